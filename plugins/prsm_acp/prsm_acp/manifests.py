@@ -9,7 +9,6 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Any
 
-from prsm_acp import settings
 from prsm_acp.manifest import (
     NPM,
     Manifest,
@@ -19,6 +18,7 @@ from prsm_acp.manifest import (
     SettingsFile,
     UsageFrom,
 )
+from prsm_acp.prompt import SERVER
 from prsm_core import (
     ConfigError,
     PermissionMode,
@@ -26,10 +26,72 @@ from prsm_core import (
 from prsm_core.kit import as_object, token_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
+    from prsm_core import McpServer
+
+    Json = dict[str, Any]
+
+LONG_WAIT_MS = 86_400_000  # a call that waits for another agent may take a day
+
+
 _GEMINI = {"input_tokens": "input", "output_tokens": "output"}
+
+
+def qwen(own: McpServer | None, others: Collection[str]) -> Json:
+    """Return Qwen Code's settings of the system, which win over the user's and the workspace's.
+
+    Args:
+        own: PRSM's own server; the agent asks for none of its tools.
+        others: The names of the servers that the agent has besides.
+    """
+    settings: Json = {
+        "$version": 4,
+        "general": {"enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "disableAllHooks": True,  # one of them may give leave in our place
+        "permissions": {
+            "ask": ["Bash", "Read", "Edit", "WebFetch", "Monitor"],
+            # Without the search every tool is offered at once, PRSM's too.
+            # An agent of its own would not be PRSM's child.
+            "deny": ["tool_search", "agent"],
+        },
+        "mcp": {"allowed": [SERVER, *others]},
+    }
+    if own is not None:
+        settings["mcpServers"] = {SERVER: {**_started(own), "trust": True}}
+    return settings
+
+
+def opencode(own: McpServer | None, others: Collection[str]) -> Json:
+    """Return what OpenCode reads beside the user's own configuration, wherever its servers are."""
+    return {
+        "$schema": "https://opencode.ai/config.json",
+        "autoupdate": False,
+        "share": "disabled",
+        "agent": {"title": {"disable": True}},  # a request of its own, to a model nobody named
+        "experimental": {
+            "mcp_timeout": LONG_WAIT_MS,  # else it gives up a call after a minute
+            "continue_loop_on_deny": True,  # else a refused call ends the turn
+        },
+    }
+
+
+def copilot(own: McpServer | None, others: Collection[str]) -> Json:
+    """Return Copilot's servers beside the user's own: over ACP it takes none that it starts."""
+    servers = {SERVER: {"type": "local", "tools": ["*"], **_started(own)}} if own else {}
+    return {"mcpServers": servers}
+
+
+def _started(own: McpServer) -> Json:
+    return {
+        "command": own.command,
+        "args": list(own.args),
+        "env": dict(own.env),
+        "timeout": LONG_WAIT_MS,
+    }
 
 
 def read_gemini(home: Path, session_id: str) -> Mapping[str, int]:
@@ -112,7 +174,7 @@ CLAUDE = Manifest(
     login="run `claude` once and log in, or set ANTHROPIC_API_KEY",
     passes=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     variables={
-        "MCP_TOOL_TIMEOUT": str(settings.LONG_WAIT_MS),
+        "MCP_TOOL_TIMEOUT": str(LONG_WAIT_MS),
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",  # a model request of its own
     },
@@ -146,7 +208,7 @@ QWEN = Manifest(
         *("GEMINI_API_KEY", "GEMINI_MODEL"),
     ),
     variables={"QWEN_CODE_NO_RELAUNCH": "1"},  # else a second process, with twice the memory
-    settings=SettingsFile(variable="QWEN_CODE_SYSTEM_SETTINGS_PATH", content=settings.qwen),
+    settings=SettingsFile(variable="QWEN_CODE_SYSTEM_SETTINGS_PATH", content=qwen),
     key_variable="OPENAI_API_KEY",
     url_variable="OPENAI_BASE_URL",
     key_arguments=("--auth-type", "openai"),
@@ -186,7 +248,7 @@ OPENCODE = Manifest(
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "npm_config_offline": "true",  # else it installs a package into its folder of settings
     },
-    settings=SettingsFile(variable="OPENCODE_CONFIG", content=settings.opencode),
+    settings=SettingsFile(variable="OPENCODE_CONFIG", content=opencode),
     secret_variable="OPENCODE_SERVER_PASSWORD",  # noqa: S106 - a name; it listens on a port
     needs_model=True,  # its own choice is a hosted model that nobody asked for
     gaps=(
@@ -224,9 +286,7 @@ COPILOT = Manifest(
         *("COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_API_KEY"),
         *("COPILOT_PROVIDER_WIRE_API", "COPILOT_PROVIDER_BEARER_TOKEN"),
     ),
-    settings=SettingsFile(
-        arguments=("--additional-mcp-config", "@{path}"), content=settings.copilot
-    ),
+    settings=SettingsFile(arguments=("--additional-mcp-config", "@{path}"), content=copilot),
     key_variable="COPILOT_PROVIDER_API_KEY",
     url_variable="COPILOT_PROVIDER_BASE_URL",
     home_variable="COPILOT_HOME",

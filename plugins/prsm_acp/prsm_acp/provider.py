@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_acp import handshake, probe
+from prsm_acp import handshake
 from prsm_acp.config import AcpConfig
 from prsm_acp.connection import Connection, load_sdk
 from prsm_acp.errors import METHOD_NOT_FOUND, AcpError
@@ -25,6 +25,9 @@ from prsm_core import (
     ProviderCapabilities,
     ProviderNotAvailableError,
     ProviderStatus,
+    numbers_of,
+    printed_version,
+    version_in,
 )
 from prsm_core.kit import require_key
 
@@ -40,6 +43,12 @@ if TYPE_CHECKING:
     )
 
 _SECRET_BYTES = 24
+
+
+GAPS = (
+    "the agent itself decides which of its tools it asks leave for",
+    "tools that an agent of PRSM was not given are refused when they are asked for, not withheld",
+)
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> AcpProvider:
@@ -176,10 +185,10 @@ class AcpProvider(Provider):
     async def probe(self) -> ProviderStatus:
         """Look for the program and its version; see Provider."""
         manifest = self.manifest
-        gaps = (*probe.GAPS, *manifest.gaps)
+        gaps = (*GAPS, *manifest.gaps)
         try:
             env = self.environment()
-            version = await probe.version(manifest.command, manifest, self.services, env)
+            version = await program_version(manifest.command, manifest, self.services, env)
         except ProviderNotAvailableError as error:
             return ProviderStatus(
                 available=False,
@@ -191,7 +200,7 @@ class AcpProvider(Provider):
         reason = None
         if version is None:
             reason = f"{manifest.name} told no version"
-        elif not probe.is_tested(version, manifest):
+        elif not is_tested(version, manifest):
             reason = f"version {version} of {manifest.name} was not tested"
         return ProviderStatus(
             available=True, version=version, tested=manifest.tested, reason=reason, gaps=gaps
@@ -246,3 +255,24 @@ class _Mute:
 
     async def on_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         raise AcpError(f"{method} is not supported", number=METHOD_NOT_FOUND)
+
+
+async def program_version(
+    argv: tuple[str, ...], manifest: Manifest, services: ProviderServices, env: Mapping[str, str]
+) -> str | None:
+    """Return the version of an agent; see printed_version."""
+    text = await printed_version(
+        argv,
+        services,
+        name=manifest.name,
+        cure=f"Install it: {manifest.install}." if manifest.install else "Set `command`.",
+        env=env,
+        package=manifest.package,
+    )
+    return version_in(text or "")
+
+
+def is_tested(found: str | None, manifest: Manifest) -> bool:
+    """Return whether a version is the one the manifest was tried with, but for its last number."""
+    numbers, tried = numbers_of(found or ""), numbers_of(manifest.tested or "")
+    return numbers is not None and tried is not None and numbers[:2] == tried[:2]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from prsm_acp import settings
+from prsm_acp import manifests
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifest import McpPlace
 from prsm_acp.manifests import MANIFESTS, find_manifest
@@ -96,13 +96,13 @@ def test_an_agent_never_gets_a_mode_in_which_it_asks_less():
 
 def test_qwen_asks_for_all_but_prsms_own_tools_and_is_given_no_server_but_those_named():
     own = McpServer(command="proxy", args=("-S",), env={"TOKEN": "t"})
-    told = settings.qwen(own, ("docs",))
+    told = manifests.qwen(own, ("docs",))
     assert told["mcpServers"]["prsm"]["trust"]
-    assert told["mcpServers"]["prsm"]["timeout"] == settings.LONG_WAIT_MS
+    assert told["mcpServers"]["prsm"]["timeout"] == manifests.LONG_WAIT_MS
     assert told["mcp"] == {"allowed": ["prsm", "docs"]}
     assert {"Bash", "Read", "Edit"} <= set(told["permissions"]["ask"])
     assert told["disableAllHooks"]
-    assert "mcpServers" not in settings.qwen(None, ())
+    assert "mcpServers" not in manifests.qwen(None, ())
 
 
 def test_an_unknown_agent_is_an_error_that_names_the_nearest():

@@ -9,8 +9,7 @@ import pytest
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifest import McpPlace
 from prsm_acp.provider import AcpProvider
-from prsm_testing.misbehaviour import Misbehaviour
-from prsm_testing.misbehaviour_contract import MisbehaviourContract, each
+from prsm_testing.misbehaviour_contract import Misbehaviour, MisbehaviourContract, each
 
 from plugins.prsm_acp.tests.fake_manifest import FAKE, MANIFEST
 from prsm_core.interfaces.provider import ProviderSpec

@@ -21,7 +21,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="Alibaba Model Studio (Qwen), over Codex or Claude Code.",
         good_for="Alibaba's Qwen models: coding",
         factory="prsm_alibaba.provider:build",
-        settings="prsm_alibaba.section:SETTINGS",
+        settings="prsm_alibaba.provider:SETTINGS",
         forget="prsm_codex.forgetting:forget",
         selectable=False,  # only who has a key of the vendor's wants it,
         server_names=r"(?!prsm$)[A-Za-z0-9_-]+",

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice
+from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice, vendor_keys
 
 from prsm_core import (
     ConfigError,
+    Key,
+    Parser,
     ProviderNotAvailableError,
+    model_of_keys,
+    parse_choice,
+    parse_text,
 )
 
 if TYPE_CHECKING:
@@ -125,3 +130,12 @@ def _claude(settings: Mapping[str, Any], services: ProviderServices) -> Provider
         ) from error
     config = ClaudeConfig.from_settings({"bearer": True, **settings}, section=NAME)
     return ClaudeProvider(config, services)
+
+
+KEYS: dict[str, Parser] = {
+    **vendor_keys(),
+    "plan": Key(parse_choice(*PLANS), "How the models are paid for."),
+    "region": Key(parse_choice(*REGIONS), "Where the servers are."),
+    "workspace_id": Key(parse_text, "Id of a workspace of the vendor's, with servers of its own."),
+}
+SETTINGS = model_of_keys("AlibabaSettings", KEYS, lambda given: take_vendor(dict(given)))

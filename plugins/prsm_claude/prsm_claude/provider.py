@@ -12,10 +12,11 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_claude import command, home, probe
+from prsm_claude import command, home
 from prsm_claude.config import ClaudeConfig
 from prsm_claude.control import Callbacks
 from prsm_claude.link import Link
@@ -27,6 +28,7 @@ from prsm_core import (
     ProviderCapabilities,
     ProviderNotAvailableError,
     ProviderStatus,
+    VersionRange,
     deadline,
     runnable,
 )
@@ -38,6 +40,19 @@ if TYPE_CHECKING:
 
 _LISTING_SECONDS = 12.0  # to greet, of the 20 that a survey waits: a scan takes the rest
 _LOGIN = "Run `claude` and log in, or set `api_key_env`."
+
+
+VERSIONS = VersionRange(
+    program="claude",
+    oldest=(2, 1, 248),  # the first that takes a prompt as it is written
+    tested_from=(2, 1, 330),
+    below=(2, 2, 0),
+    install="pip install claude-agent-sdk",
+)
+GAPS = (
+    "a command that was allowed runs without a sandbox",
+    "commands and MCP servers see the variable that holds the API key, where one is configured",
+)
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> ClaudeProvider:
@@ -65,7 +80,7 @@ class ClaudeProvider(Provider):
         self.known_models = config.models
         self._config = config
         self._services = services
-        self._program = probe.program(config)
+        self._program = program(config)
         self._sessions: set[ClaudeSession] = set()
         self._checking = asyncio.Lock()
         self._checked = False
@@ -92,7 +107,7 @@ class ClaudeProvider(Provider):
         """Look for the program, its version and a login; see Provider."""
         logged_in = home.is_logged_in(self._config, os.environ)
         try:
-            version = await probe.VERSIONS.found(self._program, self._services)
+            version = await VERSIONS.found(self._program, self._services)
             home.check_key(self._config, os.environ)
         except ProviderNotAvailableError as error:
             return self._status(logged_in, available=False, reason=error.message, hint=error.hint)
@@ -100,7 +115,7 @@ class ClaudeProvider(Provider):
             why = "claude is not logged in"
             hint = runnable(_LOGIN, {"claude": self._program})
             return self._status(logged_in, available=False, version=version, reason=why, hint=hint)
-        reason = probe.VERSIONS.untested(version)
+        reason = VERSIONS.untested(version)
         return self._status(logged_in, available=True, version=version, reason=reason)
 
     async def list_models(self) -> Sequence[ModelInfo]:
@@ -133,16 +148,14 @@ class ClaudeProvider(Provider):
             session.kill()
 
     def _status(self, logged_in: bool | None, **fields: Any) -> ProviderStatus:
-        return ProviderStatus(
-            tested=str(probe.VERSIONS), logged_in=logged_in, gaps=probe.GAPS, **fields
-        )
+        return ProviderStatus(tested=str(VERSIONS), logged_in=logged_in, gaps=GAPS, **fields)
 
     async def _check(self) -> None:
         """Look at the version and the key before the first CLI is started."""
         async with self._checking:
             home.check_key(self._config, os.environ)
             if not self._checked:
-                await probe.VERSIONS.found(self._program, self._services)
+                await VERSIONS.found(self._program, self._services)
                 self._checked = True
 
     def _prepared_home(self) -> Path:
@@ -240,3 +253,16 @@ def scanned(program: str) -> list[ModelInfo]:
 def current(names: Iterable[str]) -> list[str]:
     """Return the names that are of use here, sorted: none of old families or other clouds."""
     return sorted(name for name in names if not (_OTHER_SPELLING.search(name) or _OLD.match(name)))
+
+
+def program(config: ClaudeConfig) -> tuple[str, ...]:
+    """Return the command of the CLI: the configured one, or the one that comes with the SDK.
+
+    The SDK is looked for and never imported.
+    """
+    if config.command is not None:
+        return config.command
+    sdk = find_spec("claude_agent_sdk")
+    places = () if sdk is None else sdk.submodule_search_locations or ()
+    bundled = (Path(place, "_bundled", "claude") for place in places)
+    return next(((str(path),) for path in bundled if path.is_file()), ("claude",))

@@ -5,44 +5,71 @@ The text of a turn: what the conversation does not hold, then the message; pure.
 
 from __future__ import annotations
 
+import asyncio
+import os
+import uuid
 from typing import TYPE_CHECKING, Any
 
-from prsm_claude.control import Callbacks
-from prsm_claude.conversation import Conversation
+from msgspec.structs import replace
+
+from prsm_claude import command, naming
+from prsm_claude.control import Callbacks, Hook
 from prsm_claude.errors import agent_error, is_cut
 from prsm_claude.events import Translator
-from prsm_claude.gate import DEFER, Gate
-from prsm_claude.link import RESUME_FAILED
+from prsm_claude.home import Held, find_transcript, held, holds, read_transcript
+from prsm_claude.link import RESUME_FAILED, Link
 from prsm_claude.messages import TurnResult
 from prsm_claude.tools import ToolServer
-from prsm_claude.turn import ClaudeTurn
+from prsm_claude.transport import CliTransport
+from prsm_claude.turn import ClaudeTurn, text_id
 from prsm_claude.usage import UsageMeter
 from prsm_core import (
     AgentError,
+    Deny,
     ErrorKind,
     Notice,
     Provenance,
+    ProviderNotAvailableError,
     PrsmError,
     StopReason,
     TurnEnded,
     deadline,
     quote_conversation,
+    read_notes,
 )
-from prsm_core.kit import TurnSession
+from prsm_core.kit import SeenImages, TurnSession
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from prsm_claude.config import ClaudeConfig
-    from prsm_claude.link import Link
+    from prsm_claude.link import Listener
     from prsm_claude.transport import CliEndedError
-    from prsm_core import AgentHost, AssembledContext, Image, ProviderServices, SessionRequest
+    from prsm_core import (
+        AgentHost,
+        AssembledContext,
+        Carried,
+        Image,
+        ProviderServices,
+        SessionRequest,
+        ToolOutcome,
+    )
+
+    Json = dict[str, Any]
 
 _PARK_SECONDS = 5.0
 _STOPPED = "it was stopped"
 _DEFERRED = "tool_deferred"
 _ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
+
+
+NOTES = ("CLAUDE.md", ".claude/CLAUDE.md")  # by which a repository speaks to Claude
+
+
+HOOK_SECONDS = 7 * 24 * 3600  # a hook may wait for other agents; the engine's own clocks end it
+HAS_COMPLETED = "This agent has completed; nothing more is done for it."
+_TURN_OVER = "This turn is over."
 
 
 class ClaudeSession(TurnSession[ClaudeTurn]):
@@ -273,3 +300,324 @@ def turn_text(context: AssembledContext) -> str | None:
         return message
     told = quote_conversation((m.role, m.content) for m in context.history)
     return f"{told}\n\n{message or GO_ON}"
+
+
+class Conversation:
+    """Owns the CLI; one that has died is started again and resumes.
+
+    `id` is the vendor's id of the conversation, `deferred` a call that was let go of: the CLI
+    asks about it again by itself.
+    """
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        config: ClaudeConfig,
+        services: ProviderServices,
+        program: tuple[str, ...],
+        home: Path,
+        meter: UsageMeter,
+        *,
+        orchestrates: bool,
+    ) -> None:
+        self._request = request
+        self._config = config
+        self._services = services
+        self._program = program
+        self._meter = meter
+        self._orchestrates = orchestrates
+        self._home = home
+        self.images = SeenImages()
+        self._unsure: tuple[str, str] | None = None  # text and id of a prompt that may be lost
+        self._resumes = self._kept = request.resume_token is not None
+        self.id = request.resume_token or str(uuid.uuid4())
+        self.deferred: str | None = None
+        self.link: Link | None = None
+
+    async def start(self, callbacks: Callbacks, listener: Listener) -> Link:
+        """Start the CLI, or return the one that runs.
+
+        Raises ProviderNotAvailableError; its code is `resume_failed` when Claude does not know
+        the conversation any more.
+        """
+        if self.link is not None:
+            if not self.link.is_over:
+                return self.link
+            await self.close()
+            self._choose_beginning()
+        if self._resumes:
+            await self._recall(find_transcript(self._home, self.id))
+        self.link = await self._open(callbacks, listener)
+        return self.link
+
+    def _choose_beginning(self) -> None:
+        """Resume, or begin anew if the first turn never reached the disk."""
+        self._resumes = find_transcript(self._home, self.id) is not None
+        if self._resumes:
+            return
+        if self._kept:
+            raise ProviderNotAvailableError(
+                "claude has lost the transcript of the conversation",
+                hint="The conversation is rebuilt from the ledger.",
+                code=RESUME_FAILED,
+            )
+        self.id = str(uuid.uuid4())
+        self._meter.spent_usd = 0.0
+
+    async def send(self, link: Link, text: str, message_id: str) -> None:
+        """Give the CLI the text of a turn, and the images that it cites."""
+        self._unsure = (text, message_id)
+        await link.send(text, message_id, self.images.of(text))
+
+    def with_lost(self, text: str | None) -> str | None:
+        """Return the text of a turn, before it a prompt that was lost in a crash."""
+        lost = self._unsure[0] if self._unsure else None
+        parts = [part for part in (lost if lost != text else None, text) if part]
+        return "\n\n".join(parts) or None
+
+    def arrived(self, taken: set[str]) -> None:
+        """Take note, at the end of a turn, of the texts that the model has."""
+        self._kept = True
+        if self._unsure and self._unsure[1] in taken:
+            self._unsure = None
+
+    async def taken(self, carried: Carried) -> frozenset[str]:
+        """Return which prompts and calls of a turn that goes on the transcript has.
+
+        A call that was let go of is answered, once the CLI asks about it. A text that was put into
+        the running turn had no id of the ledger's: one that was heard is known by its words.
+        """
+        prompts = {text_id(name): name for name in carried.prompts}
+        answered = {call.call_id for call in carried.calls if call.outcome is not None}
+        path = find_transcript(self._home, self.id)
+        heard = {name: text for name, text in carried.prompts.items() if name in carried.heard}
+        wanted = (*prompts, *(call.call_id for call in carried.calls))
+        found = Held() if path is None else await held(path, wanted, heard.values())
+        by_words = {name for name, text in heard.items() if text in found.texts}
+        let_go = answered & {self.deferred}
+        return frozenset(prompts.get(one, one) for one in found.ids) | by_words | let_go
+
+    def kill(self, why: str) -> None:
+        """End the CLI at once, so that the conversation can be resumed as it is now."""
+        if self.link is not None:
+            self.link.kill(why)
+
+    async def close(self) -> None:
+        """End the CLI; that goes on when the one who waits for it is cancelled."""
+        link, self.link = self.link, None
+        if link is not None:
+            closed = asyncio.Event()
+            self._services.start_soon(_closed, link, closed, name="claude close")
+            await closed.wait()
+
+    async def _open(self, callbacks: Callbacks, listener: Listener) -> Link:
+        request = self._request
+        with command.mcp_config(self._services.state_dir, request, self.id) as servers:
+            argv = command.cli_argv(
+                self._program,
+                request,
+                servers,
+                session_id=self.id,
+                resume=self._resumes,
+                orchestrates=self._orchestrates,
+            )
+            env = command.cli_env(self._config, os.environ, self._home)
+            env |= command.model_env(request)
+            env |= request.variables
+            transport = CliTransport(
+                self._services,
+                argv,
+                cwd=request.cwd,
+                env=env,
+                box=None if request.box is None else request.box.opened(str(self._home)),
+            )
+            role = await self._role()
+            return await Link.open(self._services, callbacks, transport, listener, role=role)
+
+    async def _role(self) -> str:
+        """Return the system prompt: what PRSM says, then what the repository tells agents.
+
+        Claude Code itself is told to load nothing of the project. Its notes are text, which an
+        agent that may read files could read, and Codex does read its own.
+        """
+        request = self._request
+        if not self._config.project_notes or "Read" not in request.native_tools:
+            return request.system_prompt
+        workspace = request.workspace or request.cwd
+        notes = await asyncio.to_thread(read_notes, workspace, request.cwd, NOTES)
+        return request.prompt_with(notes) if notes else request.system_prompt
+
+    async def _recall(self, path: Path | None) -> None:
+        """Take from the transcript what the CLI will not say."""
+        if path is None:
+            return  # the CLI will say that there is none
+        known = await read_transcript(path)
+        self._meter.spent_usd = known.spent_usd
+        self.deferred = known.deferred
+        if self._unsure is not None:
+            arrived = await holds(path, self._unsure[1])
+            self._unsure = None if arrived else self._unsure
+
+
+async def _closed(link: Link, done: asyncio.Event) -> None:
+    try:
+        await link.close()
+    finally:
+        done.set()
+
+
+def _decision(permission: str, reason: str | None = None) -> Json:
+    output = {"hookEventName": "PreToolUse", "permissionDecision": permission}
+    if reason is not None:
+        output["permissionDecisionReason"] = reason
+    return {"hookSpecificOutput": output}
+
+
+ALLOW = _decision("allow")
+DEFER = _decision("defer")
+
+
+def deny(reason: str) -> Json:
+    """Return a hook's answer that forbids a call."""
+    return _decision("deny", reason)
+
+
+def _permitted(given: Json) -> Json:
+    """Return the answer that lets a call be made with this input."""
+    return {"behavior": "allow", "updatedInput": given}
+
+
+def _refused(reason: str) -> Json:
+    return {"behavior": "deny", "message": reason}
+
+
+class Gate:
+    """The hooks and callbacks of one session; `settle(turn)` is awaited once it completes."""
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        services: ProviderServices,
+        translator: Translator,
+        tools: ToolServer,
+        settle: Callable[[ClaudeTurn], Awaitable[None]],
+    ) -> None:
+        self._request = request
+        self._host = host
+        self._services = services
+        self._translator = translator
+        self._tools = tools
+        self._settle = settle
+        self._turn: ClaudeTurn | None = None
+        self._has_turn = asyncio.Event()
+        self._allowed: set[str] = set()  # ids of calls of the turn that may run
+
+    @property
+    def hooks(self) -> dict[str, Hook]:
+        """The hooks to register; the one that judges calls forbids those on which it fails."""
+        return {
+            "PreToolUse": Hook(run=self.before_tool, seconds=HOOK_SECONDS, must_hold=True),
+            "PostToolUse": Hook(run=self.after_tool, matcher=f"mcp__{naming.SERVER}__.*"),
+        }
+
+    def open(self, turn: ClaudeTurn) -> None:
+        """Let calls through, for this turn."""
+        self._turn = turn
+        self._has_turn.set()
+
+    def close(self, turn: ClaudeTurn) -> None:
+        """End whatever still waits for a turn that is over."""
+        turn.let_all_go(deny(_TURN_OVER))
+        self._turn = None
+        self._has_turn.clear()
+        self._allowed.clear()
+        self._tools.forget()
+
+    async def before_tool(self, given: Any, use_id: str | None) -> Json:
+        """Answer the PreToolUse hook of any tool."""
+        turn = await self._current()
+        name, call_id = str(given.get("tool_name")), str(use_id)
+        arguments = given.get("tool_input")
+        arguments = arguments if isinstance(arguments, dict) else {}
+        if turn.completing is not None:
+            self._translator.reasons[call_id] = HAS_COMPLETED
+            return deny(HAS_COMPLETED)
+        if naming.is_question(name):
+            return {}  # the answers are given where the CLI asks for leave
+        if naming.is_ours(name):
+            return await self._orchestrate(turn, call_id, naming.plain(name), arguments)
+        cwd = str(given.get("cwd") or self._request.cwd)
+        started = self._translator.started(call_id, naming.canonical(name), arguments)
+        await turn.put(started)
+        work = self._authorize(name, arguments, cwd, call_id)
+        return await turn.wait_for(call_id, work)
+
+    async def after_tool(self, _given: Any, use_id: str | None) -> Json:
+        """End the turn behind the answer of the call that completes the agent."""
+        turn = self._turn
+        if turn is None or turn.completing is None or turn.completing != use_id:
+            return {}
+        return {"continue": False, "stopReason": "task complete"}
+
+    async def can_use_tool(self, name: str, given: Json, call_id: str) -> Json:
+        """Answer what the CLI asks beyond the hook: the person's answers, and its own doubts."""
+        turn = await self._current()
+        if naming.is_question(name):
+            answered = await turn.wait_for(call_id, self._answers(given, call_id))
+            return _permitted(answered) if "answers" in answered else _refused(_TURN_OVER)
+        if call_id not in self._allowed:
+            work = self._authorize(name, given, self._request.cwd, call_id)
+            await turn.wait_for(call_id, work)
+        if call_id in self._allowed:
+            return _permitted(given)
+        return _refused(self._translator.reasons.get(call_id, _TURN_OVER))
+
+    async def _current(self) -> ClaudeTurn:
+        """Return the running turn; a resumed CLI asks before there is one."""
+        while self._turn is None:
+            await self._has_turn.wait()
+        return self._turn
+
+    async def _orchestrate(
+        self, turn: ClaudeTurn, call_id: str, name: str, arguments: Mapping[str, Any]
+    ) -> Json:
+        """Run an orchestration call; the one that completes the agent settles all others."""
+        ended = self._translator.begun(call_id)
+        if ended:  # a task of its own: the engine must know of the call when it hears of the end
+            self._services.start_soon(turn.put, ended, name="claude step")
+        work = self._outcome(call_id, name, arguments)
+        outcome = await turn.wait_for(call_id, work, may_park=True)
+        if isinstance(outcome, dict):
+            return outcome
+        if outcome.ends_turn:
+            turn.completing = call_id
+            turn.let_all_go(deny(HAS_COMPLETED))
+            await self._settle(turn)
+        await self._tools.prepare(name, arguments, outcome)
+        return ALLOW
+
+    async def _outcome(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+        known = self._request.answers.get(call_id)
+        if known is not None:
+            return known
+        return await self._host.call_tool(name, arguments, call_id=call_id)
+
+    async def _authorize(
+        self, name: str, arguments: Mapping[str, Any], cwd: str, call_id: str
+    ) -> Json:
+        wanted = naming.permission(self._request.agent_id, name, arguments, cwd, call_id)
+        verdict = await self._host.authorize(wanted)
+        if isinstance(verdict, Deny):
+            self._translator.reasons[call_id] = verdict.reason
+            return deny(verdict.reason)
+        self._allowed.add(call_id)
+        return ALLOW
+
+    async def _answers(self, given: Json, call_id: str) -> Json:
+        """Return a question's input with the person's answers."""
+        answers = {
+            key: naming.answer_text(await self._host.ask_user(replace(question, call_id=call_id)))
+            for key, question in naming.questions(given)
+        }
+        return {**given, "answers": answers}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from prsm_claude.config import ClaudeConfig
-from prsm_claude.probe import program
+from prsm_claude.provider import program
 
 from plugins.prsm_claude.tests.stage import KEY, Played, open_stage
 from tests.person import empty_home  # noqa: F401 - of every live test

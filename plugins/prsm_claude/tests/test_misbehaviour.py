@@ -7,8 +7,12 @@ from typing import ClassVar
 
 import pytest
 from prsm_claude.plugin import prsm_providers
-from prsm_testing.misbehaviour import Misbehaviour
-from prsm_testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
+from prsm_testing.misbehaviour_contract import (
+    Misbehaviour,
+    MisbehaviourContract,
+    each,
+    fake_command,
+)
 
 from plugins.prsm_claude.tests.faults import LIMIT_SECONDS
 

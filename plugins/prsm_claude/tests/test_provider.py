@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from prsm_claude import probe
+from prsm_claude import provider
 from prsm_claude.config import ClaudeConfig
 from prsm_claude.plugin import prsm_providers
 from prsm_claude.provider import build
@@ -54,7 +54,7 @@ async def test_a_tested_version_is_available(tmp_path, program):
     assert (status.available, status.version, status.tested) == (
         True,
         "2.1.330",
-        str(probe.VERSIONS),
+        str(provider.VERSIONS),
     )
     assert status.reason is None
     assert status.logged_in is None
@@ -137,9 +137,9 @@ async def test_who_has_no_claude_on_the_path_is_told_which_one_to_log_in_with(
 
 
 def test_without_a_command_the_cli_of_the_sdk_is_run():
-    (path,) = probe.program(ClaudeConfig())
+    (path,) = provider.program(ClaudeConfig())
     assert path == "claude" or path.endswith("/claude_agent_sdk/_bundled/claude")
-    assert probe.program(ClaudeConfig(command=("mine", "-x"))) == ("mine", "-x")
+    assert provider.program(ClaudeConfig(command=("mine", "-x"))) == ("mine", "-x")
 
 
 async def test_models_come_from_the_configuration_or_from_the_greeting(tmp_path, monkeypatch):

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import patches
 from prsm_core import (
     HOOK_COMMAND,
     ORCHESTRATION_TOOLS,
@@ -33,6 +33,17 @@ HARMLESS = frozenset({"clockcurr_time", "request_user_input", "update_plan"})
 APPROVAL_POLICY: Mapping[str, Any] = {
     "granular": {"mcp_elicitations": True, "rules": True, "sandbox_approval": False}
 }
+
+
+_FILE = re.compile(r"\*\*\*\s*(?:Add|Update|Delete) File:\s*(.+)|\*\*\*\s*Move to:\s*(.+)")
+
+# Codex does such a command itself, and a shell would do the same: with its delimiter quoted, the
+# body is no more than a text. Anything else that starts like it is a command.
+_HEREDOC = re.compile(
+    r"\s*(?:apply_patch|applypatch)\s*<<\s*(?P<quote>['\"])(?P<end>\w+)(?P=quote)[ \t]*\n"
+    r"(?P<body>.*?\n)(?P=end)\s*",
+    re.DOTALL,
+)
 
 
 def overrides() -> dict[str, Any]:
@@ -102,9 +113,9 @@ def tool_request(payload: Mapping[str, Any], agent_id: str, cwd: str) -> Permiss
     arguments = dict(given) if isinstance(given, Mapping) else {}
     place = str(payload.get("cwd") or cwd)
     text = str(arguments.get("command") or "")
-    patch = text if name == "apply_patch" else patches.inside(text) if name == "Bash" else None
+    patch = text if name == "apply_patch" else patch_of(text) if name == "Bash" else None
     if patch is not None:
-        paths = tuple(patches.paths(patch, place))
+        paths = tuple(patched_paths(patch, place))
         return PermissionRequest(
             agent_id=agent_id,
             tool="Edit",
@@ -113,7 +124,7 @@ def tool_request(payload: Mapping[str, Any], agent_id: str, cwd: str) -> Permiss
             paths=paths,
         )
     if name == "view_image":
-        paths = (patches.absolute(str(arguments.get("path") or ""), place),)
+        paths = (absolute(str(arguments.get("path") or ""), place),)
         return PermissionRequest(
             agent_id=agent_id, tool="Read", arguments=arguments, cwd=place, paths=paths
         )
@@ -146,3 +157,24 @@ def _leaving(rests: list[str]) -> str:
         for char in first
     ]
     return f"(?:{'|'.join([*ends, other, *longer])})"
+
+
+def patch_of(command: str) -> str | None:
+    """Return the patch of a command that only applies one; None for any other command."""
+    found = _HEREDOC.fullmatch(command)
+    if found is None or found["end"] in found["body"].split("\n"):
+        return None  # the shell's text ends earlier: what follows is run
+    return found["body"]
+
+
+def patched_paths(patch: str, cwd: str) -> Iterator[str]:
+    """Yield every path that a patch names, where it moves a file to included."""
+    for line in patch.split("\n"):
+        found = _FILE.fullmatch(line.strip())
+        if found:
+            yield absolute((found[1] or found[2]).strip(), cwd)
+
+
+def absolute(path: str, cwd: str) -> str:
+    """Return a path as seen from a folder."""
+    return str(PurePosixPath(cwd, path))

@@ -1,24 +1,41 @@
 """The provider: one app-server for all agents of a configuration, or one process for each turn.
 
 Which versions of Codex this plugin works with.
+
+The private home, which gets its name once Codex has started in it.
+
+Codex makes its databases when it first starts in a home. Killed over that, it leaves one that says
+for a quarter of an hour that somebody is filling it, and no Codex starts there. So it starts first
+in a folder aside, and by its answer to `initialize` the databases are whole. It then keeps to the
+path that it was started with: that one is ended before the folder gets the home's name.
+
+A folder aside is locked by the engine that makes it. The kernel lets go of the lock however the
+engine ends, and the next one removes the folder.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
+import json
 import os
-from contextlib import AsyncExitStack, asynccontextmanager
+import shutil
+import tempfile
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import models
-from prsm_codex.app_server import AppServer, check_key, user_login
+from prsm_codex.app_server import HOME, AppServer, check_key, user_login
 from prsm_codex.command import check_servers
 from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
-from prsm_codex.first_home import make_home
 from prsm_codex.hooks import denial
+from prsm_codex.rpc import RpcError
 from prsm_core import (
     HookGate,
+    ModelInfo,
     Provider,
     ProviderCapabilities,
     ProviderNotAvailableError,
@@ -28,12 +45,14 @@ from prsm_core import (
     require_folder,
     runnable,
 )
+from prsm_core.kit import make_private
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from prsm_codex.exec_session import ExecSession
-    from prsm_core import AgentHost, ModelInfo, ProviderServices, SessionRequest
+    from prsm_codex.rpc import Rpc
+    from prsm_core import AgentHost, ProviderServices, SessionRequest
 
 _LOGIN = "Run `codex login`, or set `api_key_env`."
 _TRUSTS = (
@@ -41,6 +60,15 @@ _TRUSTS = (
     "with `enforcement: auto` alone, and where the policy denies nothing."
 )
 _NEWER = "Update Codex, or set `enforcement: auto` to do without its tool hook."
+
+
+_ASIDE = f"{HOME}-in-the-making-"
+_HAS_A_HOME = (errno.ENOTEMPTY, errno.EEXIST)  # what a rename onto one says
+
+
+CACHE = "models_cache.json"  # in the user's CODEX_HOME; not every login makes one
+_FRESH_SECONDS = 24 * 3600.0
+_MAX_PAGES = 20
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> CodexProvider:
@@ -184,10 +212,10 @@ class CodexProvider(Provider):
         if self._config.models or self._config.base_url:
             return self._config.models  # Codex lists its own vendor's only
         try:
-            return await models.listed((await self._running()).rpc)
+            return await listed((await self._running()).rpc)
         except ProviderNotAvailableError:
-            kept = user_login(self._config, os.environ).with_name(models.CACHE)
-            found = models.cached(kept, self._services.clock.time())
+            kept = user_login(self._config, os.environ).with_name(CACHE)
+            found = cached(kept, self._services.clock.time())
             if not found:
                 raise
             return found
@@ -274,3 +302,133 @@ VERSIONS = VersionRange(
     below=(0, 175, 0),
     install="npm install -g @openai/codex",
 )
+
+
+async def make_home(config: CodexConfig, services: ProviderServices, features: Features) -> None:
+    """Make the private home where there is none, by a start of Codex that is ended again.
+
+    Of engines that make it at the same time one wins, and the others take its home. Raises
+    ProviderNotAvailableError where Codex cannot be started; there is no home then.
+    """
+    state_dir = make_private(services.state_dir)
+    await asyncio.to_thread(_remove_leftovers, state_dir)
+    home = state_dir / HOME
+    if home.is_dir():
+        return
+    with _folder_aside(state_dir) as folder:
+        server = await AppServer.start(config, services, features, None, folder)
+        await server.aclose()
+        _give_name(folder, home)
+
+
+def _give_name(folder: Path, home: Path) -> None:
+    try:
+        folder.rename(home)
+    except OSError as error:
+        if error.errno not in _HAS_A_HOME:
+            raise
+
+
+@contextmanager
+def _folder_aside(state_dir: Path) -> Iterator[Path]:
+    """Lend out a folder that is locked; what has kept its name is removed."""
+    with ExitStack() as stack:
+        folder = _make_locked(state_dir, stack)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # what stays the next start removes
+
+
+def _make_locked(state_dir: Path, stack: ExitStack) -> Path:
+    """Make a folder and lock it: before that another engine may take it for left over."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=state_dir))
+        with ExitStack() as until_locked:
+            if _lock(folder, until_locked) and folder.is_dir():
+                stack.push(until_locked.pop_all())
+                return folder
+
+
+def _remove_leftovers(state_dir: Path) -> None:
+    """Remove what engines have left that were killed while they made a home."""
+    for folder in state_dir.glob(f"{_ASIDE}*"):
+        with ExitStack() as stack:
+            if _lock(folder, stack):
+                shutil.rmtree(folder, ignore_errors=True)  # as above
+
+
+def _lock(folder: Path, stack: ExitStack) -> bool:
+    """Return whether nobody has the folder; it is then locked until `stack` is left."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False  # it was removed, or has its name by now
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+async def listed(rpc: Rpc) -> tuple[ModelInfo, ...]:
+    """Return what a running app-server lists.
+
+    Raises ProviderNotAvailableError when it lists nothing.
+    """
+    models: list[ModelInfo] = []
+    cursor: str | None = None
+    for _ in range(_MAX_PAGES):
+        try:
+            page = await rpc.request("model/list", {"cursor": cursor, "includeHidden": True})
+        except RpcError as error:
+            raise ProviderNotAvailableError(f"codex lists no models: {error.message}") from error
+        models += [_listed(entry) for entry in page.get("data") or ()]
+        cursor = page.get("nextCursor")
+        if not cursor:
+            break
+    return tuple(models)
+
+
+def _listed(entry: Mapping[str, Any]) -> ModelInfo:
+    efforts = entry.get("supportedReasoningEfforts") or ()
+    return ModelInfo(
+        model_id=str(entry.get("model") or entry.get("id")),
+        display_name=entry.get("displayName"),
+        reasoning_efforts=tuple(str(effort.get("reasoningEffort")) for effort in efforts),
+        hidden=bool(entry.get("hidden")),
+    )
+
+
+def cached(path: Path, now: float) -> tuple[ModelInfo, ...]:
+    """Return the visible models of a cache, none where there is none that can be read.
+
+    `now` is Unix seconds. Those of a list older than a day carry its date in their names.
+    """
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        entries = [dict(entry) for entry in kept["models"] if entry.get("visibility") == "list"]
+        fetched = datetime.fromisoformat(str(kept["fetched_at"]))
+        return tuple(_cached(entry, _age_mark(fetched, now)) for entry in entries)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return ()
+
+
+def _age_mark(fetched: datetime, now: float) -> str:
+    fetched = fetched if fetched.tzinfo else fetched.replace(tzinfo=UTC)
+    if now - fetched.timestamp() <= _FRESH_SECONDS:
+        return ""
+    return f" (as of {fetched:%Y-%m-%d})"
+
+
+def _cached(entry: Mapping[str, Any], mark: str) -> ModelInfo:
+    window = entry.get("context_window")
+    levels = entry.get("supported_reasoning_levels") or ()
+    slug = str(entry["slug"])
+    return ModelInfo(
+        model_id=slug,
+        display_name=f"{entry.get('display_name') or slug}{mark}",
+        context_window=window if type(window) is int and window > 0 else None,
+        reasoning_efforts=tuple(str(level["effort"]) for level in levels),
+    )

@@ -1,28 +1,42 @@
-"""A provider session: one agent is one thread of the app-server."""
+"""A provider session: one agent is one thread of the app-server, and its answers to it.
+
+How a thread goes on with a turn that was cut off: what is put into it, what it holds; pure.
+
+A call that has its answer gets it as its output, at its place: the model does not learn that
+anything happened. One that nobody saw is told to have had no effect; what Codex runs itself may
+have run. So each call of the thread has exactly one output before the model is asked again.
+
+The MCP servers of a thread, which Codex starts beside it: a model is asked once they have begun.
+
+Without a wait their tools would be missing from the first request; were they required, one that
+fails would end the thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import uuid
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import command, going_on, hooks, rollout
+from prsm_codex import approvals, command, hooks, rollout
 from prsm_codex.app_server import THREAD_SECONDS, id_of
 from prsm_codex.confined import Sandbox
-from prsm_codex.deciding import ToolDecider, runs_as_asked
+from prsm_codex.deciding import HAS_COMPLETED, ToolDecider, runs_as_asked
 from prsm_codex.errors import agent_error, stop_reason
 from prsm_codex.events import Translator
 from prsm_codex.prompt import COMPLETED_NOTE, turn_text
-from prsm_codex.responder import Responder
-from prsm_codex.rpc import RpcClosedError, RpcError, ServerRequest
-from prsm_codex.servers import STATUS, StartingServers
+from prsm_codex.rpc import METHOD_NOT_FOUND, RpcClosedError, RpcError, ServerRequest
 from prsm_codex.turn import CodexTurn
 from prsm_core import (
     AgentError,
+    Answer,
     AssistantMessage,
+    Deny,
     ErrorKind,
     Notice,
+    PermissionRequest,
     ProviderEvent,
     ProviderNotAvailableError,
     PrsmError,
@@ -30,15 +44,16 @@ from prsm_core import (
     TurnEnded,
     deadline,
 )
-from prsm_core.kit import SeenImages, TurnSession, as_object, read_urls
+from prsm_core.kit import SeenImages, TurnSession, as_object, one_line, read_urls
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from prsm_codex.app_server import AppServer
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
+    from prsm_codex.rollout import PendingCall, Rollout
     from prsm_core import (
         AgentHost,
         AssembledContext,
@@ -56,6 +71,23 @@ _UNSEEN_SECONDS = 0.5  # the same where a thread does not tell of that end
 _NOTE_SECONDS = 1.0  # within the two that a turn has to end in
 _ASKED_ITEMS = frozenset({"commandExecution", "fileChange", "imageView", "mcpToolCall"})
 _TOLD_ONCE = frozenset({"warning", "configWarning", "deprecationNotice"})
+
+
+_NO_EFFECT = "This call was lost and had no effect. Make it again."
+_MAY_HAVE_RUN = "This call was cut off: it may have run. Look first, before you make it again."
+
+
+Json = dict[str, Any]
+_NO_TERMINAL = (
+    "commands with a terminal are not allowed here, because input to them cannot be checked; "
+    "run it without tty"
+)
+_NO_EXTRAS = "permissions beyond the command itself are not given"
+
+
+STATUS = "mcpServer/startupStatus/updated"
+_FIRST_SECONDS = 5.0  # for the first word of them; an older Codex has none
+_MORE_SECONDS = 60.0  # they began before, when PRSM tried them
 
 
 class CodexSession(TurnSession[CodexTurn]):
@@ -170,7 +202,7 @@ class CodexSession(TurnSession[CodexTurn]):
             for call in carried.calls
             if call.outcome is not None and call.outcome.images
         }
-        items = going_on.outputs(carried, held, self._host.is_orchestration, images)
+        items = outputs(carried, held, self._host.is_orchestration, images)
         if items:
             given = {"threadId": self.resume_token, "items": items}
             try:
@@ -180,8 +212,8 @@ class CodexSession(TurnSession[CodexTurn]):
             except RpcError as error:  # a Codex that does not know it
                 self._news.append(Notice("warning", f"codex: {error.message}"))
                 items = []
-        self.taken = going_on.taken(carried, held, items)
-        self._last_word = going_on.last_word(carried, held)
+        self.taken = taken(carried, held, items)
+        self._last_word = last_word(carried, held)
 
     async def _resume_thread(self, server: AppServer, thread_id: str) -> None:
         self._servers = StartingServers(self._request, self.services)
@@ -506,3 +538,238 @@ def _last_turn(resumed: Mapping[str, Any]) -> Mapping[str, Any]:
 def _items(turn: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     items = turn.get("items")
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def outputs(
+    carried: Carried,
+    held: Rollout,
+    is_orchestration: Callable[[str], bool],
+    images: Mapping[str, Sequence[str]],
+) -> list[dict[str, Any]]:
+    """Return an output for each call of the thread that has none.
+
+    `images` are the URLs of those that answers show, by call.
+    """
+    given = {call.call_id: call.outcome for call in carried.calls}
+
+    def text(call: PendingCall) -> str:
+        outcome = given.get(call.call_id)
+        if outcome is not None:
+            return outcome.text
+        return _NO_EFFECT if is_orchestration(call.tool) else _MAY_HAVE_RUN
+
+    def output(call: PendingCall) -> str | list[dict[str, str]]:
+        shown = [{"type": "input_image", "image_url": url} for url in images.get(call.call_id, ())]
+        return [{"type": "input_text", "text": text(call)}, *shown] if shown else text(call)
+
+    return [
+        {"type": call.output, "call_id": call.call_id, "output": output(call)}
+        for call in held.pending.values()
+    ]
+
+
+def taken(carried: Carried, held: Rollout, given: list[dict[str, Any]]) -> frozenset[str]:
+    """Return what of the carried the thread holds, now that these outputs were given.
+
+    A text that was put into the running turn had no id: it is known by its words. Of Codex's own
+    calls some have no output there: what was heard of those is lost only where a call waits for it.
+    """
+    calls = held.answered | {str(item["call_id"]) for item in given}
+    calls |= {
+        call.call_id
+        for call in carried.calls
+        if call.heard and not call.orchestration and call.call_id not in held.pending
+    }
+    prompts = {
+        name
+        for name, text in carried.prompts.items()
+        if name in held.prompt_ids
+        or text in (held.all_prompts if name in carried.heard else held.prompts)
+    }
+    return frozenset(prompts | {c.call_id for c in carried.calls if c.call_id in calls})
+
+
+def last_word(carried: Carried, held: Rollout) -> str | None:
+    """Return what the model said in the end, which nobody has heard; blank if it was heard.
+
+    None: it has not come to its end. What it answers was heard once it was.
+    """
+    if held.said is None or held.pending:
+        return None
+    is_new = carried.prompts.keys() - carried.heard or not all(c.heard for c in carried.calls)
+    return held.said if is_new else ""
+
+
+class Responder:
+    """Answers tool calls, approvals and questions; `explain` puts a text into the turn.
+
+    `complete` ends a turn whose task_complete was accepted: that call is never answered.
+
+    Where there is a tool hook, only what it was asked about, `allowed`, is approved.
+    """
+
+    def __init__(
+        self,
+        session: SessionRequest,
+        host: AgentHost,
+        translator: Translator,
+        services: ProviderServices,
+        explain: Callable[[str], Awaitable[object]],
+        complete: Callable[[CodexTurn, str], Awaitable[None]],
+        *,
+        features: Features,
+        allowed: Container[str],
+    ) -> None:
+        self._features = features
+        self._allowed = allowed
+        self._session = session
+        self._host = host
+        self._translator = translator
+        self._services = services
+        self._explain = explain
+        self._complete = complete
+        self._handlers: dict[str, Callable[[Json], Awaitable[Json]]] = {
+            approvals.COMMAND: self._command,
+            approvals.FILE_CHANGE: self._file_change,
+            approvals.ELICITATION: self._elicitation,
+            approvals.USER_INPUT: self._user_input,
+        }
+
+    async def respond(self, turn: CodexTurn | None, request: ServerRequest) -> None:
+        """Answer a request; after task_complete, or outside its turn, with a refusal."""
+        refusal = approvals.refusal(request.method, HAS_COMPLETED)
+        if refusal is None:
+            await request.refuse(METHOD_NOT_FOUND, f"{request.method} is not supported")
+        elif turn is None or not turn.takes(request.params.get("turnId")):
+            await request.answer(refusal)
+        else:
+            await self._work(turn, request, refusal)
+
+    async def _work(self, turn: CodexTurn, request: ServerRequest, refusal: Json) -> None:
+        turn.opened(request)
+        try:
+            handler = self._handlers.get(request.method)
+            if request.method == approvals.TOOL_CALL:
+                await self._call(turn, request)
+            else:
+                await request.answer(await handler(request.params) if handler else refusal)
+        finally:
+            turn.closed(request)
+
+    async def _call(self, turn: CodexTurn, request: ServerRequest) -> None:
+        """Run an orchestration call; task_complete settles all others first."""
+        call_id = str(request.params.get("callId"))
+        arguments = request.params.get("arguments")
+        ended = self._translator.begun(call_id)
+        if ended:  # a task of its own: the engine must know of the call when it hears of the end
+            self._services.start_soon(turn.put, ended, name="codex step")
+        outcome = await self._host.call_tool(
+            str(request.params.get("tool")),
+            arguments if isinstance(arguments, Mapping) else {},
+            call_id=call_id,
+        )
+        if outcome.ends_turn:
+            turn.completing = call_id
+            await turn.refuse_others(request, HAS_COMPLETED)
+            await self._complete(turn, outcome.text)
+            return
+        urls = await read_urls(outcome.images)
+        answer = approvals.tool_answer(outcome.text, success=not outcome.is_error, images=urls)
+        await request.answer(answer)
+
+    async def _command(self, params: Json) -> Json:
+        item_id = str(params.get("itemId"))
+        wanted = approvals.command_request(self._session.agent_id, params, self._session.cwd)
+        what = f"`{wanted.command}`"
+        if params.get("kind", "command") != "command" or self._is_interactive(item_id, wanted):
+            return await self._deny(item_id, what, _NO_TERMINAL)
+        if not wanted.command or approvals.wants_more(params):
+            return await self._deny(item_id, what, _NO_EXTRAS)
+        return await self._authorize(item_id, what, wanted)
+
+    def _is_interactive(self, item_id: str, wanted: PermissionRequest) -> bool:
+        """Whether input could follow that nobody is asked about."""
+        if self._features.no_terminals:
+            return False
+        if self._translator.raw:
+            return item_id in self._translator.terminals
+        return approvals.interactive(wanted.command or "") is not None
+
+    async def _file_change(self, params: Json) -> Json:
+        item_id = str(params.get("itemId"))
+        item = self._translator.open_calls.get(item_id)
+        if item is None:
+            return await self._deny(item_id, "The change", "its files are not known")
+        wanted = approvals.edit_request(self._session.agent_id, item, self._session.cwd)
+        what = f"The change of {', '.join(wanted.paths)}"
+        if approvals.wants_more(params):
+            return await self._deny(item_id, what, _NO_EXTRAS)
+        return await self._authorize(item_id, what, wanted)
+
+    async def _authorize(self, item_id: str, what: str, wanted: PermissionRequest) -> Json:
+        if self._features.hooked:
+            if item_id in self._allowed:
+                return approvals.ACCEPT  # it stays in the sandbox
+            return await self._deny(item_id, what, _NO_EXTRAS)
+        verdict = await self._host.authorize(wanted)
+        if isinstance(verdict, Deny):
+            return await self._deny(item_id, what, verdict.reason)
+        return approvals.ACCEPT
+
+    async def _deny(self, item_id: str, what: str, reason: str) -> Json:
+        """Decline; the reason goes into the turn, for Codex says no more than "rejected"."""
+        self._translator.reasons[item_id] = reason
+        await self._explain(f"[prsm] {what} was refused: {reason}")
+        return approvals.DECLINE
+
+    async def _elicitation(self, params: Json) -> Json:
+        wanted = approvals.mcp_request(self._session.agent_id, params, self._session.cwd)
+        if wanted is None:
+            return approvals.elicitation(accepted=False)
+        verdict = await self._host.authorize(wanted)
+        if isinstance(verdict, Deny):
+            await self._explain(f"[prsm] {wanted.tool} was refused: {verdict.reason}")
+        return approvals.elicitation(accepted=not isinstance(verdict, Deny))
+
+    async def _user_input(self, params: Json) -> Json:
+        given: dict[str, Answer] = {}
+        for name, question in approvals.questions(params):
+            given[name] = await self._host.ask_user(question)
+        return approvals.answers(given)
+
+
+class StartingServers:
+    """Owns what is known of the servers of one thread."""
+
+    def __init__(self, request: SessionRequest, services: ProviderServices) -> None:
+        self._services = services
+        self._left = set(request.mcp_servers)
+        limits = [server.start_seconds for server in request.mcp_servers.values()]
+        self._seconds = max([_MORE_SECONDS, *limits])
+        self._heard = asyncio.Event()
+        self._begun = asyncio.Event()
+
+    def note(self, params: Mapping[str, Any]) -> Notice | None:
+        """Take note of a status; return what is to be told of a server that is not there."""
+        name, status = str(params.get("name")), params.get("status")
+        self._heard.set()
+        if status != "starting":
+            self._left.discard(name)
+        if not self._left:
+            self._begun.set()
+        if status not in {"failed", "cancelled"}:
+            return None
+        why = params.get("error") or status
+        return Notice("warning", one_line(f"The MCP server {name} is not there: {why}"))
+
+    async def until_begun(self) -> None:
+        """Return once no server is starting any more, or has taken too long."""
+        if not self._left:
+            return
+        for event, seconds in ((self._heard, _FIRST_SECONDS), (self._begun, self._seconds)):
+            try:
+                async with deadline(self._services, seconds):
+                    await event.wait()
+            except TimeoutError:
+                break
+        self._left.clear()

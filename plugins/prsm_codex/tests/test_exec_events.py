@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_codex.exec_events import ExecTranslator
+from prsm_codex.exec_session import ExecTranslator
 from prsm_testing import with_odd_values
 
 from prsm_core.domain.turns import (

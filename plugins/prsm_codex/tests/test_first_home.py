@@ -10,7 +10,7 @@ import pytest
 from prsm_codex.app_server import HOME
 from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
-from prsm_codex.first_home import make_home
+from prsm_codex.provider import make_home
 from prsm_testing.doubles import open_services, until
 
 from plugins.prsm_codex.tests.first_start import NOWHERE, engine

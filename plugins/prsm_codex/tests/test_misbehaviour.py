@@ -7,8 +7,12 @@ from typing import ClassVar
 
 import pytest
 from prsm_codex.plugin import prsm_providers
-from prsm_testing.misbehaviour import Misbehaviour
-from prsm_testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
+from prsm_testing.misbehaviour_contract import (
+    Misbehaviour,
+    MisbehaviourContract,
+    each,
+    fake_command,
+)
 
 FAKE = Path(__file__).with_name("fake_codex.py")
 NOWHERE = "http://127.0.0.1:1/v1"  # a fault needs no model

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from prsm_codex import models
+from prsm_codex import provider
 from prsm_codex.provider import build
 from prsm_testing.doubles import open_services
 
@@ -25,14 +25,14 @@ HIDDEN = {**SHOWN, "slug": "m-0", "visibility": "hide"}
 
 
 def kept(folder, fetched_at="2026-11-21T11:00:00Z", **changes):
-    path = folder / models.CACHE
+    path = folder / provider.CACHE
     path.write_text(json.dumps({"fetched_at": fetched_at, "models": [HIDDEN, SHOWN], **changes}))
     return path
 
 
 @pytest.mark.requirement("E92")
 def test_only_what_is_to_be_listed_is_read_with_its_reasoning_levels(tmp_path):
-    (model,) = models.cached(kept(tmp_path), NOW)
+    (model,) = provider.cached(kept(tmp_path), NOW)
     assert (model.model_id, model.display_name) == ("m-1", "M 1")
     assert model.context_window == 272000
     assert model.reasoning_efforts == ("low", "high")
@@ -41,7 +41,7 @@ def test_only_what_is_to_be_listed_is_read_with_its_reasoning_levels(tmp_path):
 @pytest.mark.requirement("E92")
 @pytest.mark.parametrize("fetched", ["2026-11-20T11:59:00Z", "2026-11-20T11:59:00"])
 def test_a_list_that_is_older_than_a_day_is_marked(tmp_path, fetched):
-    (model,) = models.cached(kept(tmp_path, fetched), NOW)
+    (model,) = provider.cached(kept(tmp_path, fetched), NOW)
     assert model.display_name == "M 1 (as of 2026-11-20)"
 
 
@@ -49,9 +49,9 @@ def test_a_list_that_is_older_than_a_day_is_marked(tmp_path, fetched):
     "changes", [{"models": 3}, {"models": [3]}, {"models": [{"visibility": "list"}]}]
 )
 def test_a_list_that_cannot_be_read_is_none(tmp_path, changes):
-    assert models.cached(kept(tmp_path, **changes), NOW) == ()
-    assert models.cached(kept(tmp_path, "yesterday"), NOW) == ()
-    assert models.cached(tmp_path / "nothing.json", NOW) == ()
+    assert provider.cached(kept(tmp_path, **changes), NOW) == ()
+    assert provider.cached(kept(tmp_path, "yesterday"), NOW) == ()
+    assert provider.cached(tmp_path / "nothing.json", NOW) == ()
 
 
 @pytest.mark.requirement("E92")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_codex import patches
+from prsm_codex import hooks
 
 PATCH = """\
 *** Begin Patch
@@ -21,13 +21,13 @@ PATCH = """\
 
 
 def test_every_path_counts_where_a_file_is_moved_to_included():
-    assert list(patches.paths(PATCH, "/w")) == ["/w/a.txt", "/etc/b", "/w/../c", "/w/d e"]
+    assert list(hooks.patched_paths(PATCH, "/w")) == ["/w/a.txt", "/etc/b", "/w/../c", "/w/d e"]
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
 @pytest.mark.parametrize("program", ["apply_patch", " applypatch "])
 def test_a_command_that_only_applies_a_patch_is_that_patch(program, quote):
-    assert patches.inside(f"{program}<<{quote}EOF{quote}\n{PATCH}EOF\n") == PATCH
+    assert hooks.patch_of(f"{program}<<{quote}EOF{quote}\n{PATCH}EOF\n") == PATCH
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_a_command_that_only_applies_a_patch_is_that_patch(program, quote):
     ],
 )
 def test_anything_else_is_a_command(command):
-    assert patches.inside(command) is None
+    assert hooks.patch_of(command) is None
 
 
 @given(st.text(), st.text())
 def test_what_follows_the_end_of_the_text_is_never_hidden_in_a_patch(before, after):
     command = f"apply_patch <<'EOF'\n{before}\nEOF\n{after}"
-    body = patches.inside(command)
+    body = hooks.patch_of(command)
     assert body is None or (not after.strip() and "EOF" not in body.split("\n"))

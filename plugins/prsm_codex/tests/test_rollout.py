@@ -6,7 +6,7 @@ import json
 
 import pytest
 from msgspec.structs import replace
-from prsm_codex import going_on, rollout
+from prsm_codex import rollout, session
 
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.interfaces.provider import Carried, CarriedCall
@@ -98,7 +98,7 @@ def test_each_pending_call_gets_one_output_of_its_kind():
         made("ran", "exec_command"),
         made("patched", "apply_patch", "custom_tool_call"),
     )
-    given = going_on.outputs(carried(("answered", YES)), held, is_ours, {})
+    given = session.outputs(carried(("answered", YES)), held, is_ours, {})
     assert [one["call_id"] for one in given] == ["answered", "unseen", "ran", "patched"]
     assert given[0]["output"] == "yes"
     assert "no effect" in given[1]["output"]
@@ -110,7 +110,7 @@ def test_each_pending_call_gets_one_output_of_its_kind():
 
 def test_the_images_of_an_answer_stand_in_its_output():
     held, url = read(made("a"), made("b")), "data:image/png;base64,QQ=="
-    shown, plain = going_on.outputs(carried(("a", YES), ("b", YES)), held, is_ours, {"a": [url]})
+    shown, plain = session.outputs(carried(("a", YES), ("b", YES)), held, is_ours, {"a": [url]})
     assert shown["output"] == [
         {"type": "input_text", "text": "yes"},
         {"type": "input_image", "image_url": url},
@@ -121,20 +121,20 @@ def test_the_images_of_an_answer_stand_in_its_output():
 def test_what_the_thread_holds_is_taken_and_nothing_else():
     held = read(prompt("one", "p1"), made("a"), answer("a", "yes"), made("b"), made("c"))
     wanted = carried(("a", YES), ("b", YES), ("lost", YES), p1="other words", p2="one", p3="two")
-    given = going_on.outputs(wanted, held, is_ours, {})
-    assert going_on.taken(wanted, held, given) == {"a", "b", "p1", "p2"}
-    assert going_on.taken(wanted, held, []) == {"a", "p1", "p2"}
+    given = session.outputs(wanted, held, is_ours, {})
+    assert session.taken(wanted, held, given) == {"a", "b", "p1", "p2"}
+    assert session.taken(wanted, held, []) == {"a", "p1", "p2"}
 
 
 def test_a_text_of_an_earlier_turn_is_not_taken_for_one_that_was_steered():
     held = read(prompt("go on", "p1"), event("task_complete"), prompt("else", "p2"))
-    assert going_on.taken(carried(s="go on", p1="x"), held, []) == {"p1"}
+    assert session.taken(carried(s="go on", p1="x"), held, []) == {"p1"}
 
 
 def test_a_text_that_was_heard_is_known_by_its_words_in_whatever_turn_of_codex():
     held = read(prompt("look left", "p1"), event("task_complete"), prompt("else", "p2"))
     wanted = replace(carried(s="look left", x="look right"), heard=frozenset("sx"))
-    assert going_on.taken(wanted, held, []) == {"s"}
+    assert session.taken(wanted, held, []) == {"s"}
 
 
 def test_of_codex_own_calls_what_was_heard_is_lost_where_a_call_waits_for_it():
@@ -145,16 +145,16 @@ def test_of_codex_own_calls_what_was_heard_is_lost_where_a_call_waits_for_it():
         for call in carried(("ran", ToolOutcome(text="made it")), ("searched", YES)).calls
     )
     wanted = Carried(turn_id="t", calls=calls)
-    assert going_on.taken(wanted, held, []) == {"searched"}
-    (given,) = going_on.outputs(wanted, held, is_ours, {})
+    assert session.taken(wanted, held, []) == {"searched"}
+    (given,) = session.outputs(wanted, held, is_ours, {})
     assert given["output"] == "made it"
-    assert going_on.taken(wanted, held, [given]) == {"ran", "searched"}
+    assert session.taken(wanted, held, [given]) == {"ran", "searched"}
 
 
 def test_a_last_word_after_prompts_that_were_heard_was_heard_too():
     held, wanted = read(said("All done."), USED), carried(p="go on")
-    assert going_on.last_word(wanted, held) == "All done."
-    assert going_on.last_word(replace(wanted, heard=frozenset("p")), held) == ""
+    assert session.last_word(wanted, held) == "All done."
+    assert session.last_word(replace(wanted, heard=frozenset("p")), held) == ""
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_a_last_word_after_prompts_that_were_heard_was_heard_too():
 )
 def test_the_last_word_is_known_once_the_response_is_whole(records, word):
     held = read(*records)
-    assert going_on.last_word(carried(p="unheard"), held) == word
-    assert going_on.last_word(carried(), held) == (None if word is None else "")
+    assert session.last_word(carried(p="unheard"), held) == word
+    assert session.last_word(carried(), held) == (None if word is None else "")
 
 
 NOT_LINES = [b"", b"[1]", b"null", b"{", b"\xff\xfe", b"[" * 100_000, b'{"type": "response_item"}']

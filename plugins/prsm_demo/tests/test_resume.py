@@ -7,7 +7,6 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from prsm_demo.provider import build
-from prsm_testing.crashing import Crashes
 from prsm_testing.doubles import (
     RecordingHost,
     answers,
@@ -18,7 +17,7 @@ from prsm_testing.doubles import (
     turn_context,
 )
 from prsm_testing.provider_scene import call
-from prsm_testing.resume_contract import Kill
+from prsm_testing.resume_contract import Crashes, Kill
 
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AssistantMessage

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prsm_demo.provider import build
-from prsm_demo.script.acts import OUTPUT_LIMIT
-from prsm_demo.script.session import ScriptCrashError
+from prsm_demo.script.session import OUTPUT_LIMIT, ScriptCrashError
 from prsm_testing.doubles import (
     RecordingHost,
     answers,

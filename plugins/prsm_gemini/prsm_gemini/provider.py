@@ -23,11 +23,11 @@ from prsm_core import (
     ProviderNotAvailableError,
     ProviderStatus,
     PrsmError,
+    VersionRange,
     deadline,
     runnable,
 )
 from prsm_gemini import home as homes
-from prsm_gemini import probe
 from prsm_gemini.config import Backend, GeminiConfig
 from prsm_gemini.headless import HeadlessSession
 from prsm_gemini.turn import refusal
@@ -41,6 +41,27 @@ if TYPE_CHECKING:
 _LOGIN = "Set GEMINI_API_KEY or `api_key_env`, or run `gemini` once and log in."
 _LISTING_SECONDS = 12.0  # of the 20 that the engine waits; what the program knows takes the rest
 _LIBRARY = "acp"  # what prsm_acp speaks with
+
+
+PACKAGE = "@google/gemini-cli"
+VERSIONS = VersionRange(
+    program="gemini",
+    oldest=(0, 61, 0),
+    tested_from=(0, 61, 0),
+    below=(0, 62, 0),
+    install=f"npm install -g {PACKAGE}",
+    package=PACKAGE,
+)
+_MENTIONS = "files that the workspace's GEMINI.md mentions are read, unasked"
+HEADLESS_GAPS = (
+    "the system settings of Gemini CLI can switch its hooks off: a turn is then stopped, but only "
+    "once its model has begun to speak",
+    _MENTIONS,
+)
+ACP_GAPS = (
+    "what is asked of a search, or of a tool of another MCP server, does not tell its arguments",
+    _MENTIONS,
+)
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> GeminiProvider:
@@ -94,15 +115,15 @@ class GeminiProvider(Provider):
 
     async def probe(self) -> ProviderStatus:
         """Look for the program, its version and a login; see Provider."""
-        gaps = probe.ACP_GAPS if self._acp is not None else probe.HEADLESS_GAPS
+        gaps = ACP_GAPS if self._acp is not None else HEADLESS_GAPS
         logged_in = self._logged_in()
         try:
             env = homes.env(self._config, os.environ)
-            version = await probe.VERSIONS.found(self._config.command, self._services, env)
+            version = await VERSIONS.found(self._config.command, self._services, env)
         except ProviderNotAvailableError as error:
             return ProviderStatus(
                 available=False,
-                tested=str(probe.VERSIONS),
+                tested=str(VERSIONS),
                 reason=error.message,
                 hint=error.hint,
                 logged_in=logged_in,
@@ -113,11 +134,11 @@ class GeminiProvider(Provider):
             reason = "gemini is not logged in"
             hint = runnable(_LOGIN, {"gemini": self._config.command})
         else:
-            reason = probe.VERSIONS.untested(version)
+            reason = VERSIONS.untested(version)
         return ProviderStatus(
             available=logged_in,
             version=version,
-            tested=str(probe.VERSIONS),
+            tested=str(VERSIONS),
             reason=reason,
             hint=hint,
             logged_in=logged_in,
@@ -164,7 +185,7 @@ class GeminiProvider(Provider):
         """Find out once, before the first turn, whether the program can be started."""
         if not self._has_program:
             env = homes.env(self._config, os.environ)
-            await probe.VERSIONS.found(self._config.command, self._services, env)
+            await VERSIONS.found(self._config.command, self._services, env)
             self._has_program = True
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_gemini.chat import Chat, text_of
+from prsm_gemini.headless import Chat, text_of
 
 SESSION = "11111111-1111-4111-8111-111111111111"
 HEADER = {"sessionId": SESSION, "kind": "main"}

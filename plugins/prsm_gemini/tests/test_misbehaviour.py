@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import pytest
 from prsm_gemini.plugin import prsm_providers
-from prsm_testing.misbehaviour import Misbehaviour
-from prsm_testing.misbehaviour_contract import MisbehaviourContract, fake_command
+from prsm_testing.misbehaviour_contract import Misbehaviour, MisbehaviourContract, fake_command
 
 from plugins.prsm_gemini.tests.fake_gemini import VERSION
 

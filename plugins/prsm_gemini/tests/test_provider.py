@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from prsm_gemini import probe
+from prsm_gemini import provider
 from prsm_gemini.acp import GeminiAcp
 from prsm_gemini.config import Backend, GeminiConfig
 from prsm_gemini.provider import build, is_headless
@@ -97,12 +97,12 @@ async def test_a_key_variable_that_is_not_set_is_told_with_a_cure(tmp_path):
     ("version", "tested"), [("0.61.3", True), ("0.62.0", False), (None, False)]
 )
 def test_a_version_is_tested_or_not(version, tested):
-    assert probe.VERSIONS.is_tested(version) is tested
+    assert provider.VERSIONS.is_tested(version) is tested
 
 
 def test_a_version_that_is_too_old_is_refused():
     with pytest.raises(ProviderNotAvailableError, match="too old"):
-        probe.VERSIONS.checked("0.60.9\n")
+        provider.VERSIONS.checked("0.60.9\n")
 
 
 async def test_configured_models_are_offered(tmp_path):

@@ -21,7 +21,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="MiniMax, over Codex or Claude Code.",
         good_for="MiniMax's models: coding",
         factory="prsm_minimax.provider:build",
-        settings="prsm_minimax.section:SETTINGS",
+        settings="prsm_minimax.provider:SETTINGS",
         forget="prsm_codex.forgetting:forget",
         selectable=False,  # only who has a key of the vendor's wants it,
         server_names=r"(?!prsm$)[A-Za-z0-9_-]+",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice
+from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice, vendor_keys
 
-from prsm_core import ProviderNotAvailableError
+from prsm_core import Key, Parser, ProviderNotAvailableError, model_of_keys, parse_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +30,14 @@ PLANS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "payg": MODELS,
     "m-plan": {**MODELS, "MiniMax-M3.1-Flash-Preview": {}},  # offered under this plan only
 }
+
+
+KEYS: dict[str, Parser] = {
+    **vendor_keys(),
+    "plan": Key(parse_choice(*PLANS), "What the models are bought by; it says which there are."),
+    "region": Key(parse_choice(*REGIONS), "Where the servers are."),
+}
+SETTINGS = model_of_keys("MinimaxSettings", KEYS)
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> VendorProvider:

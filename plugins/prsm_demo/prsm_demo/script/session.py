@@ -1,31 +1,44 @@
-"""A scripted agent's session: prompts in, the steps of its lane out, each really carried out."""
+"""A scripted agent's session: prompts in, the steps of its lane out, each really carried out.
+
+Carries out the calls of a step: orchestration tools, commands, edits, questions to a person.
+
+Whatever touches the machine asks `host.authorize` first; a denial is an answer like any other.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
     AgentError,
     AssistantMessage,
+    Deny,
     ErrorKind,
+    PermissionRequest,
     ProviderSession,
+    PrsmError,
+    Question,
     StepEnded,
     StopReason,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
+    ToolCallFinished,
+    ToolCallStarted,
     TurnEnded,
     UsageReported,
 )
 from prsm_core.kit import one_line
-from prsm_demo.script.acts import Acts
-from prsm_demo.script.going_on import GoingOn, reply_of, unanswered
-from prsm_demo.script.playback import pieces
+from prsm_demo.script.place import KeptResponse, KeptThread, Outcome, given, image_words
+from prsm_demo.script.playback import Conversation, Reply, pieces
 from prsm_demo.script.retold import OVERFLOW
 from prsm_demo.script.steps import FOREVER
-from prsm_demo.script.stream import EventStream
-from prsm_demo.script.thread import Thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -34,17 +47,31 @@ if TYPE_CHECKING:
         AgentHost,
         AssembledContext,
         BackgroundTask,
+        Carried,
+        CarriedCall,
+        Process,
         ProviderEvent,
         ProviderServices,
         SessionRequest,
     )
-    from prsm_demo.script.place import Outcome, Shelf
-    from prsm_demo.script.playback import Player, Reply
+    from prsm_demo.script.place import Shelf
+    from prsm_demo.script.playback import Player
     from prsm_demo.script.steps import Call, HttpError, Step
 
 _ABORTED = TurnEnded(StopReason.ABORTED)
 _DONE = TurnEnded(StopReason.END_TURN)
 _KINDS = {401: ErrorKind.AUTH_FAILURE, 403: ErrorKind.AUTH_FAILURE, 429: ErrorKind.RATE_LIMIT}
+
+
+_ROOM = 64  # events; whoever tells one waits until it was taken
+
+
+_UNSEEN = "it was cut off and may have run: look before it is made again"
+
+
+# What is kept of a command's output, in bytes: as much as of any tool's result.
+OUTPUT_LIMIT = 64 * 1024
+_BASH = ("bash", "--noprofile", "--norc", "-c", "--")
 
 
 class ScriptCrashError(RuntimeError):
@@ -344,3 +371,353 @@ def _usage(counts: Mapping[str, int] | None) -> TokenUsage:
         reasoning_tokens=counts.get("reasoning_tokens", 0),
         total_tokens=sent + answered,
     )
+
+
+class Thread:
+    """Owns an agent's conversation, and its newest response with what became of its calls."""
+
+    def __init__(self, request: SessionRequest, kept: KeptThread | None = None) -> None:
+        kept = kept or KeptThread()
+        self._agent = request.name
+        self._system = request.system_prompt
+        self._texts = list(kept.texts)  # all of them, in order of time
+        self._prompts = list(kept.prompts)
+        self._prompt_ids = list(kept.prompt_ids)
+        self._outputs = list(kept.outputs)
+        self._unanswered = list(kept.unanswered)
+        self.response = kept.response
+
+    def hear(self, context: AssembledContext) -> None:
+        """Take in what a turn begins with: a rebuilt history, a prompt."""
+        current = context.current_message
+        for message in (*context.history, *((current,) if current is not None else ())):
+            self._texts.append(message.content)
+            if message.role == "user":
+                self._prompts.append(message.content)
+        self._texts += image_words(context.images)
+        if current is not None:
+            self._prompt_ids.append(current.id)
+            self._unanswered.append(current.id)
+
+    def respond(self, reply: Reply) -> None:
+        """Take in that the model answers all that it was told."""
+        self.response = KeptResponse(
+            lane=reply.lane or "",
+            step=reply.place,
+            number=reply.number,
+            say=reply.step.say,
+            calls=tuple(
+                (call_id, dict(call.arguments))
+                for call, call_id in zip(reply.step.calls, reply.call_ids, strict=True)
+            ),
+            answers=tuple(self._unanswered),
+            outcomes={},
+        )
+        self._unanswered.clear()
+
+    def forget_response(self) -> None:
+        """Let go of a response whose turn is over."""
+        self.response = None
+
+    def say(self, text: str) -> None:
+        """Add what the agent has said itself."""
+        self._texts.append(text)
+
+    def learn(self, call_id: str, tool: str, answer: Outcome) -> None:
+        """Add the answer to a call."""
+        self._texts.append(answer.text)
+        self._outputs.append((call_id, tool, answer.text))
+        self._unanswered.append(call_id)
+        if self.response is not None and any(call_id == one for one, _ in self.response.calls):
+            self.response.outcomes[call_id] = answer
+
+    @property
+    def has_unanswered(self) -> bool:
+        """Whether it holds a prompt, or the answer to a call, that no response answers."""
+        return bool(self._unanswered)
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Ids of the prompts, and of the calls with their answers, that the thread holds."""
+        return frozenset((*self._prompt_ids, *(call_id for call_id, _, _ in self._outputs)))
+
+    def conversation(self) -> Conversation:
+        """Return what the next request says."""
+        return Conversation(
+            user=tuple(self._prompts),
+            system=(self._system,),
+            outputs=tuple(self._outputs),
+            text="\n".join((self._system, *self._texts)),
+            agent=self._agent,
+        )
+
+    def kept(self, player: Player) -> KeptThread:
+        """Return the thread as it is kept on disk."""
+        replies, calls = player.counted
+        return KeptThread(
+            calls=calls,
+            replies=replies,
+            place=player.place(self.conversation()),
+            texts=tuple(self._texts),
+            prompts=tuple(self._prompts),
+            prompt_ids=tuple(self._prompt_ids),
+            outputs=tuple(self._outputs),
+            unanswered=tuple(self._unanswered),
+            response=self.response,
+        )
+
+
+class EventStream:
+    """One turn's events, in lock step; its end comes once, whoever brings it about."""
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[ProviderEvent | Exception] = asyncio.Queue(_ROOM)
+        self._has_ended = False
+
+    async def tell(self, event: ProviderEvent) -> None:
+        """Return once the reader has taken the event and come back for the next one."""
+        await self._events.put(event)
+        await self._events.join()
+
+    def end(self, how: TurnEnded | Exception) -> None:
+        """End the stream, or make it raise; what was not read yet is dropped."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        while not self._events.empty():
+            self._events.get_nowait()
+        self._events.put_nowait(how)
+
+    async def read(self) -> AsyncIterator[ProviderEvent]:
+        """Yield the events up to the end."""
+        while True:
+            event = await self._events.get()
+            if isinstance(event, Exception):
+                raise event
+            yield event
+            if isinstance(event, TurnEnded):
+                return
+            self._events.task_done()
+
+
+class GoingOn:
+    """A turn that goes on."""
+
+    def __init__(self, carried: Carried) -> None:
+        self._calls = {call.call_id: call for call in carried.calls}
+        self.ids = frozenset((*carried.prompts, *self._calls))
+        heard = {call.call_id for call in carried.calls if call.heard}
+        self._unheard = self.ids - heard - carried.heard
+
+    def knows(self, response: KeptResponse) -> bool:
+        """Whether the ledger has heard of a response: by a call, or since what it answers is old.
+
+        In doubt it has not: what is said twice does no harm, and what is never said does.
+        """
+        if any(call_id in self._calls for call_id, _ in response.calls):
+            return True
+        return bool(response.answers) and self._unheard.isdisjoint(response.answers)
+
+    def answer(self, call_id: str) -> Outcome | None:
+        """Return what became of a call; None where the ledger never saw it."""
+        call = self._calls.get(call_id)
+        if call is None:
+            return None
+        return _own_answer(call) if call.orchestration else _vendors_answer(call)
+
+
+def _own_answer(call: CarriedCall) -> Outcome | None:
+    outcome = call.outcome
+    if outcome is None:
+        return None  # it is made again, and the engine knows what it has done
+    return given(outcome)
+
+
+def _vendors_answer(call: CarriedCall) -> Outcome:
+    """Return how a command ended; whatever of it was seen is in the thread before the ledger."""
+    status = "failed" if call.outcome is None or call.outcome.is_error else "completed"
+    reason = _UNSEEN if call.outcome is None else call.outcome.text
+    said = {"status": status, "reason": reason}
+    return Outcome(text=json.dumps(said), status=status, reason=reason)
+
+
+def reply_of(response: KeptResponse, player: Player) -> Reply | None:
+    """Return a response as it was given; None where the scenario is another one by now."""
+    step = player.step_at(response.lane, response.step)
+    if step is None or len(step.calls) != len(response.calls):
+        return None
+    calls = tuple(
+        replace(call, arguments=arguments)
+        for call, (_, arguments) in zip(step.calls, response.calls, strict=True)
+    )
+    return Reply(
+        step=replace(step, calls=calls, say=response.say),
+        number=response.number,
+        lane=response.lane,
+        place=response.step,
+        call_ids=tuple(call_id for call_id, _ in response.calls),
+    )
+
+
+def unanswered(reply: Reply, response: KeptResponse) -> tuple[tuple[str, Call], ...]:
+    """Return those calls of a response that have no answer yet, by their ids."""
+    made = zip(reply.call_ids, reply.step.calls, strict=True)
+    return tuple((call_id, call) for call_id, call in made if call_id not in response.outcomes)
+
+
+def _outcome(
+    status: str, *, result: str | None = None, reason: str | None = None, **data: Any
+) -> Outcome:
+    said = {"status": status, **({"reason": reason} if reason is not None else {}), **data}
+    return Outcome(
+        text=json.dumps(said),
+        status=status,
+        result=result,
+        reason=reason,
+        exit_code=data.get("exit_code"),
+    )
+
+
+class Acts:
+    """What one agent can do."""
+
+    def __init__(
+        self, request: SessionRequest, host: AgentHost, services: ProviderServices
+    ) -> None:
+        self._request = request
+        self._host = host
+        self._services = services
+
+    def started(self, call: Call, call_id: str) -> ToolCallStarted | None:
+        """Return the event that announces a native tool; the engine tells of its own."""
+        if call.kind == "shell":
+            return ToolCallStarted(call_id, "Bash", {"command": call.arguments["cmd"]})
+        if call.kind == "edit":
+            return ToolCallStarted(call_id, _edit_tool(call.arguments), _edit_arguments(call))
+        return None
+
+    def finished(self, call: Call, call_id: str, outcome: Outcome) -> ToolCallFinished | None:
+        """Return the event that ends what `started` announced."""
+        if call.kind not in {"shell", "edit"}:
+            return None
+        return ToolCallFinished(
+            call_id, outcome.status, outcome.result, outcome.reason, exit_code=outcome.exit_code
+        )
+
+    async def carry_out(self, call: Call, call_id: str) -> Outcome:
+        """Do what a call says; what goes wrong is its outcome."""
+        if call.kind == "shell":
+            return await self._shell(str(call.arguments["cmd"]), call_id)
+        if call.kind == "edit":
+            return await self._edit(call, call_id)
+        if call.kind == "ask_user":
+            return await self._ask(call.arguments, call_id)
+        outcome = await self._host.call_tool(call.tool, call.arguments, call_id=call_id)
+        return given(outcome)
+
+    async def _denial(self, tool: str, arguments: Mapping[str, Any], **fields: Any) -> str | None:
+        """Ask whether a native tool may run; return why it may not."""
+        request = PermissionRequest(
+            agent_id=self._request.agent_id,
+            tool=tool,
+            arguments=arguments,
+            cwd=self._request.cwd,
+            **fields,
+        )
+        verdict = await self._host.authorize(request)
+        return verdict.reason if isinstance(verdict, Deny) else None
+
+    async def _shell(self, command: str, call_id: str) -> Outcome:
+        wanted = {"command": command}
+        denial = await self._denial("Bash", wanted, command=command, call_id=call_id)
+        if denial is not None:
+            return _outcome("denied", reason=denial)
+        try:
+            return await self._run(command)
+        except PrsmError as error:  # no bash, no folder, a line beyond all limits
+            return _outcome("failed", reason=error.message)
+
+    async def _run(self, command: str) -> Outcome:
+        process = await self._services.start_process(
+            (*_BASH, command), name="script command", cwd=self._request.cwd, env=_environment()
+        )
+        try:
+            process.close_stdin()
+            stdout = await _read(process)
+        except BaseException:
+            process.kill()
+            await process.wait()
+            raise
+        code, stderr = await process.wait(), process.stderr_tail
+        result = "\n".join(part for part in (stdout, stderr.rstrip("\n")) if part)
+        data: dict[str, Any] = {"exit_code": code, "stdout": stdout, "stderr": stderr}
+        if code:
+            return _outcome("failed", result=result, reason=f"exit code {code}", **data)
+        return _outcome("completed", result=result, **data)
+
+    async def _edit(self, call: Call, call_id: str) -> Outcome:
+        path = str(call.arguments["path"])
+        denial = await self._denial(
+            _edit_tool(call.arguments), _edit_arguments(call), paths=(path,), call_id=call_id
+        )
+        if denial is not None:
+            return _outcome("denied", reason=denial)
+        file = Path(self._request.cwd, path)
+        problem = await asyncio.to_thread(_apply, file, call.arguments)
+        if problem is not None:
+            return _outcome("failed", reason=f"{path}: {problem}")
+        return _outcome("completed", result=f"{path} was changed")
+
+    async def _ask(self, arguments: Mapping[str, Any], call_id: str) -> Outcome:
+        question = Question(
+            text=str(arguments["question"]),
+            options=tuple(str(option) for option in arguments.get("options", ())),
+            multiple=bool(arguments.get("multiple", False)),
+            call_id=call_id,
+        )
+        answer = await self._host.ask_user(question)
+        return _outcome("completed", choices=list(answer.choices), text=answer.text)
+
+
+def _environment() -> dict[str, str]:
+    """Return a PATH on which the interpreter's own folder comes last: `python3` is always found."""
+    folders = (os.environ.get("PATH") or os.defpath, str(Path(sys.executable).parent))
+    return {"PATH": os.pathsep.join(folders)}
+
+
+async def _read(process: Process) -> str:
+    """Return the first 64 KiB of stdout; the rest is read and dropped."""
+    kept: list[bytes] = []
+    size = 0
+    async for line in process.lines():
+        if size < OUTPUT_LIMIT:
+            kept.append(line[: OUTPUT_LIMIT - size])
+            size += len(line) + 1
+    return b"\n".join(kept).decode(errors="replace")
+
+
+def _edit_tool(arguments: Mapping[str, Any]) -> str:
+    return "Write" if "content" in arguments else "Edit"
+
+
+def _edit_arguments(call: Call) -> dict[str, Any]:
+    names = {"path": "file_path", "old": "old_string", "new": "new_string", "content": "content"}
+    return {names[key]: value for key, value in call.arguments.items()}
+
+
+def _apply(file: Path, arguments: Mapping[str, Any]) -> str | None:
+    """Write or change a file; return what stands in the way."""
+    try:
+        if "content" in arguments:
+            is_new = not file.exists()
+            file.write_text(str(arguments["content"]), encoding="utf-8")
+            if is_new:
+                file.chmod(0o644)  # the engine's umask is private, the user's files are not
+            return None
+        text, old = file.read_text(encoding="utf-8"), str(arguments["old"])
+        if text.count(old) != 1:
+            return f"{text.count(old)} places read {old!r}, one is needed"
+        file.write_text(text.replace(old, str(arguments["new"])), encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        return str(error)
+    return None

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from prsm_demo.sample import make_sample, remembered, sweep
+from prsm_demo.show import make_sample, remembered, sweep
 
 from prsm_core.errors import ConfigError
 from tests.sources import ROOT

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prsm_core import EventSink
+from prsm_core import ConfigError, EventSink, Key, parse_choice, parse_text
+from prsm_core import model_of_keys as _model
 from prsm_protocols.labels import STATE, is_under_protocol, page_of, pin_of
 from prsm_protocols.places import measurements_folder
-from prsm_protocols.section import DAYS
 from prsm_protocols.tool_names import MEASURE, TRANSITION
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _ENDS = frozenset({"completed", "failed", "killed"})
 _CHECK = "protocol-states"
+
+DAYS = 30  # that measurements are kept
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -239,3 +241,32 @@ def _append_to(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "ab") as file:
         file.write(data)
+
+
+def _days(where: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 3650:
+        raise ConfigError(f"{where}: a number of days from 1 to 3650 is needed, not {value!r}")
+    return value
+
+
+MEASUREMENTS = _model(
+    "MeasurementSettings",
+    {
+        "path": Key(
+            parse_text,
+            "The folder of the measurements; not set: `_measurements` among PRSM's state.",
+            {"type": "string", "minLength": 1},
+        ),
+        "detail": Key(
+            parse_choice("event", "turn"),
+            "A record for each event as it happens, or one for each turn.",
+            {"enum": ["event", "turn"]},
+        ),
+        "days": Key(
+            _days,
+            f"How long measurements are kept; {DAYS} if not set.",
+            {"type": "integer", "minimum": 1, "maximum": 3650},
+        ),
+    },
+)
+"""The section `sinks.measurements`, checked."""

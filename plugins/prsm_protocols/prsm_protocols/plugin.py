@@ -109,7 +109,7 @@ def prsm_event_sinks() -> Iterator[EventSinkSpec]:
         name="measurements",
         summary="Writes what agents under a protocol do, as records by day and run.",
         factory="prsm_protocols.measurement:MeasurementSink",
-        settings="prsm_protocols.section:MEASUREMENTS",
+        settings="prsm_protocols.measurement:MEASUREMENTS",
         unseen=MEASUREMENTS,
         kinds=frozenset(
             {

@@ -3,6 +3,14 @@
 A handler first reads pages and asks whom it has to ask. From there to its answer it awaits nothing:
 what it decides by the agent's labels, and what it makes of them, is one step with the answer. A
 move for which nothing has to be read, kept or asked is answered at once.
+
+Whether an agent goes on under a newer version of its protocol: a person is asked, once.
+
+An agent stays on its version. At its next transition after the files of the trusted workspace have
+changed, a person says whether it, or all agents of that version, take the new one. It is offered
+only where the agent's state is one of the new version, or that says what it has become. The word
+for all is kept in the label of the agent that asked, and in memory for those that have not made a
+transition when it ends.
 """
 
 from __future__ import annotations
@@ -11,23 +19,24 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import OrchestrationError, ToolInputError
-from prsm_protocols.answers import brief, told
-from prsm_protocols.labels import changes_to, pin_of
-from prsm_protocols.router import receiver
-from prsm_protocols.upgrading import Upgrades, upgraded
-from prsm_protocols.validator import Validator
+from prsm_core import MessageRoutingError, OrchestrationError, Question, ToolInputError
+from prsm_protocols.labels import KEEPS, UPGRADE, changes_to, page_of, pin_of
+from prsm_protocols.page import SessionRule
+from prsm_protocols.problems import ProtocolError, nearest
+from prsm_protocols.validator import Standing, Validator, is_open
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Iterator, Mapping, Sequence
 
-    from prsm_core import ToolCall
-    from prsm_protocols.compiled import Protocol
-    from prsm_protocols.upgrading import Upgrade
-    from prsm_protocols.validator import Standing
+    from prsm_core import PeerNow, ToolCall
+    from prsm_protocols.compiled import Move, Protocol
 
 MAX_JSON = 16 * 1024  # bytes of a context, or of what is measured
 _MOST_OF_ONE = 12  # bytes that JSON takes for a character: it is escaped as two halves
+
+_SESSIONS = {SessionRule.CONTINUE: "continued", SessionRule.RESTART: "restarted"}
+
+ALL, THIS, KEEP = "upgrade all", "upgrade this one", "keep the old one"
 
 
 class Tools:
@@ -194,6 +203,176 @@ def _small(value: Any, name: str) -> None:
             f"{name} has {size} bytes of JSON",
             hint=f"{MAX_JSON} are the most: put the rest into a file and name it",
         )
+
+
+def told(standing: Standing, used: float | None, was: Standing) -> dict[str, Any]:
+    """Return the data of an answer; `was` is where the agent stood as it called."""
+    declared = standing.declared
+    data: dict[str, Any] = {
+        "state": standing.state,
+        "protocol": standing.protocol.name,
+        "version": standing.protocol.id,
+        "moved": (standing.state, standing.protocol.name) != (was.state, was.protocol.name),
+        "moves": [_move(each, used) for each in standing.moves],
+        "tools": None if declared.tools is None else list(declared.tools),
+        "session": _SESSIONS[standing.page.page.session],
+    }
+    if declared.description:
+        data["description"] = declared.description
+    if declared.message:
+        data["message"] = declared.message
+    if declared.within is not None:
+        data["within"] = {"seconds": declared.within.seconds, "to": declared.within.to}
+    if opened := list(_opened(standing, used)):
+        data["opened"] = opened
+    return data
+
+
+def brief(standing: Standing, used: float | None) -> dict[str, Any]:
+    """Return what the answers of other tools tell beside what they are about."""
+    data: dict[str, Any] = {
+        "state": standing.state,
+        "moves": [each.transition.target for each in standing.moves if is_open(each, used)],
+    }
+    if opened := list(_opened(standing, used)):
+        data["opened"] = opened
+    return data
+
+
+def _move(move: Move, used: float | None) -> dict[str, Any]:
+    each = move.transition
+    told = {"to": each.target, "when": each.when, "open": is_open(move, used)}
+    return told if each.guard is None else {**told, "guard": str(each.guard)}
+
+
+def _opened(standing: Standing, used: float | None) -> Iterator[str]:
+    """Yield the moves whose guard holds now, in words."""
+    for move in standing.moves:
+        guard = move.transition.guard
+        if guard is not None and used is not None and guard.holds(used):
+            yield f"{move.transition.target} is open: {guard}, and {used:.2f} of it is used"
+
+
+def receiver(standing: Standing, peers: Sequence[PeerNow], sender: str, to: str) -> str:
+    """Return the id of the agent that a message goes to, by its id or its name.
+
+    Raises MessageRoutingError, whose hint names those that may be written to.
+    """
+    others = [peer for peer in peers if peer.agent_id != sender]
+    allowed = [peer for peer in others if _is_allowed(standing, peer)]
+    hint = f"you may write to: {', '.join(peer.name for peer in allowed) or 'nobody now'}"
+    found = next((peer for peer in peers if to in {peer.agent_id, peer.name}), None)
+    if found is None:
+        near = nearest(to, [peer.name for peer in allowed])
+        raise MessageRoutingError(f"no live agent of the run is called {to!r}{near}", hint=hint)
+    if found.agent_id == sender:
+        raise MessageRoutingError("that is you: a message goes to another agent", hint=hint)
+    if found not in allowed:
+        name = standing.protocol.name
+        raise MessageRoutingError(f"your protocol {name} lets you not write to {to}", hint=hint)
+    return found.agent_id
+
+
+def _is_allowed(standing: Standing, peer: PeerNow) -> bool:
+    names = standing.page.page.messages
+    return names is None or peer.name in names or page_of(peer.labels, peer.agent_id) in names
+
+
+class Upgrade:
+    """A newer version for an agent, as a person has decided: None is to keep the old one."""
+
+    __slots__ = ("labels", "protocol")
+
+    def __init__(self, protocol: Protocol | None, labels: dict[str, str]) -> None:
+        self.protocol = protocol
+        self.labels = labels
+
+
+class Upgrades:
+    """Owns what persons have said of newer versions, and asks each once at a time."""
+
+    def __init__(self, validator: Validator) -> None:
+        self._validator = validator
+        self._for_all: set[tuple[str, str]] = set()  # workspaces, and OLD>NEW of each
+        self._asking: dict[tuple[str, str], asyncio.Lock] = {}
+
+    def has_none(self, call: ToolCall, standing: Standing) -> bool:
+        """Return whether the files as they are now have no newer version, if that is in memory."""
+        if not (standing.is_pinned and call.trusted):
+            return False
+        try:
+            protocols = self._validator.library.unchanged(call.workspace)
+        except ProtocolError:
+            return False
+        newest = None if protocols is None else protocols.get(standing.protocol.name)
+        return newest is not None and newest.id == standing.protocol.id
+
+    async def offer(self, call: ToolCall, standing: Standing) -> Upgrade | None:
+        """Return what a person says of the newer version, if there is one that fits."""
+        newer = await self._newer(call, standing)
+        if newer is None or call.labels.get(KEEPS) == newer.hash:
+            return None
+        pair = f"{standing.protocol.id}>{newer.id}"
+        async with self._asking.setdefault((call.workspace, pair), asyncio.Lock()):
+            return await self._decided(call, pair, standing, newer)
+
+    async def _newer(self, call: ToolCall, standing: Standing) -> Protocol | None:
+        if not standing.is_pinned:
+            return None
+        name = standing.protocol.name
+        try:
+            newer = await self._validator.newest_soon(name, call.workspace, trusted=call.trusted)
+        except (ProtocolError, OrchestrationError):
+            return None  # pages that are wrong, gone or not trusted are no newer version: it stays
+        if newer.id == standing.protocol.id or upgraded_state(newer, standing.state) is None:
+            return None
+        return newer
+
+    async def _decided(
+        self, call: ToolCall, pair: str, standing: Standing, newer: Protocol
+    ) -> Upgrade:
+        said_for_all = any(peer.labels.get(UPGRADE) == pair for peer in call.agents())
+        if said_for_all or (call.workspace, pair) in self._for_all:
+            return Upgrade(newer, {})
+        answer = await call.ask_user(_question(call.agent_name, standing, newer))
+        if ALL in answer.choices:
+            self._for_all.add((call.workspace, pair))
+            return Upgrade(newer, {UPGRADE: pair})
+        if THIS in answer.choices:
+            return Upgrade(newer, {})
+        # Where nobody has answered it stays, and somebody is asked at its next transition.
+        return Upgrade(None, {KEEPS: newer.hash} if KEEP in answer.choices else {})
+
+
+def upgraded(standing: Standing, newer: Protocol, now: float) -> Standing:
+    """Return where an agent stands under a newer version, in the state that its own has become."""
+    state = upgraded_state(newer, standing.state)
+    if state is None:
+        raise OrchestrationError(f"{newer.id} has no state {standing.state}", code="no_upgrade")
+    since = standing.since if state == standing.state else now
+    protocol = newer.led_to(newer.start.home(state))
+    return Standing(protocol, state, since, is_pinned=True)
+
+
+def upgraded_state(newer: Protocol, state: str) -> str | None:
+    """Return what a state has become in a newer version, None where it is not said."""
+    mapped = dict(newer.start.page.upgrades)
+    if state in mapped:
+        return mapped[state]
+    is_there = state in newer.start.states or newer.start.home(state) != newer.name
+    return state if is_there else None
+
+
+def _question(agent: str, standing: Standing, newer: Protocol) -> Question:
+    state = upgraded_state(newer, standing.state)
+    return Question(
+        text=(
+            f"The protocol {newer.name} has changed since {agent} began with it"
+            f" ({standing.protocol.hash} is now {newer.hash}). {agent} is in the state"
+            f" {standing.state}, and would go on in {state}."
+        ),
+        options=(ALL, THIS, KEEP),
+    )
 
 
 VALIDATOR = Validator()

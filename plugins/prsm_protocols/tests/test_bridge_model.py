@@ -24,8 +24,11 @@ from plugins.prsm_protocols.tests.acting import (
 
 redis = pytest.importorskip("redis", reason="redis is missing: pip install 'redis>=8'")
 
-from prsm_protocols.bridge.lua import TELL  # noqa: E402
-from prsm_protocols.bridge.redis import Place, RedisBridge  # noqa: E402
+from prsm_protocols.bridge.redis import (  # noqa: E402
+    TELL,
+    Place,
+    RedisBridge,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from prsm_protocols.labels import STATE
-from prsm_protocols.measurement import MeasurementSink
+from prsm_protocols.measurement import MEASUREMENTS, MeasurementSink
 from prsm_protocols.places import PAGES
 from prsm_protocols.plugin import prsm_event_sinks, prsm_permission_checks, prsm_tools
-from prsm_protocols.section import MEASUREMENTS
 
 from plugins.prsm_protocols.tests.conftest import IDLE, INBOX
 from prsm_core import EventSinkSpec

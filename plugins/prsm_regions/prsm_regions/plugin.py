@@ -32,7 +32,7 @@ def prsm_permission_checks() -> Iterator[PermissionCheckSpec]:
         name="region-reads",
         summary="Denies reading another agent's region, for its interface, where that is set.",
         priority=500,
-        check="prsm_regions.reads:check",
+        check="prsm_regions.execution:check",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -17,12 +18,11 @@ from prsm_core import PrsmError, deadline
 from prsm_regions.symbols.answers import render
 from prsm_regions.symbols.definitions import MAX_TEXT, cut
 from prsm_regions.symbols.files import look
-from prsm_regions.symbols.imports import owner_of, places
+from prsm_regions.symbols.grammars import without_suffix
 from prsm_regions.symbols.oracle import is_below
-from prsm_regions.symbols.questions import symbols_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core import ProviderServices
     from prsm_regions.symbols.answers import Found
@@ -32,6 +32,49 @@ if TYPE_CHECKING:
 OWNER_TOKENS = 30_000  # that one answer of an owner may take, its conversation read again with it
 _MAX_CONTEXT = 500  # characters of what an asker says beside the name
 _MAX_CACHED = 1000
+
+_NAME = r"[A-Za-z_$][\w$]*"
+_DOTTED = rf"{_NAME}(?:(?:\.|::|#){_NAME})*"
+_CODE = re.compile(rf"`({_DOTTED})(?:\(.*?\))?`")
+_WORD = re.compile(rf"(?<![\w/.@-])({_DOTTED})(\(\))?(?![\w/@]|\.\w)")
+_IMPORTED = re.compile(
+    rf"\bimport\s+(?:type\s+)?\{{([^}}]*)\}}|\bfrom\s+[\w.]+\s+import\s+((?:{_NAME}(?:\s+as\s+{_NAME})?)"
+    rf"(?:\s*,\s*{_NAME}(?:\s+as\s+{_NAME})?)*)"
+)
+_USED = re.compile(rf"\b(?:use|import)\s+((?:{_NAME}(?:::|\.))+{_NAME})\s*;")
+_CUE = re.compile(
+    r"\b(?:class|function|method|struct|enum|trait|interface|type|constant|macro|protocol|def|fn|func"
+    r"|(?:type )?signatures?\s+of|definitions?\s+of|fields\s+of|parameters\s+of|arguments\s+of"
+    r"|members\s+of|methods\s+of)"
+    rf"\s+(?:the\s+)?(?:(?:class|function|method|struct|enum|trait|interface|type)\s+)?({_DOTTED})"
+)
+_BEFORE = re.compile(rf"\b({_DOTTED})\s+(?:class|function|method|struct|enum|trait|interface)\b")
+_LIKE_CODE = re.compile(
+    r"^(?:_*[a-z0-9]+_\w*|_+[A-Za-z]\w*|[A-Z]+_[A-Z0-9_]+|[a-z]+[A-Z]\w*|"
+    r"[A-Z][a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]\w*)$"
+)
+_PROSE = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a an and any are as at by can could do does for from has have how i in is it its me my
+        need of on or our please return returns returned should signature signatures definition
+        definitions that the their there these this those to type types use used using want was
+        we what when where which who why will with would you your exact full public look like
+        takes take class function method struct github javascript typescript readme todo api json
+        http https
+        """,
+    )
+)
+_PLACE = re.compile(r"\b(?:from|in|under|inside|at)\s+[`'\"]?[\w./:@~-]*$")
+MOST = 8  # symbols of one question
+
+Place = tuple[str, ...]
+
+_QUOTED = re.compile(r"""["'`]([^"'`\s]+)["'`]""")
+_FROM = re.compile(r"\b(?:from|in|of|at|import|use|package|under|inside)\s+([\w./:@~-]+)")
+_PATH = re.compile(r"(?<![\w/.])(/?(?:[\w@.-]+/)+[\w@.-]*|\w+(?:(?:\.|::)\w+)+)")
+_ROOTS = frozenset({"crate", "self", "super", "", ".", "..", "@", "~"})
 
 
 class OwnerReply(msgspec.Struct, frozen=True):
@@ -288,3 +331,100 @@ def _question(name: str, context: str) -> str:
         f"What is the signature of `{name}`?{about} Answer with the signature or definition only, "
         "without a word of explanation, from what you know already; read no files."
     )
+
+
+def symbols_in(text: str) -> list[str]:
+    """Return the names that a question is about, in its order; none where it is about none.
+
+    What looks like code is a name: in backquotes, with capitals or underscores inside, called,
+    imported, or behind a word such as `class`. The path behind `from` is where it is, and no name.
+    """
+    found: dict[str, int] = {}
+    for pattern in (_CODE, _CUE, _BEFORE, _USED):
+        for match in pattern.finditer(text):
+            _add(found, match.group(1), match.start(1), text)
+    for match in _IMPORTED.finditer(text):
+        for each in re.split(r"\s*,\s*", (match.group(1) or match.group(2)).strip()):
+            _add(found, each.split(" as ")[0].strip(), match.start(), text)
+    for match in _WORD.finditer(text):
+        name, called = match.group(1), match.group(2)
+        if called or any(_LIKE_CODE.match(part) for part in _parts(name)):
+            _add(found, name, match.start(), text)
+    ordered = sorted(found, key=lambda name: (found[name], name))
+    return [name for name in ordered if not _is_within(name, ordered)][:MOST]
+
+
+def _add(found: dict[str, int], name: str, place: int, text: str) -> None:
+    if name.lower() in _PROSE or len(name) < 2 or _PLACE.search(text[:place]):
+        return
+    found.setdefault(name, place)
+
+
+def _parts(name: str) -> list[str]:
+    return re.split(r"\.|::|#", name)
+
+
+def _is_within(name: str, others: list[str]) -> bool:
+    """Return whether another name is the same, said with what it is in."""
+    return any(
+        other != name and re.search(rf"(?:\.|::|#){re.escape(name)}$", other) for other in others
+    )
+
+
+def places(context: str) -> list[Place]:
+    """Return the places that a text names, in parts: paths, modules of Python, Rust, Go, Java."""
+    found: dict[Place, None] = {}
+    for pattern in (_QUOTED, _FROM, _PATH):
+        for match in pattern.finditer(context):
+            for place in _path_parts(match.group(1)):
+                found[place] = None
+    return list(found)
+
+
+def _path_parts(text: str) -> Iterable[Place]:
+    """Return a path as parts; one with dots may be a module, or a file."""
+    text = text.strip().rstrip(".,;:?!)")
+    if "/" in text:
+        yield _clean(without_suffix(text).split("/"))
+    elif "::" in text:
+        yield _clean(text.split("::"))
+    else:
+        plain = without_suffix(text)
+        yield _clean(plain.split("/") if plain != text else text.split("."))
+
+
+def _clean(parts: Iterable[str]) -> Place:
+    return tuple(part for part in parts if part not in _ROOTS)
+
+
+def owner_of(regions: Mapping[str, str], context: str) -> str | None:
+    """Return whose region a text speaks of, None where that is nobody's, or not to be told.
+
+    `regions` are owners by region. The region that agrees with most parts of a place wins: it
+    stands in the place (`core` in `../../core/src/auth`), or ends where the place begins
+    (`src/main/java/com/acme/core` of `com.acme.core.Auth`).
+    """
+    named = places(context)
+    scores = {
+        region: max((_agreement(_region(region), p) for p in named), default=(0, 0))
+        for region in regions
+    }
+    top = max(scores.values(), default=(0, 0))
+    owners = {regions[region] for region, score in scores.items() if score == top}
+    return owners.pop() if top > (0, 0) and len(owners) == 1 else None
+
+
+def _region(region: str) -> Place:
+    plain = region.strip("/").removesuffix("/**").removesuffix("/*")
+    return _clean(without_suffix(plain).split("/"))
+
+
+def _agreement(region: Place, place: Place) -> tuple[int, int]:
+    """Return how many parts agree, and how near to the place's beginning."""
+    for start in range(len(place) - len(region) + 1):
+        if region and place[start : start + len(region)] == region:
+            return len(region), -start
+    for size in range(min(len(region), len(place)), 0, -1):
+        if region[-size:] == place[:size]:
+            return size, -1
+    return 0, 0

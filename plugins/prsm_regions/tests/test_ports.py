@@ -7,7 +7,7 @@ import json
 
 import pytest
 from prsm_regions.extension.feeds import Graph
-from prsm_regions.extension.ports import MAX_CLIENTS, open_port
+from prsm_regions.extension.frontend import MAX_CLIENTS, open_port
 
 from plugins.prsm_regions.tests.test_feeds import call, event, feed
 

@@ -7,14 +7,18 @@ import subprocess
 from typing import Any
 
 import pytest
-from prsm_regions import reads
+from prsm_regions import execution
+from prsm_regions.execution import Regions, check, foreign_reads
 from prsm_regions.plugin import prsm_permission_checks
-from prsm_regions.reads import Regions, check, foreign_reads
 from prsm_testing import PermissionCheckContract
 
 from prsm_core import AgentRole, Deny, PermissionContext, PermissionMode, PermissionRequest
 
-LABELS = {reads.READS: "interface", reads.OWN: "src/ui", reads.OTHERS: "src/core\nlib/one.py"}
+LABELS = {
+    execution.READS: "interface",
+    execution.OWN: "src/ui",
+    execution.OTHERS: "src/core\nlib/one.py",
+}
 BODY = "class Auth:\n    def check(self, token: str) -> bool:\n" + "        secret = 1\n" * 30
 
 

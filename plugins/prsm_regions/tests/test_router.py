@@ -7,11 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from prsm_regions.router import OWNER_TOKENS, A2ARouter, Limits, OwnerReply
+from prsm_regions.router import OWNER_TOKENS, A2ARouter, Limits, OwnerReply, owner_of, symbols_in
 from prsm_regions.symbols.files import SETTLING_NS
-from prsm_regions.symbols.imports import owner_of
 from prsm_regions.symbols.oracle import Oracle
-from prsm_regions.symbols.questions import symbols_in
 from prsm_testing import FakeClock
 
 from prsm_core.errors import ProviderNotAvailableError

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prsm_regions.config import MAX_RETRIES
+from prsm_regions.judging import BOUNDARY
 from prsm_regions.provider import build
-from prsm_regions.rules import BOUNDARY
 from prsm_testing import only, open_services, run_turn, session_request
 
 from plugins.prsm_regions.tests.conftest import AUTH

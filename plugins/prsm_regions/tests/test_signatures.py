@@ -8,7 +8,7 @@ from typing import Any, Literal
 import jsonschema
 import msgspec
 import pytest
-from prsm_regions import rules
+from prsm_regions import judging
 from prsm_regions.drafts import Draft, PlanError
 from prsm_regions.signatures import (
     SIGNATURES,
@@ -49,18 +49,20 @@ def test_an_answer_that_is_none_is_refused_with_the_cure():
 
 @pytest.mark.requirement("R3", "R15")
 def test_a_prompt_says_where_the_region_ends_and_holds_what_it_is_given():
-    prompt = rules.build_prompt(GIVEN[2]).prompt
+    prompt = judging.build_prompt(GIVEN[2]).prompt
     assert (
         "You are working in /ui/**. If you need types or signatures from outside your region, "
         "describe what you need instead of reading the file directly." in prompt
     )
     assert all(text in prompt for text in ("the page", "class A", "it broke", "pytest ui"))
-    assert rules.shown_region(Draft(name="a", description="b", region="ui/app.py")) == "/ui/app.py"
+    assert (
+        judging.shown_region(Draft(name="a", description="b", region="ui/app.py")) == "/ui/app.py"
+    )
     for region, shown in (
         *((".", "/**"), ("./", "/**"), ("Makefile", "/Makefile"), ("src", "/src/**")),
         *(("conf.d/", "/conf.d/**"), ("conf.d", "/conf.d"), (".github", "/.github/**")),
     ):
-        assert rules.shown_region(Draft(name="a", description="b", region=region)) == shown
+        assert judging.shown_region(Draft(name="a", description="b", region=region)) == shown
 
 
 @pytest.mark.requirement("R31")
@@ -79,7 +81,7 @@ def test_a_prompt_says_where_the_region_ends_and_holds_what_it_is_given():
 )
 def test_evidence_judges_and_not_the_claim(told, state):
     given = msgspec.structs.replace(GIVEN[3], **told)
-    found = rules.judge(given)
+    found = judging.judge(given)
     assert found.state == state
     assert bool(found.reason) is (state != "completed")
 

@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from prsm_regions.symbols.definitions import definitions
 from prsm_regions.symbols.files import MAX_SIZE
 from prsm_regions.symbols.grammars import grammar_of
-from prsm_regions.symbols.index import Index, StoppedError
 from prsm_regions.symbols.listing import index_of, lister, repository_of
-from prsm_regions.symbols.oracle import Oracle
+from prsm_regions.symbols.oracle import Index, Oracle, StoppedError
 from prsm_testing import open_services
 
 NAMES = ("a.py", "b.py", "sub/c.py", "sub/d.ts", "e.txt")
@@ -120,7 +119,7 @@ def test_processes_that_index_one_tree_at_once_all_end(index, root):
     for number in range(30):
         _write(Path(root), f"m{number}.py", f"def f{number}(): pass\n")
     code = (
-        "import sys, os, pathlib; from prsm_regions.symbols.index import Index\n"
+        "import sys, os, pathlib; from prsm_regions.symbols.oracle import Index\n"
         "index = Index(pathlib.Path(sys.argv[2]))\n"
         "sys.stdin.read()\n"
         "index.refresh(sys.argv[1], sorted(os.listdir(sys.argv[1])))\n"

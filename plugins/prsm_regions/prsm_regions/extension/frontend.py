@@ -3,20 +3,37 @@
 One run at a time, in a session of its own. Whoever is at the other end is the person of the run:
 the plan, permissions and questions wait for it. When it leaves, which is the end of stdin, what
 runs is interrupted and can go on by `prsm resume`; `cancel` ends it for good.
+
+A port on loopback for each agent's feed, for whoever has its token.
+
+A client sends the token as its first line and gets the feed from then on, each message a line of
+JSON, from a `snapshot` to the end of the agent's work and of the connection. Whoever reads slowly
+gets fewer and newer messages: what is not sent yet is merged, so that it never holds more than the
+feed itself.
+
+What the events of a session mean to whoever leads it from an editor.
+
+Everything that is told is read from events, so that it is the same for a run that was begun here
+and for one that goes on after a crash. States stand in labels: of the orchestrator's agent its
+TaskState, of each child that works on a subtask its SubtaskState and the subtask's index. What a
+child of such a child uses counts for the subtask too, since labels are inherited.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
-from contextlib import AsyncExitStack
+import secrets
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_core import Answer, HubFrontend, PrsmError
+from prsm_core import Answer, HubFrontend, PrsmError, Spent
 from prsm_core.kit import open_wire, take_stdio
-from prsm_regions.extension.feeds import Feed
+from prsm_regions.extension.feeds import Feed, tokens_of
 from prsm_regions.extension.messages import (
     LINE_LIMIT,
     Approve,
@@ -28,13 +45,22 @@ from prsm_regions.extension.messages import (
     read_command,
     write_message,
 )
-from prsm_regions.extension.ports import Port, open_port
-from prsm_regions.extension.reading import REGION, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 
     from prsm_core import AppHandle, Event, Hub, RunHandle
+
+STATE, SUBTASK, REGION, ROLE = (
+    f"regions/{name}" for name in ("state", "subtask", "region", "role")
+)
+OVER = frozenset({"done", "completed", "cancelled"})  # states in which nothing is at work
+PLANNING = "planner"  # whose part all is that no subtask had
+
+HELLO_SECONDS = 10.0  # within which a client says its token
+HELLO_LIMIT = 4096  # bytes
+MAX_CLIENTS = 8  # of one feed
+LEAVE_SECONDS = 5.0  # for which the last messages may take to be read
 
 HINT = 'an editor starts this command; to lead a run yourself: prsm run --provider regions "…"'
 BEAT_SECONDS = 5.0  # between two notes that somebody is there
@@ -43,6 +69,341 @@ VIA = "extension"
 Message = dict[str, Any]
 
 _log = logging.getLogger("prsm.regions")
+
+
+@dataclass(slots=True)
+class Subtask:
+    """What is known of one subtask: its newest agent, and what all of its agents used."""
+
+    index: int
+    agent: str = ""
+    status: str = "pending"
+    summary: str = ""
+
+
+@dataclass(slots=True)
+class Reading:
+    """A run, as its events tell it: fold them in order, pass on what comes of each."""
+
+    run: str
+    master: str = ""
+    state: str = ""
+    plan: str | None = None  # the open request that asks whether the plan is right
+    retry: str | None = None  # the open request that asks whether to try again
+    status: str = ""  # of the run, once it has finished
+    _labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _subtasks: dict[int, Subtask] = field(default_factory=dict)
+    _used: dict[str, Spent] = field(default_factory=dict)  # by part: "planner", "subtask 0"
+
+    def fold(self, event: Event) -> list[Message]:
+        """Return what the event tells."""
+        if event.seq is None or event.run != self.run:
+            return []
+        read = _READERS.get(event.type)
+        return [] if read is None else list(read(self, event))
+
+    def label(self, agent: str, name: str) -> str:
+        """Return a label of an agent; empty where it has none."""
+        return self._labels.get(agent, {}).get(name, "")
+
+    def works_on(self, agent: str) -> int | None:
+        """Return the subtask that this agent was spawned for; None for all others."""
+        for one in self._subtasks.values():
+            if one.agent == agent:
+                return one.index
+        return None
+
+    def result(self) -> Message:
+        """Return how far the run has come: each subtask, and what was used."""
+        return {
+            "type": "result",
+            "status": self.state if self.state in OVER else self.status or self.state,
+            "subtask_results": [
+                {
+                    "subtask_index": one.index,
+                    "agent_id": one.agent,
+                    "status": one.status,
+                    "summary": one.summary,
+                    "cost": self._cost(f"subtask {one.index}"),
+                }
+                for _, one in sorted(self._subtasks.items())
+            ],
+            "cost": self._costs(),
+        }
+
+    def _spawned(self, event: Event) -> Iterator[Message]:
+        agent, data = event.agent or "", event.data
+        self._labels[agent] = dict(data.get("labels") or {})
+        if data.get("parent") is None:
+            self.master = self.master or agent
+        elif data.get("parent") == self.master and (index := self._index(agent)) is not None:
+            self._subtasks.setdefault(index, Subtask(index)).agent = agent
+            yield from self._progress(index, self.label(agent, STATE) or "running")
+
+    def _relabelled(self, event: Event) -> Iterator[Message]:
+        agent = event.agent or ""
+        self._labels[agent] = dict(event.data["labels"])
+        if agent == self.master:
+            yield from self._moved(self.label(agent, STATE))
+        elif (index := self.works_on(agent)) is not None:
+            yield from self._progress(index, self.label(agent, STATE))
+
+    def _moved(self, state: str) -> Iterator[Message]:
+        if not state or state == self.state:
+            return
+        self.state = state
+        yield {"type": "state", "state": state}
+
+    def _progress(self, index: int, status: str) -> Iterator[Message]:
+        one = self._subtasks[index]
+        if not status or status == one.status:
+            return
+        one.status = status
+        yield {
+            "type": "progress",
+            "subtask_index": index,
+            "agent_id": one.agent,
+            "status": status,
+        }
+
+    def _called(self, event: Event) -> Iterator[Message]:
+        index = self.works_on(event.agent or "")
+        if index is not None and event.data.get("tool") == "task_complete":
+            said = (event.data.get("arguments") or {}).get("summary")
+            self._subtasks[index].summary = said if isinstance(said, str) else ""
+        yield from ()
+
+    def _used_some(self, event: Event) -> Iterator[Message]:
+        usage, usd = event.data.get("usage") or {}, event.data.get("cost_usd")
+        part = self._part(event.agent or "")
+        used = Spent.from_dict({**usage, "cost_usd": usd})
+        self._used[part] = self._used.get(part, Spent()) + used
+        yield from ()
+
+    def _asked(self, event: Event) -> Iterator[Message]:
+        data, request = event.data.get("data") or {}, event.data["request"]
+        kind = data.get("type") if event.agent == self.master else None
+        if kind == "plan":
+            self.plan = request
+            for index in range(len(data.get("subtasks") or ())):
+                self._subtasks.setdefault(index, Subtask(index))
+            yield {
+                "type": "plan",
+                **{name: data[name] for name in data if name != "type"},
+                "request": request,
+            }
+        elif kind == "retry":
+            self.retry = request
+            yield self.result()
+        else:
+            yield {
+                "type": "question",
+                "request": request,
+                "agent_id": event.agent,
+                "question": event.data["question"],
+                "options": list(event.data.get("options") or ()),
+            }
+
+    def _answered(self, event: Event) -> Iterator[Message]:
+        if event.data["request"] == self.plan:
+            self.plan = None
+        if event.data["request"] == self.retry:
+            self.retry = None
+        yield from ()
+
+    def _permission(self, event: Event) -> Iterator[Message]:
+        names = ("request", "tool", "command", "paths", "reason")
+        told = {name: event.data.get(name) for name in names}
+        yield {"type": "permission", "agent_id": event.agent, **told}
+
+    def _finished(self, event: Event) -> Iterator[Message]:
+        self.status = event.data["status"]
+        if event.data.get("error"):
+            yield {"type": "error", "message": _text(event.data["error"])}
+        if self.status in {"killed", "interrupted"} and self.state not in OVER:
+            yield from self._moved("cancelled")
+
+    def _index(self, agent: str) -> int | None:
+        said = self.label(agent, SUBTASK)
+        return int(said) if said.isascii() and said.isdigit() and len(said) < 7 else None
+
+    def _part(self, agent: str) -> str:
+        index = self._index(agent)
+        return (self.label(agent, ROLE) or PLANNING) if index is None else f"subtask {index}"
+
+    def _cost(self, part: str) -> Message:
+        return _cost_of(self._used.get(part, Spent()))
+
+    def _costs(self) -> Message:
+        total = _cost_of(sum(self._used.values(), Spent()))
+        return {"parts": {part: self._cost(part) for part in sorted(self._used)}, **total}
+
+
+def _cost_of(spent: Spent) -> Message:
+    return {**tokens_of(spent), "usd": spent.cost_usd}
+
+
+def _text(error: object) -> str:
+    return str(error.get("message", error)) if isinstance(error, dict) else str(error)
+
+
+_READERS: dict[str, Any] = {
+    "agent_spawned": Reading._spawned,
+    "agent_labels_changed": Reading._relabelled,
+    "tool_call_started": Reading._called,
+    "turn_finished": Reading._used_some,
+    "question_asked": Reading._asked,
+    "question_answered": Reading._answered,
+    "permission_requested": Reading._permission,
+    "run_finished": Reading._finished,
+}
+
+
+class Port:
+    """One agent's feed and who reads it; `number` is its TCP port on 127.0.0.1."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.token = secrets.token_urlsafe(24)
+        self.number = 0
+        self._clients: set[_Client] = set()
+
+    def tell(self, messages: Iterable[Message]) -> None:
+        """Have all that read the feed told; nobody is waited for."""
+        for message in messages:
+            for client in self._clients:
+                client.take(message)
+
+    def end(self) -> None:
+        """Nothing more comes: each client is told the rest, and left."""
+        for client in self._clients:
+            client.end()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection to its end."""
+        try:
+            if len(self._clients) >= MAX_CLIENTS:
+                writer.write(_refusal(f"{MAX_CLIENTS} clients read this feed already"))
+                return
+            client = _Client(self.feed.snapshot)
+            self._clients.add(client)
+            try:
+                if not await _has_token(reader, self.token):
+                    writer.write(_refusal("the first line must be the feed's token"))
+                    return
+                await _while_open(reader, client.send(writer))
+            finally:
+                self._clients.discard(client)
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def open_port(feed: Feed, leave_s: float = LEAVE_SECONDS) -> AsyncIterator[Port]:
+    """Listen for readers of a feed; on leaving each is told the rest, for `leave_s` seconds."""
+    port = Port(feed)
+    connections: set[asyncio.Task[None]] = set()
+    async with asyncio.TaskGroup() as group:
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = group.create_task(port.serve(reader, writer), name=f"feed of {feed.agent}")
+            connections.add(task)
+            task.add_done_callback(connections.discard)
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=HELLO_LIMIT)
+        try:
+            port.number = server.sockets[0].getsockname()[1]
+            yield port
+        finally:
+            server.close()
+            port.end()
+            if connections:  # who reads nothing keeps nobody
+                await asyncio.wait(connections, timeout=leave_s)
+            for task in connections:
+                task.cancel()
+
+
+class _Client:
+    """What one reader has not been sent yet: merged, so that it is bounded by the feed."""
+
+    def __init__(self, snapshot: Any) -> None:
+        self._snapshot = snapshot  # taken when it is sent: it holds all that was before
+        self._nodes: dict[str, Message] = {}
+        self._usage: Message | None = None
+        self._agent = ""
+        self._is_over = False
+        self._news = asyncio.Event()
+
+    def take(self, message: Message) -> None:
+        self._agent = message["agent_id"]
+        if message["type"] == "usage":
+            self._usage = message
+        else:
+            self._nodes |= {node["path"]: node for node in message["nodes"]}
+        self._news.set()
+
+    def end(self) -> None:
+        self._is_over = True
+        self._news.set()
+
+    async def send(self, writer: asyncio.StreamWriter) -> None:
+        self._forget()
+        writer.write(write_message(self._snapshot()))
+        while True:
+            await writer.drain()
+            if not self._has_news() and self._is_over:
+                return
+            await self._news.wait()
+            self._news.clear()
+            for message in self._merged():
+                writer.write(write_message(message))
+
+    def _has_news(self) -> bool:
+        return bool(self._nodes) or self._usage is not None
+
+    def _merged(self) -> list[Message]:
+        found: list[Message] = []
+        if self._nodes:
+            nodes = sorted(self._nodes.values(), key=lambda node: node["seq"])
+            seq = nodes[-1]["seq"]
+            found.append({"type": "delta", "agent_id": self._agent, "seq": seq, "nodes": nodes})
+        if self._usage is not None:
+            found.append(self._usage)
+        self._forget()
+        return found
+
+    def _forget(self) -> None:
+        self._nodes, self._usage = {}, None
+
+
+def _refusal(why: str) -> bytes:
+    return write_message({"type": "error", "message": why})
+
+
+async def _has_token(reader: asyncio.StreamReader, token: str) -> bool:
+    try:
+        async with asyncio.timeout(HELLO_SECONDS):
+            line = await reader.readline()
+    except (TimeoutError, ValueError, OSError):  # ValueError: a line that is too long
+        return False
+    return hmac.compare_digest(line.strip(), token.encode())
+
+
+async def _while_open(reader: asyncio.StreamReader, sending: Coroutine[Any, Any, None]) -> None:
+    """Send until that ends, or until the client has left: what it says more is not read."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            both = group.create_task(sending), group.create_task(_left(reader))
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for one in both:
+                one.cancel()
+    except* OSError:  # the client has left in the middle
+        pass
+
+
+async def _left(reader: asyncio.StreamReader) -> None:
+    while await reader.read(HELLO_LIMIT):
+        pass
 
 
 class ExtensionFrontend(HubFrontend):

@@ -1,24 +1,29 @@
-"""The frontend `sessions`: many sessions on one screen. Runs that begin here go on without it."""
+"""The frontends `tui` and `sessions`: one session on a screen, and many, which outlive it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from prsm_core import HubFrontend
+from prsm_core import ConfigError, Frontend, HubFrontend
 from prsm_core.kit import first_line
-from prsm_tui.frontend import Terminals, look, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TextIO
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from prsm_core import Hub
-    from prsm_tui.frontend import Beside
+    from prsm_core import AppHandle, Hub
     from prsm_tui.keys import Keymap
+    from prsm_tui.model.session import Session
+    from prsm_tui.screen.app import Tui
     from prsm_tui.screen.hub_app import HubTui
     from prsm_tui.settings import TuiSettings
+
+    Beside = Callable[[], Coroutine[Any, Any, Any]]
+
+INTERRUPTED = 130  # the exit code where a run was open that ends with this process
 
 
 class SessionsFrontend(HubFrontend):
@@ -105,3 +110,171 @@ def compose_hub(
     tui.many = acts = HubActs(hub, tui, answers=answers)
     tui.rounds = rounds = Rounds(hub, sessions, tui.changed, answers=answers)
     return tui, [rounds.follow, acts.serve]
+
+
+class TuiFrontend(Frontend):
+    """Shows one session until a person leaves it.
+
+    Settings: `interactive` (default true); false leaves every request to the engine. With the
+    section's `linear` it writes lines and draws nothing.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
+        self._own = own
+        self._interactive = bool(settings.get("interactive", True))
+        self._terminals = Terminals.of_process()
+
+    async def run(self, app: AppHandle) -> int:
+        """Show the session, begin the task of the command line, and return once it was left.
+
+        Raises ConfigError where there is no terminal.
+        """
+        from prsm_tui.linear.switch import switched_on_by
+
+        terminal, keyboard = self._terminals.needed("tui")
+        is_linear = self._own is not None and self._own.linear
+        switch = switched_on_by(os.environ, setting=is_linear)
+        if switch is not None:
+            from prsm_tui.linear.opening import tell
+
+            session, owns, typed = await tell(
+                app,
+                switch=switch,
+                terminal=terminal,
+                keyboard=keyboard,
+                answers=self._interactive,
+            )
+            return _leave_session(session, typed, terminal, owns=owns)
+        from prsm_tui.screen.driver import signals_kept
+
+        tui, beside = await compose(
+            app,
+            answers=self._interactive,
+            terminal=terminal,
+            keyboard=keyboard,
+            keymap=None if self._own is None else self._own.keymap,
+        )
+        look(tui, self._own)
+        with signals_kept():
+            await show(tui, beside, tui.run_async)
+        return _leave_session(tui.session, tui.drafts(), terminal, owns=tui.owns)
+
+
+class Terminals(NamedTuple):
+    """What a person sees and types on, as far as these are terminals."""
+
+    screen: TextIO | None
+    keyboard: int | None
+
+    @classmethod
+    def of_process(cls) -> Terminals:
+        """Return those of this process; of stderr and stdout, one may lead to a file."""
+        screen = next(filter(_is_terminal, (sys.stderr, sys.stdout)), None)
+        return cls(screen, _descriptor(sys.stdin))
+
+    def needed(self, name: str) -> tuple[TextIO, int]:
+        """Return both; raises ConfigError, for the frontend of this name, where one is none."""
+        screen, keyboard = self
+        if keyboard is None or not os.isatty(keyboard) or screen is None:
+            raise ConfigError(
+                f"the frontend {name} needs a terminal to read and to draw on",
+                hint="use another, such as --ui console",
+            )
+        return screen, keyboard
+
+
+def _leave_session(session: Session, typed: Sequence[str], terminal: TextIO, *, owns: bool) -> int:
+    """Tell what becomes of the run and of what was not sent; return the exit code."""
+    run, lines = session.run, []
+    is_cut_off = owns and run is not None and run.is_open
+    if is_cut_off:
+        lines.append(f"the run is interrupted: prsm resume {session.id} goes on with it")
+    lines += [f"not sent: {first_line(text)}" for text in typed]
+    if lines:
+        terminal.write("".join(f"prsm: {line}\n" for line in lines))
+        terminal.flush()
+    return INTERRUPTED if is_cut_off else 0
+
+
+def look(tui: Tui, own: TuiSettings | None) -> None:
+    """Let a screen look, and tell, as it is set."""
+    from prsm_tui.screen.themes import THEMES
+
+    if own is not None:
+        tui.theme, tui.notifies = THEMES[own.theme], own.notify
+
+
+async def compose(
+    app: AppHandle,
+    *,
+    answers: bool = True,
+    terminal: TextIO | None = None,
+    keyboard: int | None = None,
+    keymap: Keymap | None = None,
+    clock: Callable[[], float] = time.time,
+) -> tuple[Tui, Sequence[Beside]]:
+    """Return the screen of a session, and what has to run beside it; its task is begun there."""
+    from prsm_tui.acts import Acts
+    from prsm_tui.leaving import owns_runs
+    from prsm_tui.model.session import Session
+    from prsm_tui.pump import Pump
+    from prsm_tui.screen.app import Tui
+
+    session = Session.of_view(await app.view(), clock())
+    owns = await owns_runs(app, session.id)
+    tui = Tui(
+        session,
+        terminal=terminal,
+        keyboard=keyboard,
+        answers=answers,
+        owns=owns,
+        keymap=keymap,
+        clock=clock,
+    )
+    tui.acts = acts = Acts(app, session, tui)
+    acts.looks.owns = owns
+    pump = Pump(app, session, tui.changed)
+    acts.begin()
+    attending = [pump.attend] if answers else []
+    return tui, [pump.follow, pump.keep_spent, pump.keep_name, acts.serve, *attending]
+
+
+async def show(tui: Tui, beside: Sequence[Beside], run: Beside) -> None:
+    """Run the screen, and the rest beside it for as long; raise what went wrong in any of them."""
+    failed: list[Exception] = []
+
+    async def guarded(work: Beside) -> None:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - raised below, once the terminal is whole
+            failed.append(error)
+            tui.exit()
+
+    async with asyncio.TaskGroup() as group:
+        helpers = [group.create_task(guarded(work)) for work in beside]
+        shown = group.create_task(guarded(run), name="the screen")
+        try:
+            await asyncio.wait({shown})
+        except asyncio.CancelledError:
+            tui.exit()  # rather than by a cancellation, which would leave the terminal torn
+            await asyncio.wait({shown})
+            raise
+        finally:
+            for helper in helpers:
+                helper.cancel()
+    error = tui.failure or next(iter(failed), None)
+    if error is not None:
+        raise error
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    descriptor = _descriptor(stream)
+    return descriptor is not None and os.isatty(descriptor)
+
+
+def _descriptor(stream: TextIO | None) -> int | None:
+    """Return the descriptor of a stream, None where there is none."""
+    try:
+        return None if stream is None else stream.fileno()
+    except (OSError, ValueError):  # closed, or held in memory
+        return None

@@ -18,7 +18,7 @@ def prsm_frontends() -> Iterator[FrontendSpec]:
         summary="A screen of one session: the tree, each agent, what waits for you.",
         interactive=True,
         priority=5,  # below the console: `prsm run` opens it where --ui names it
-        factory="prsm_tui.frontend:TuiFrontend",
+        factory="prsm_tui.hub_frontend:TuiFrontend",
         settings="prsm_tui.settings:TuiSettings",
         stays=True,
     )

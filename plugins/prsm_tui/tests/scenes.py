@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
-from prsm_tui.frontend import compose
+from prsm_tui.hub_frontend import compose
 from prsm_tui.model.session import Session
 from textual import events
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec import ValidationError, convert
 from prsm_testing import ScriptedApp
-from prsm_tui.screen.attention import notification
+from prsm_tui.screen.app import notification
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.settings import TuiSettings
 

@@ -1,7 +1,7 @@
 """The contract of every frontend, on a terminal that is drawn as a person sees it."""
 
 from prsm_testing import FrontendContract
-from prsm_tui.frontend import TuiFrontend
+from prsm_tui.hub_frontend import TuiFrontend
 
 CTRL_C, F2 = "\x03", "\x1bOQ"
 

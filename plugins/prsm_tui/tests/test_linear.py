@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from prsm_testing import FrontendContract, ScriptedApp
 from prsm_tui.acts import Acts
-from prsm_tui.frontend import TuiFrontend
+from prsm_tui.hub_frontend import TuiFrontend
 from prsm_tui.linear.keyboard import Keyboard
 from prsm_tui.linear.page import Page
 from prsm_tui.linear.person import Person

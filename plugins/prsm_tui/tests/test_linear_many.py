@@ -11,8 +11,7 @@ import pytest
 from prsm_testing import HubFrontendContract
 from prsm_tui.hub_frontend import SessionsFrontend
 from prsm_tui.linear.keyboard import Keyboard
-from prsm_tui.linear.many import Hands
-from prsm_tui.linear.opening import compose_many
+from prsm_tui.linear.opening import Hands, compose_many
 from prsm_tui.linear.page import Page
 from prsm_tui.settings import TuiSettings
 

@@ -43,9 +43,9 @@ def loaded_by(code):
     "code",
     [
         "import prsm_tui.plugin; list(prsm_tui.plugin.prsm_frontends())",
-        "import prsm_tui.frontend, prsm_tui.hub_frontend, prsm_tui.settings",
+        "import prsm_tui.hub_frontend, prsm_tui.hub_frontend, prsm_tui.settings",
         "import prsm_tui.model.session, prsm_tui.pump, prsm_tui.acts, prsm_tui.commands",
-        "import prsm_tui.model.sessions, prsm_tui.rounds, prsm_tui.hub_acts, prsm_tui.visit",
+        "import prsm_tui.model.sessions, prsm_tui.rounds, prsm_tui.hub_acts, prsm_tui.hub_acts",
     ],
 )
 def test_nothing_but_the_screen_loads_textual(code):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from prsm_testing import ScriptedApp
-from prsm_tui.frontend import compose
+from prsm_tui.hub_frontend import compose
 
 from plugins.prsm_tui.tests.scenes import Eyes, watching
 from prsm_core.errors import ConfigError

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_testing import ScriptedApp
 from prsm_tui.model.blocks import Asked, Call, Changed, Ending, Note, Plan, Prompt, Said, Thought
-from prsm_tui.model.sieve import KINDS, Sifting, read_sieve
+from prsm_tui.screen.transcript import KINDS, Sifting, read_sieve
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.interfaces.frontend import RunOptions

@@ -1,29 +1,48 @@
-"""The linear mode on a session, or on many: readers, acts and a person, until they leave."""
+"""The linear mode on a session, or on many: readers, acts and a person, until they leave.
+
+Many sessions line by line: the list by numbers, and the session that is visited.
+
+What is typed is a task for a new session at the list, and of the session while one is visited. What
+waits in others is told as it comes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from prsm_core.kit import first_line
 from prsm_tui.acts import Acts
+from prsm_tui.commands import Command, read_command, unknown
 from prsm_tui.hub_acts import HubActs
 from prsm_tui.leaving import owns_runs
+from prsm_tui.linear.commands import MANY, help_lines
+from prsm_tui.linear.desk import is_yes, numbered
 from prsm_tui.linear.keyboard import Keyboard, columns_of
-from prsm_tui.linear.many import Hands, Many
 from prsm_tui.linear.page import Page
-from prsm_tui.linear.person import Person
+from prsm_tui.linear.person import LEAVE_SECONDS, Person
+from prsm_tui.linear.unedited import Unedited
+from prsm_tui.model import words
 from prsm_tui.model.session import Session
-from prsm_tui.model.sessions import Sessions
+from prsm_tui.model.sessions import NEEDS_YOU, Sessions
 from prsm_tui.pump import Pump
 from prsm_tui.rounds import Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core import AppHandle, Hub
+    from prsm_tui.model.comments import Comment
+    from prsm_tui.model.sessions import Listed
 
 PAUSE_SECONDS = 5.0  # without a key, after which what comes is written though a line is begun
+
+_OWN: Mapping[str, Command] = {
+    "help": Command("/help", "these commands"),
+    "quit": Command("/quit", "leave; what runs goes on"),
+}
 
 
 async def tell(
@@ -118,3 +137,372 @@ async def every_second(do: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(1.0)
         do()
+
+
+class Many(Unedited):
+    """Owns whether the person is at the list or in a session, and the numbers of sessions."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        page: Page,
+        now: Callable[[], float],
+        *,
+        workspace: str,
+        answers: bool = True,
+    ) -> None:
+        """Begin at the list; `workspace` is where a new session works unless a person says else."""
+        self.acts: HubActs | None = None  # given before anything is typed, as are these
+        self.rounds: Rounds | None = None
+        self.keyboard: Keyboard | None = None
+        self.leave: Callable[[], None] = lambda: None
+        self.person: Person | None = None  # in the session that is visited
+        self._sessions, self._page, self._now = sessions, page, now
+        self._workspace, self._answers = workspace, answers
+        self._numbers: list[str] = []  # ids of sessions: the first is session 1
+        self._is_listed = False  # they were told once
+        self._is_asked: bool | None = None  # … or asked for, and whether that is said, too
+        self._told: dict[str, str] = {}  # the state of each that was told last
+        self._sure: Callable[[], None] | None = None
+        self._meant: object = None  # where the person was when the line was begun
+        self._left_at: float | None = None
+        self._unsent: list[str] = []
+        self._kept: dict[str, dict[object, Comment]] = {}  # comments of sessions that were left
+
+    def begin(self, switch: str) -> None:
+        """Say what turned the mode on; the list follows once it is read."""
+        self._page.say([f"linear mode: on, by {switch}; /help tells the commands"])
+
+    # What changes.
+
+    def looked(self) -> None:
+        """Tell what is new in the list: all of it at first, then what begins to wait, or ends."""
+        if not self._sessions.is_known:
+            return
+        if not self._is_listed:
+            self._is_listed = True
+            self._told = {one.id: _state(one) for one in self._sessions.listed}
+            self._list()
+        elif self._is_asked is not None:
+            self._list(selects=self._is_asked)
+        self._is_asked = None
+        for one in self._sessions.listed:
+            before, state = self._told.get(one.id), _state(one)
+            self._told[one.id] = state
+            is_here = self.acts is not None and self.acts.visited == one.id
+            if is_here and self.person is not None:
+                self.person.session.name = one.name
+                self.person.changed()
+            elif state != before and (before or one.waits):
+                self._page.say([f"{self._label(one)}: {state}"])
+
+    def changed(self) -> None:
+        """Tell what is new in the session that is visited."""
+        if self.person is not None:
+            self.person.changed()
+
+    def tick(self) -> None:
+        """Let the session that is visited say that nothing is heard of it."""
+        if self.person is not None:
+            self.person.tick()
+
+    def enter(self, session: Session, acts: Acts) -> None:
+        """Tell the session that is visited now."""
+        self._put_away()
+        session.review.kept = self._kept.pop(session.id, session.review.kept)
+        listed = self._sessions.find(session.id)
+        if listed is not None:
+            session.name = listed.name
+        self._sure, self._meant = None, None
+        self.person = Person(
+            session,
+            self._page,
+            self._now,
+            answers=self._answers,
+            owns=False,
+            more={name: (MANY[name], do) for name, do in self._commands().items()},
+        )
+        self.person.acts, self.person.keyboard, self.person.leave = acts, self.keyboard, self.leave
+        self.person.begin()
+        self.listed()
+
+    def left(self) -> None:
+        """Be at the list again."""
+        if self.person is not None:
+            self._put_away()
+            self._page.say([self._selected()])
+        self.listed()
+
+    def begun(self, session: str) -> None:
+        """Say that a session has begun; it is visited next."""
+        self._page.say(["prsm: it begins, in a process of its own"])
+
+    def not_begun(self, task: str) -> None:
+        """Keep a task that has not begun, to be printed at the end."""
+        self._unsent.append(task)
+
+    def listed(self) -> None:
+        """Have the list read again."""
+        if self.rounds is not None:
+            self.rounds.soon()
+
+    def drafts(self) -> Sequence[str]:
+        """Return what was typed and reached nobody."""
+        self._put_away()
+        draft = "" if self.keyboard is None else self.keyboard.draft
+        kept = [comment.text for comments in self._kept.values() for comment in comments.values()]
+        return [*self._unsent, *kept, *filter(str.strip, [draft])]
+
+    # What became of acts: of those of the session, where one is visited.
+
+    def told(self, level: str, text: str) -> None:
+        """Say what became of an act."""
+        self._page.tell(level, text)
+
+    def unsent(self, agent: str | None, text: str) -> None:
+        """Say that a text reached nobody; it is printed again at the end."""
+        self._unsent.append(text)
+        self._page.say([f"prsm: not sent: {first_line(text)}"])
+
+    def unanswered(self, request: str) -> None:
+        """Say that an answer did not get through."""
+        if self.person is not None:
+            self.person.unanswered(request)
+
+    def paged(self, agent: str) -> None:
+        """Tell a page of history."""
+        if self.person is not None:
+            self.person.paged(agent)
+
+    # What is typed.
+
+    def begin_line(self) -> None:
+        """Note what the line is for."""
+        self._meant = self.person or self._sure or self
+        if self.person is not None:
+            self.person.begun()
+
+    def entered(self, line: str) -> None:
+        """Do what a line says, where the person still is where it was begun."""
+        meant, self._meant = self._meant, None
+        is_elsewhere = meant is not None and meant is not (self.person or self._sure or self)
+        if self.acts is not None and self.acts.is_turning:
+            self._page.end_line()
+            self.told("warning", f"not used: {line.strip()!r}: another place is on its way")
+        elif is_elsewhere:
+            self._page.end_line()
+            self.told("warning", f"not used: {line.strip()!r}: what it was for has ended")
+        elif self.person is not None:
+            self.person.entered(line)
+        else:
+            self._page.end_line()
+            self._at_list(line.strip())
+
+    def leaving(self, *, at_once: bool) -> None:
+        """Leave at the second time; the first says that what runs goes on."""
+        now = self._now()
+        is_second = self._left_at is not None and now - self._left_at <= LEAVE_SECONDS
+        self._page.end_line()
+        if at_once or is_second:
+            self.leave()
+            return
+        self._left_at = now
+        runs = [one.name for one in self._sessions.listed if one.status == "running"]
+        names = first_line(", ".join(runs), 200)
+        goes_on = f"what runs goes on: {names}" if runs else "nothing runs"
+        self.told("warning", f"Ctrl+C again leaves: {goes_on}")
+
+    def _at_list(self, typed: str) -> None:
+        if not typed or self.acts is None:
+            return
+        if self._sure is not None:
+            do, self._sure = self._sure, None
+            if is_yes(typed):
+                do()
+            else:
+                self.told("info", "not done")
+            return
+        command = read_command(typed)
+        if command is None:
+            self.acts.new(self._workspace, typed)
+            return
+        doing: Mapping[str, Callable[[str], None]] = {
+            **self._commands(),
+            "help": lambda _: self._page.say(help_lines({**_OWN, **MANY})),
+            "quit": lambda _: self.leaving(at_once=False),
+        }
+        if command.name in doing:
+            doing[command.name](command.rest)
+        else:
+            self.told("warning", unknown(command.name, {**_OWN, **MANY}))
+
+    def _commands(self) -> Mapping[str, Callable[[str], None]]:
+        return {
+            "sessions": lambda _: self._go_to_list(),
+            "visit": self._visit,
+            "new": self._new,
+            "resume": self._resume,
+            "end": self._end,
+            "rename": self._rename,
+            "export": self._export,
+            "delete": self._delete,
+        }
+
+    def _go_to_list(self) -> None:
+        if self.acts is None:
+            return
+        is_left = self.person is not None  # which says itself what is selected then
+        if is_left:
+            self.acts.leave()
+        self.acts.then(lambda: self._read_list(selects=not is_left))
+
+    def _read_list(self, *, selects: bool) -> None:
+        """Have the list told once it was read again."""
+        self._is_asked = selects
+        self.listed()
+
+    def _list(self, *, selects: bool = True) -> None:
+        """Tell all sessions, in their groups."""
+        lines = self._sessions.lines()
+        rows = [
+            f"{self._label(row)}: {self._about(row)}" for row in lines if not isinstance(row, str)
+        ]
+        count = f"sessions: {len(rows)}" if rows else "sessions: none yet"
+        self._page.say([count, *rows])
+        if selects:
+            self._page.say([self._selected()])
+
+    def _visit(self, number: str) -> None:
+        one, _ = self._meant_by(number, needs_number=True)
+        if one is not None and self.acts is not None:
+            self.acts.open(one.id)
+
+    def _new(self, folder: str) -> None:
+        self._workspace = folder or self._workspace
+        if self.acts is not None:
+            if self.person is not None:
+                self.acts.leave()
+            else:
+                self._page.say([self._selected()])
+
+    def _resume(self, number: str) -> None:
+        one, _ = self._meant_by(number)
+        if one is None or self.acts is None:
+            return
+        if one.status != "interrupted":
+            self.told("warning", f"{one.name} is {one.word}: only what was cut off goes on")
+            return
+        self.acts.resume(one.id)
+
+    def _end(self, number: str) -> None:
+        one, acts = self._meant_by(number, needs_number=True)[0], self.acts
+        if one is None or acts is None:
+            return
+        if one.status != "running":
+            self.told("warning", f"no run of {one.name} is open")
+            return
+        self._ask(f"end the run of {one.name}, with its agents killed", lambda: acts.stop(one.id))
+
+    def _rename(self, rest: str) -> None:
+        one, name = self._meant_by(rest)
+        if one is not None and self.acts is not None:
+            self.acts.rename(one.id, name)
+
+    def _export(self, rest: str) -> None:
+        one, path = self._meant_by(rest)
+        if one is None or self.acts is None:
+            return
+        if not path:
+            self.told("warning", "to which file? Its ending says how: .json, .jsonl or .html")
+            return
+        self.acts.export(one.id, os.path.join(self._workspace, path))  # noqa: PTH118 - as typed
+
+    def _delete(self, number: str) -> None:
+        one, acts = self._meant_by(number, needs_number=True)[0], self.acts
+        if one is None or acts is None:
+            return
+        if one.status == "running" and one.is_owned:
+            self.told("warning", f"{one.name} still runs: /end it first")
+            return
+        question = f"delete {one.name} for good; files that its agents wrote stay"
+        self._ask(question, lambda: acts.delete(one.id))
+
+    def _meant_by(self, rest: str, *, needs_number: bool = False) -> tuple[Listed | None, str]:
+        """Return the session that is meant, and what else was typed; says why there is none.
+
+        In a session that is this one, unless a command `needs_number`.
+        """
+        if self.person is not None and not needs_number:
+            return self._sessions.find(self.person.session.id), rest
+        number, _, more = rest.partition(" ")
+        found = numbered(number, self._numbers)
+        one = self._sessions.find(found[0]) if found else None
+        if one is None:
+            self.told("warning", "which session? /sessions tells their numbers")
+        return one, more.strip()
+
+    def _ask(self, what: str, do: Callable[[], None]) -> None:
+        """Do something once the person has said yes, in the session or at the list."""
+        if self.person is not None:
+            self.person.ask(what, do)
+            return
+        self._sure = do
+        if self.keyboard is not None:
+            # Before the choices are shown: an answer may come at once.
+            self.keyboard.forget()
+        self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
+
+    def _selected(self) -> str:
+        return f"selected: the list; a task that you type begins a session in {self._workspace}"
+
+    def _about(self, one: Listed) -> str:
+        fork = "a fork, " if one.origin else ""
+        age = words.age(self._now() - one.started_at)
+        begun = "just now" if age == "now" else f"{age} ago"
+        return f"{fork}{_state(one)}, begun {begun}, in {one.workspace}"
+
+    def _label(self, one: Listed) -> str:
+        """Return what lines of a session begin with: it keeps its number."""
+        if one.id not in self._numbers:
+            self._numbers.append(one.id)
+        return f"session {self._numbers.index(one.id) + 1}, {one.name}"
+
+    def _put_away(self) -> None:
+        """Keep what was said in the session that is left, and not sent."""
+        person, self.person = self.person, None
+        if person is not None:
+            self._kept[person.session.id] = person.session.review.kept
+
+
+class Hands:
+    """Passes on what is typed."""
+
+    def __init__(self, many: Many, page: Page) -> None:
+        self._many, self._page = many, page
+
+    def begun(self) -> None:
+        """Note what the line is for."""
+        self._many.begin_line()
+
+    def added(self, draft: str, key: str) -> None:
+        """Show a key."""
+        self._page.typed(draft, key)
+
+    def erased(self, draft: str, erased: str) -> None:
+        """Take signs off."""
+        self._page.erased(draft, erased)
+
+    def entered(self, line: str) -> None:
+        """Do what a line says."""
+        self._many.entered(line)
+
+    def left(self, *, at_once: bool) -> None:
+        """Leave, the second time."""
+        self._many.leaving(at_once=at_once)
+
+
+def _state(one: Listed) -> str:
+    """Return what a session does, and what it waits for."""
+    if one.group == NEEDS_YOU:
+        return f"{NEEDS_YOU}: {'; '.join(one.waits)}"
+    return one.word

@@ -12,6 +12,7 @@ Leaves the terminal to another program for a while: nothing is read or drawn mea
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
@@ -28,12 +29,10 @@ from textual.widgets import Static
 
 from prsm_core.kit import escape_exact
 from prsm_tui.acts import DELIVERIES
-from prsm_tui.commands import Typed, completed, read_command
+from prsm_tui.commands import Typed, completed, read_command, unknown
 from prsm_tui.editor import Ends
 from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, SURE, TRANSCRIPT, TREE, Keymap
 from prsm_tui.leaving import what_follows
-from prsm_tui.screen.attention import Attention
-from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.help import Help
@@ -62,7 +61,7 @@ from prsm_tui.screen.themes import HIGH_CONTRAST, ON_DARK, ON_LIGHT, UNCOLOURED,
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from textual import events
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.acts import Acts
     from prsm_tui.hub_acts import HubActs
+    from prsm_tui.model.agents import Agent
     from prsm_tui.model.session import Session
     from prsm_tui.screen.palette import CommandPicked
     from prsm_tui.screen.prompt import Prompt
@@ -81,6 +81,10 @@ FRAME_SECONDS = 1 / 15
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
 ENOUGH_BLOCKS = 50  # of a transcript that is opened: where there are fewer, a page is loaded
 _PLACES = {"tree": TREE, "transcript": TRANSCRIPT, "prompt": PROMPT}
+
+BELL = "\x07"
+_END = "\x1b\\"
+_BY_PROGRAM = frozenset({"iterm.app", "wezterm", "ghostty", "windows_terminal"})
 
 
 class FrameDue(Message):
@@ -624,3 +628,201 @@ def lent(tui: Tui) -> Iterator[Ends]:
         tui.is_lent = False
         tui.refresh(layout=True)
         tui.changed()
+
+
+def notification(text: str, environ: Mapping[str, str]) -> str:
+    """Return what makes a terminal ring, and show a line where it is known how it does that.
+
+    Those that know several ways would show the line several times, so it is told in one.
+    """
+    said = "".join(letter for letter in text if letter.isprintable()).replace(";", ",")
+    told = _sequence(said, environ)
+    if told and environ.get("TMUX"):  # tmux passes on what is wrapped so, where it is let
+        told = f"\x1bPtmux;{told.replace(chr(27), chr(27) * 2)}{_END}"
+    return BELL + told
+
+
+def _sequence(said: str, environ: Mapping[str, str]) -> str:
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "").lower()
+    if "KITTY_WINDOW_ID" in environ or "kitty" in term:
+        return f"\x1b]99;;{said}{_END}"
+    if program in _BY_PROGRAM or "WT_SESSION" in environ:
+        return f"\x1b]9;{said}{_END}"
+    if "VTE_VERSION" in environ or term.startswith(("rxvt", "foot")):
+        return f"\x1b]777;notify;prsm;{said}{_END}"
+    return ""
+
+
+class Attention:
+    """Owns what the terminal was told, and what was so when it was."""
+
+    def __init__(self) -> None:
+        self.waiting = 0  # how much waited, in all sessions
+        self._own = 0  # … in the one that is shown
+        self._was_open = False  # its run
+        self._title = ""
+
+    def forget(self) -> None:
+        """Begin anew, with another session."""
+        self._own, self._was_open = 0, False
+
+    def news(self, session: Session, waiting: int) -> str:
+        """Return what a person who looks elsewhere should know, blank for nothing new."""
+        run, own = session.run, len(session.requests)
+        was_open, self._was_open = self._was_open, run is not None and run.is_open
+        before, self._own = self._own, own
+        if own > before:
+            newest = list(session.requests.values())[-1]
+            return f"{waiting} need you: {session.name_of(newest.agent)}: {newest.head[:80]}"
+        if waiting > self.waiting:
+            return f"{waiting} need you"
+        if was_open and not self._was_open and run is not None:
+            return f"the run is {run.status}"
+        return ""
+
+    def tell(self, driver: Driver, title: str, why: str) -> None:
+        """Give the terminal its title; ring, and tell it, where there is a reason."""
+        if title != self._title and not driver.is_headless:
+            driver.write(f"\x1b]0;{title}\x07")
+        self._title = title
+        if why:
+            driver.write(notification(why, os.environ))
+
+
+class Commanding:
+    """Knows what each command is; each returns why it was not done, blank if it was."""
+
+    def __init__(self, tui: Tui, acts: Acts) -> None:
+        self._tui = tui
+        self._acts = acts
+        self._doing: Mapping[str, Callable[[str], str]] = {
+            "help": self._help,
+            "open": self._open,
+            "kill": self._kill_named,
+            "restart": self._restart,
+            "stop": self._stop,
+            "budget": lambda _: self._go("budget"),
+            "model": self._model,
+            "models": lambda _: self._go("models"),
+            "providers": lambda _: self._go("providers"),
+            "policy": lambda _: self._go("policy"),
+            "settings": lambda _: self._go("settings"),
+            "mode": self._mode,
+            "attach": self._attach,
+            "fork": self._fork,
+            "changes": lambda _: self._go("changes"),
+            "snapshot": self._snapshot,
+            "quit": self._quit,
+            "sessions": self._many(lambda many, _: many.leave()),
+            "new": self._many(lambda _, folder: self._tui.begin_new(folder)),
+            "resume": self._many(lambda many, _: many.resume(self._tui.session.id)),
+            "rename": self._many(lambda many, name: many.rename(self._tui.session.id, name)),
+            "export": self._export,
+        }
+
+    def do(self, command: Typed) -> str:
+        """Do what a command says."""
+        doing = self._doing.get(command.name)
+        return unknown(command.name) if doing is None else doing(command.rest)
+
+    def kill(self, agent_id: str) -> str:
+        """Kill an agent and all below it, once the person is sure."""
+        session = self._tui.session
+        agent = session.agents[agent_id]
+        if not agent.is_live:
+            return f"{agent.name} has ended already"
+        below = sum(one.is_live for one in session.below(agent_id))
+        others = f" and the {below} below it" if below else ""
+        self._tui.ask(f"Kill {agent.name}{others}?", lambda: self._acts.kill(agent_id))
+        return ""
+
+    def _help(self, _: str) -> str:
+        self._tui.action_help()
+        return ""
+
+    def _open(self, name: str) -> str:
+        if name == "session":
+            self._tui.choose(None)
+            return ""
+        agent = self._named(name)
+        if agent is None or not name:
+            return f"there is no agent {name}" if name else "which agent? /open AGENT"
+        self._tui.choose(agent.id)
+        return ""
+
+    def _kill_named(self, name: str) -> str:
+        agent = self._named(name)
+        if agent is None:
+            return f"there is no agent {name}" if name else "no agent is chosen"
+        return self.kill(agent.id)
+
+    def _restart(self, prompt: str) -> str:
+        agent = self._named("")
+        if agent is None or agent.is_live or not prompt:
+            return "choose an agent that has ended, then: /restart TEXT"
+        self._acts.restart(agent.id, prompt)
+        return ""
+
+    def _stop(self, _: str) -> str:
+        self._tui.ask("End the run as interrupted? Its agents are killed.", self._acts.stop)
+        return ""
+
+    def _model(self, name: str) -> str:
+        if not name:
+            return self._go("models")
+        self._acts.looks.choose_model(name, self._tui.chosen)
+        return ""
+
+    def _mode(self, name: str) -> str:
+        self._acts.mode(name)
+        return ""
+
+    def _attach(self, image: str) -> str:
+        self._acts.attach(image)
+        return ""
+
+    def _fork(self, _: str) -> str:
+        self._acts.fork()
+        return ""
+
+    def _export(self, output: str) -> str:
+        many, session = self._tui.many, self._tui.session.id
+        if many is None:
+            return f"from here nothing is exported: `prsm export {session}` writes it"
+        if not output:
+            return "to which file? /export FILE"
+        many.export(session, output)
+        return ""
+
+    def _many(self, act: Callable[[HubActs, str], None]) -> Callable[[str], str]:
+        """Return what does something with whole sessions, where there are many."""
+
+        def do(rest: str) -> str:
+            if self._tui.many is None:
+                return "this shows one session: `prsm` alone shows all, and can do that"
+            act(self._tui.many, rest)
+            return ""
+
+        return do
+
+    def _go(self, place: str) -> str:
+        self._tui.action_place(place)
+        return ""
+
+    def _snapshot(self, description: str) -> str:
+        if description:
+            self._acts.files.take_snapshot(description)
+            return ""
+        return self._go("snapshots")
+
+    def _quit(self, _: str) -> str:
+        self._tui.action_leave()
+        return ""
+
+    def _named(self, name: str) -> Agent | None:
+        """Return the agent of a name, the newest of several; without one, the chosen one."""
+        agents = self._tui.session.agents
+        if not name:
+            return agents.get(self._tui.chosen or "")
+        fitting = [agent for agent in agents.values() if agent.name == name.removeprefix("@")]
+        return fitting[-1] if fitting else None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -23,8 +24,18 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from prsm_tui.keys import TRANSCRIPT
-from prsm_tui.model.blocks import Block, Call, Said
-from prsm_tui.model.sieve import KINDS, Sifting, read_sieve
+from prsm_tui.model.blocks import (
+    Asked,
+    Block,
+    Call,
+    Changed,
+    Ending,
+    Note,
+    Plan,
+    Prompt,
+    Said,
+    Thought,
+)
 from prsm_tui.screen.drawing import Look, Row, can_open, draw, text_of
 from prsm_tui.screen.filtering import Filter
 from prsm_tui.screen.keys import bindings
@@ -32,7 +43,7 @@ from prsm_tui.screen.messages import AgentChosen, HistoryWanted, TextCopied
 from prsm_tui.screen.wrapping import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from textual import events
 
@@ -42,6 +53,19 @@ if TYPE_CHECKING:
 
 _LAID_OUT = 100  # blocks, to begin with and each time somebody scrolls to the beginning
 _TRIMMED = 200  # blocks that are laid out at most while it follows its end
+
+KINDS: Mapping[str, type[Block]] = {
+    "prompts": Prompt,
+    "texts": Said,
+    "thoughts": Thought,
+    "calls": Call,
+    "plans": Plan,
+    "files": Changed,
+    "requests": Asked,
+    "notes": Note,
+    "endings": Ending,
+}
+_OF_KIND = ":"  # a word that begins so is the beginning of a kind's name
 
 
 @dataclass(slots=True)
@@ -571,3 +595,82 @@ class Reading:
 def _is_known(block: Block, last: Spot) -> bool:
     seq = last.block.seq or last.after
     return block.seq is not None and block.seq <= seq
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """What a filter asks for; `unknown` are words for a kind that there is not."""
+
+    words: Sequence[str] = ()
+    kinds: frozenset[type[Block]] = frozenset()
+    unknown: Sequence[str] = ()
+
+    @property
+    def passes_all(self) -> bool:
+        """Whether nothing is asked for."""
+        return not (self.words or self.kinds or self.unknown)
+
+    def passes(self, block: Block) -> bool:
+        """Return whether a block is of one of the kinds, and has all words in its text."""
+        if (self.kinds or self.unknown) and type(block) not in self.kinds:
+            return False
+        if not self.words:
+            return True
+        text = _text_of(block).casefold()
+        return all(word in text for word in self.words)
+
+
+@lru_cache(maxsize=64)
+def read_sieve(text: str) -> Sieve:
+    """Return what a filter asks for: `:calls make` for calls in which `make` stands."""
+    words: list[str] = []
+    kinds: set[type[Block]] = set()
+    unknown: list[str] = []
+    for word in text.casefold().split():
+        if not word.startswith(_OF_KIND):
+            words.append(word)
+            continue
+        named = [kind for name, kind in KINDS.items() if name.startswith(word[1:])]
+        kinds.update(named)
+        if not named:
+            unknown.append(word)
+    return Sieve(tuple(words), frozenset(kinds), tuple(unknown))
+
+
+class Sifting:
+    """Sifts one list of blocks again and again: only what has changed is read again."""
+
+    def __init__(self) -> None:
+        self._sieve = Sieve()
+        self._known: dict[int, tuple[Block, int, bool]] = {}  # by identity: which has it, so lives
+
+    def sift(self, sieve: Sieve, blocks: Iterable[Block]) -> Sequence[Block]:
+        """Return the blocks that pass."""
+        known = self._known if sieve == self._sieve else {}
+        self._sieve, self._known = sieve, {}
+        passed: list[Block] = []
+        for block in blocks:
+            before = known.get(id(block))
+            if before is None or before[1] != block.version:
+                before = block, block.version, sieve.passes(block)
+            self._known[id(block)] = before
+            if before[2]:
+                passed.append(block)
+        return passed
+
+
+def _text_of(block: Block) -> str:
+    """Return all that a person may look for in a block."""
+    match block:
+        case Call():
+            written = block.output.text if block.is_open else block.result
+            return "\n".join((block.tool, block.subject, block.arguments, block.status, written))
+        case Plan():
+            return "\n".join(f"{status} {text}" for status, text in block.entries)
+        case Changed():
+            return "\n".join((block.kind, block.path, *block.others))
+        case Asked():
+            return f"{block.text}\n{block.outcome}"
+        case Ending():
+            return "\n".join((block.status, block.summary, block.error, block.details))
+    return str(getattr(block, "text", ""))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import prsm_testing
 from msgspec import NODEFAULT
-from prsm_testing import faults, misbehaviour, sample_events
+from prsm_testing import faults, misbehaviour_contract, sample_events
 
 import prsm_core
 import prsm_core.kit
@@ -249,7 +249,7 @@ def _faults() -> str:
             row.kind or "",
             str(row.tries),
         )
-        for row in misbehaviour.TABLE.values()
+        for row in misbehaviour_contract.TABLE.values()
     ]
     return _table(("fault", "what the program does", "its agent", "kind", "tries"), rows)
 

@@ -137,7 +137,11 @@ INSIDE = {
         *("terminal.cells", "terminal.foreground", "terminal.worktree"),
     },
     "prsm_demo": {
-        *("engine.context.remembered", "prsm_testing.crashing", "prsm_testing.resume_contract"),
+        *(
+            "engine.context.remembered",
+            "prsm_testing.resume_contract",
+            "prsm_testing.resume_contract",
+        ),
     },
     "prsm_gemini": {"engine.processes.launcher"},
     "prsm_mcp": {

@@ -104,7 +104,7 @@ def test_what_is_built_upon_is_required_where_it_is_used_and_used_where_it_is_re
     [claude] = [plugin for plugin in PLUGINS if plugin.name == "prsm_claude"]
     assert "claude-agent-sdk" in names_of(load(claude)["project"]["dependencies"])
     # For the program that comes with it: it costs more to import than all of a run.
-    assert "claude_agent_sdk" in (claude / claude.name / "probe.py").read_text()
+    assert "claude_agent_sdk" in (claude / claude.name / "provider.py").read_text()
     assert "claude_agent_sdk" not in imported_by(CORE) | imported_by(claude / claude.name)
     assert {"pytest", "pytest-asyncio"} <= names_of(CONFIG["dependency-groups"]["test"])
     assert CONFIG["tool"]["pytest"]["ini_options"]["asyncio_mode"] == "auto"

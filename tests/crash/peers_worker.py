@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from prsm_testing.sim.letters import PeerTools
+from prsm_testing.sim.world import PeerTools
 
 import prsm_core.app
 from prsm_core.engine.engine import OrchestrationEngine

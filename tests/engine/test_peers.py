@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prsm_testing.fake_clock import FakeClock
-from prsm_testing.sim.letters import PeerTools
+from prsm_testing.sim.world import PeerTools
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.agents import peers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from prsm_testing.sim.letters import PeerTools
+from prsm_testing.sim.world import PeerTools
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.errors import ProviderNotAvailableError

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from prsm_testing.sim.letters import PeerTools
+from prsm_testing.sim.world import PeerTools
 
 from prsm_core.domain.writes import CallClosed, MessagesConsumed
 from prsm_core.interfaces.provider import ProviderCapabilities

@@ -29,10 +29,9 @@ from prsm_testing.hub_double import ScriptedHub as ScriptedHub
 from prsm_testing.hub_rules import HubContract as HubContract
 from prsm_testing.hub_rules import HubScene as HubScene
 from prsm_testing.memory_store import MemoryStore as MemoryStore
-from prsm_testing.metering_contract import MeteringContract as MeteringContract
 from prsm_testing.misbehaving_team import MisbehavingTeam as MisbehavingTeam
 from prsm_testing.misbehaving_team import Outcome as Outcome
-from prsm_testing.misbehaviour import Misbehaviour as Misbehaviour
+from prsm_testing.misbehaviour_contract import Misbehaviour as Misbehaviour
 from prsm_testing.misbehaviour_contract import MisbehaviourContract as MisbehaviourContract
 from prsm_testing.misbehaviour_contract import each as each
 from prsm_testing.misbehaviour_contract import fake_command as fake_command
@@ -41,6 +40,7 @@ from prsm_testing.odd_values import with_odd_values as with_odd_values
 from prsm_testing.policy_contract import CommandPolicyContract as CommandPolicyContract
 from prsm_testing.program_contract import ProgramHost as ProgramHost
 from prsm_testing.program_contract import ProgramProviderContract as ProgramProviderContract
+from prsm_testing.provider_contract import MeteringContract as MeteringContract
 from prsm_testing.provider_contract import ProviderContract as ProviderContract
 from prsm_testing.provider_scene import Scene as Scene
 from prsm_testing.provider_scene import ScriptedModel as ScriptedModel

@@ -20,35 +20,57 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 from msgspec.structs import replace
+from prsm_files.commits.records import Commit, Outcome
+from prsm_files.session.committing import Wording, committed, told_outcome
+from prsm_files.session.deciding import (
+    Choice,
+    accepted,
+    choose,
+    of_last_turn,
+    told_change,
+    told_decision,
+)
+from prsm_files.session.deciding import find_change as find_row
+from prsm_files.session.reasons import find_reason, of_path, reason_values, told_reason
+from prsm_files.session.taking_back import nothing_kept, told
+from prsm_files.shadow.acts import nothing_to_undo
 
+from prsm_core.domain.changes import (
+    ACCEPTED,
+    OPEN_STATES,
+    REJECTED,
+    Author,
+    ChangeRow,
+    Decision,
+    FileChange,
+)
 from prsm_core.domain.events import Event
+from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.door.completion import complete_word
+from prsm_core.engine.door.files import snapshot_values
 from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.refusals import known_mode
+from prsm_core.engine.door.refusals import check_way, known_mode, not_kept, run_open
 from prsm_core.engine.journal.feed import no_such_event
-from prsm_core.engine.journal.views import walk_tree
+from prsm_core.engine.journal.views import conversation, walk_tree
 from prsm_core.engine.requests.offered import check_choices
 from prsm_core.engine.spending.scopes import BudgetScope
-from prsm_core.errors import ConfigError, StoreError
+from prsm_core.errors import ConfigError, MessageRoutingError, ModelNotAvailableError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.kit.arguments import check_limit, takes_checked
 from prsm_core.workspace.images import check_images
-from prsm_testing.scripted_changes import ScriptedChanges
 from prsm_testing.scripted_run import RUN, SESSION, ScriptedRun
-from prsm_testing.scripted_turns import (
-    MORE,
-    labels_now,
-    named_model,
-    running_turns,
-    told_tree,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+
+    from prsm_files.session.reasons import Reason
 
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.permissions import Answer
+
+COMMIT = "c0" * 20  # the id of each
+SAFETY = "5afe5afe5a"  # the snapshot before each restore
 
 COMPLETED = RunResult(
     status="completed",
@@ -61,6 +83,246 @@ COMPLETED = RunResult(
 _REQUESTS = {"permission_requested": "permission", "question_asked": "question"}
 _DELIVERIES = {"inject": "injected", "queue": "queued", "interrupt": "interrupting"}
 _ENDS = frozenset({"permission_resolved", "question_answered"})
+
+
+@takes_checked
+class ScriptedChanges:
+    """The part of a ScriptedApp that is about changes; no file is touched."""
+
+    session: str
+    options: RunOptions
+
+    def __init__(self) -> None:
+        self.change_rows: list[ChangeRow] = []  # which the session has found
+        self.change_diffs: dict[str, str] = {}  # of some of them, by their ids
+        self.keeps_files = False  # whether snapshots can be taken
+        self.snapshot_rows: list[Mapping[str, Any]] = []  # as `snapshots` tells them
+        self.restore_changes: Sequence[Mapping[str, Any]] = ()  # of each restore: path and change
+        self.restored: list[str] = []  # snapshots, in the order of their restores
+        self._log: list[Event] = []  # all that was said
+
+    @property
+    def has_open_run(self) -> bool:
+        """Whether a run is open."""
+        raise NotImplementedError
+
+    def find_change(
+        self, change: str, path: str, agent: str | None = None, *, diff: str = "", **fields: Any
+    ) -> None:
+        """Let the session have found a change of an agent, which is told; None: from outside.
+
+        Its lines are those of `diff`, which a patch begins; `call`, `turn` and `state` are further
+        fields, as are those of a FileChange.
+        """
+        row = {"state": fields.pop("state", "pending")}
+        author = {"call": fields.pop("call", ""), "turn": fields.pop("turn", None)}
+        made = FileChange(
+            **{
+                "id": change,
+                "scan": change,
+                "path": path,
+                "folder": self.options.workspace,
+                "kind": "modified",
+                "added": _lines(diff, "+"),
+                "removed": _lines(diff, "-"),
+                "how": "outside" if agent is None else "named",
+                "authors": () if agent is None else (Author(agent, **author),),
+                **fields,
+            }
+        )
+        self.change_rows.append(ChangeRow(change=made, at=float(len(self._log)), **row))
+        self.change_diffs[change] = diff
+        told = {"change": change, "path": path, "kind": made.kind, "how": made.how}
+        self.say("file_changed", agent, **told, added=made.added, removed=made.removed)
+
+    def say(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
+        """Commit an event."""
+        raise NotImplementedError
+
+    def _names(self) -> Mapping[str, str]:
+        """Return what agents are called, by their ids."""
+        raise NotImplementedError
+
+    def _resolve(self, agent: str) -> str:
+        for agent_id, name in self._names().items():
+            if agent in (agent_id, name):
+                return agent_id
+        raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
+
+    async def changes(self) -> Sequence[Mapping[str, Any]]:
+        """Return the changes that the test has given."""
+        return [told_change(row, self._names()) for row in self.change_rows]
+
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Return a change that the test has given, with the lines that it has given to it."""
+        row = find_row(self.change_rows, change)
+        diff = self.change_diffs.get(row.change.id, "")
+        reason = reason_values(self._reason(row))
+        return {**told_change(row, self._names()), "rationale": reason, "diff": diff}
+
+    async def accept(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Accept changes; an agent has none below it."""
+        return self._decide(accepted(self._chosen(changes, agent, call)))
+
+    async def reject(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        call: str | None = None,
+        possible: bool = False,
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take changes back: all of them merge."""
+        rows = self._chosen(changes, agent, call, is_sure=not possible)
+        return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
+
+    async def undo(
+        self,
+        what: str = "prompt",
+        wanted: str | None = None,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+        mine: bool = False,
+        possible: bool = False,
+    ) -> Mapping[str, Any]:
+        """Take the last turn's changes back; nothing is kept that another undo would need."""
+        check_way(what)
+        if what == "turn":
+            rows = of_last_turn(self.change_rows, with_possible=possible)
+            made = [Decision(r.change.id, r.change.path, REJECTED) for r in rows]
+            return {**told(None, None, None), "decided": self._decide(made)}
+        if self.has_open_run:
+            raise run_open(self.session)
+        if what == "act":
+            if not self.restored:
+                raise nothing_to_undo()
+            return self._restored(self.restored.pop())
+        raise nothing_kept(self.session)
+
+    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
+        """Return those that a test has given, and that were taken."""
+        return self.snapshot_rows
+
+    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
+        """Note a snapshot, if the test says that files are kept; else raise ConfigError."""
+        if not self.keeps_files:
+            raise not_kept()
+        row = SessionSnapshot(
+            snapshot_id=f"{len(self.snapshot_rows) + 1:010x}",
+            last_commit=len(self._log),
+            kind="manual",
+            taken_at=float(len(self._log)),
+            folder=self.options.workspace,
+            tree="",
+            description=description,
+        )
+        self.snapshot_rows.append(snapshot_values(self.session, row))
+        return self.snapshot_rows[-1]
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Note a restore; what it changes is what the test has said."""
+        if not dry_run and self.has_open_run:
+            raise run_open(self.session)
+        if not self.keeps_files:
+            raise not_kept()
+        if snapshot not in {one["id"] for one in self.snapshot_rows}:
+            raise ConfigError(f"there is no snapshot {snapshot!r}", code="unknown_snapshot")
+        if dry_run:
+            return {**self._restored(snapshot), "snapshot": None}
+        self.restored.append(snapshot)
+        return self._restored(snapshot)
+
+    def _restored(self, snapshot: str) -> Mapping[str, Any]:
+        changes = list(self.restore_changes)
+        what = {
+            "restored": snapshot,
+            "snapshot": SAFETY,
+            "act": SAFETY,
+            "files": len(changes),
+            "changes": changes,
+        }
+        return {**told(None, None, None), **what}
+
+    async def commit_changes(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Note accepted changes as committed, all in one commit; there is no repository."""
+        Wording(by=by, message=message).check()
+        rows = self._chosen(changes, agent, None, {ACCEPTED})
+        commit = Commit(
+            root="",
+            message=message or "changes",
+            changes=tuple(row.change.id for row in rows),
+            files=tuple(row.change.path for row in rows),
+            id="" if dry_run else COMMIT,
+        )
+        outcome = Outcome(commits=(commit,) if rows else ())
+        if not dry_run:
+            self._decide(committed(rows, outcome))
+        return told_outcome(outcome, rows, self._names())
+
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+        """Return why a change that the test has given was made; all lines are of the newest."""
+        row = of_path(self.change_rows, self.options.workspace, path)[0]
+        return told_reason(row, self._names(), self._reason(row))
+
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Return nothing: nobody has any."""
+        return ()
+
+    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Say that nobody writes; nobody does."""
+        yield ()
+        await asyncio.get_running_loop().create_future()  # until it is closed
+
+    def _reason(self, row: ChangeRow) -> Reason | None:
+        author = row.change.author
+        if author is None:
+            return None
+        said = [event for event in self._log if event.agent == author.agent]
+        return find_reason(conversation(said, numbered=True), author.call)
+
+    def _chosen(
+        self,
+        ids: Sequence[str],
+        agent: str | None,
+        call: str | None,
+        states: Collection[str] = OPEN_STATES,
+        *,
+        is_sure: bool = False,
+    ) -> Sequence[ChangeRow]:
+        agents = None if agent is None else frozenset({self._resolve(agent)})
+        choice = Choice(ids=tuple(ids), agents=agents, call=call, is_sure=is_sure)
+        return choose(self.change_rows, choice, states)
+
+    def _decide(self, made: Sequence[Decision]) -> Sequence[Mapping[str, Any]]:
+        by_id = {one.id: one for one in made}
+        self.change_rows = [
+            replace(row, state=by_id[row.change.id].state, why=by_id[row.change.id].why)
+            if row.change.id in by_id
+            else row
+            for row in self.change_rows
+        ]
+        told = [told_decision(one) for one in made]
+        if told:
+            self.say("changes_decided", changes=told)
+        return told
+
+
+def _lines(diff: str, sign: str) -> int:
+    """Return how many lines of a patch have a sign; those that name the file have three."""
+    return sum(
+        line.startswith(sign) and not line.startswith(sign * 3) for line in diff.splitlines()
+    )
 
 
 async def settle() -> None:
@@ -491,3 +753,88 @@ class ScriptedApp(ScriptedChanges):
     def _names(self) -> dict[str, str]:
         spawned = [event for event in self._log if event.type == "agent_spawned"]
         return {event.agent or "": event.data["name"] for event in spawned}
+
+
+def running_turns(log: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return the turns of which pieces were told, each with what is not committed yet."""
+    turns: dict[str | None, dict[str, Any]] = {}
+    for event in log:
+        turn, (turn_id, message) = turns.get(event.agent), map(event.data.get, ("turn", "message"))
+        if event.type in _LIVE:
+            if turn is None or (turn["turn"], turn["message"]) != (turn_id, message):
+                turn = turns[event.agent] = _turn(event.agent, turn_id, message)
+            turn[_LIVE[event.type]] += event.data["text"]
+            turn["at"] = len(turn["text"])
+        elif event.type == "turn_finished":
+            turns.pop(event.agent, None)
+        elif turn is not None and event.type == "message_completed" and turn["message"] == message:
+            turns[event.agent] = _turn(event.agent, turn_id, (message or 0) + 1)
+    return list(turns.values())
+
+
+def _turn(agent: str | None, turn_id: Any, message: Any) -> dict[str, Any]:
+    said = {"message": message, "text": "", "thinking": "", "at": 0, "unwritten": []}
+    return {"agent": agent, "turn": turn_id, "n": 1, **said}
+
+
+_LIVE: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking"}
+
+
+def labels_now(events: Iterable[Event]) -> dict[str, Mapping[str, str]]:
+    """Return what is said of each agent after these events, by its id."""
+    said: dict[str, Mapping[str, str]] = {}
+    for event in events:
+        if event.type in {"agent_spawned", "agent_labels_changed"}:
+            said[event.agent or ""] = event.data.get("labels") or {}
+    return said
+
+
+def named_model(
+    log: Iterable[Event], rows: Iterable[Mapping[str, Any]], agent_id: str, model: str
+) -> str:
+    """Return the model that a name means for an agent; a provider of no row or agent is none."""
+    if not model.strip():
+        raise ConfigError("no model is named", hint="`prsm models list` tells all", code="no_model")
+    spawned = {event.agent: event.data for event in log if event.type == "agent_spawned"}
+    provider, _, name = model.rpartition("/")
+    provider = provider or spawned[agent_id]["provider"]
+    known = {row["provider"] for row in (*rows, *spawned.values())}
+    if provider not in known:
+        hint = f"the nearest names: {', '.join(sorted(known))}"
+        raise ModelNotAvailableError(f"there is no model {model!r}", hint=hint)
+    return f"{provider}/{name}"
+
+
+def told_tree(
+    log: Iterable[Event], waiting: Callable[[str | None], Sequence[Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Return the agents that were spawned, below each other; what is not known is None."""
+    nodes: dict[str | None, dict[str, Any]] = {}
+    roots: list[dict[str, Any]] = []
+    for event in log:
+        if event.type == "agent_spawned":
+            told = {**event.data, "id": event.agent, "run": event.run, "children": []}
+            node = {**_NODE, **told, "waits_for_user": waiting(event.agent)}
+            nodes[event.agent] = node
+            parent = nodes.get(event.data["parent"])
+            (roots if parent is None else parent["children"]).append(node)
+        elif event.type == "agent_state_changed" and event.agent in nodes:
+            nodes[event.agent]["state"] = event.data["to"]
+        elif event.type == "agent_model_changed" and event.agent in nodes:
+            nodes[event.agent].update(event.data)
+    return roots
+
+
+_UNKNOWN_USAGE = Spent().to_dict()
+_NODE: Mapping[str, Any] = {
+    "state": "pending",
+    "usage_self": _UNKNOWN_USAGE,
+    "usage_subtree": _UNKNOWN_USAGE,
+    "elapsed_s": None,
+    "last_tool": None,
+    "silent_s": None,
+    "evidence": None,
+    "evidence_gaps": [],
+    "evidence_by": [],
+}
+MORE: Mapping[str, Any] = {"waiting_on": None, "context": None, "open_tools": [], "prompts": []}

@@ -7,7 +7,7 @@ A fault is a function by name and by the point at which it strikes::
 `turn` plays a whole turn, `start` comes before the program reads anything, `version` answers
 `--version`, and `end` comes after its client has gone. `adapt` makes a FakeTurn of what the fake
 calls a turn; a program of one turn is one itself. Faults that need the fake's own language (doubled
-events, mad counts …) are its own: `prsm_testing.misbehaviour` names all.
+events, mad counts …) are its own: `prsm_testing.misbehaviour_contract` names all.
 
 The program is told by two arguments: `--fault=NAME`, and `--marks=FOLDER` where it writes `begun`
 when the fault begins, and into `family` the pids of processes it leaves about.

@@ -1,18 +1,47 @@
-"""The part of a provider's contract that is about a turn that goes on after the engine's death."""
+"""The part of a provider's contract that is about a turn that goes on after the engine's death.
+
+Plays turns of a provider whose engine is killed at a point, and goes on with another one.
+
+What the engine would have in its ledger by then is kept by `Ledger`, and what it would carry to the
+next session is made of that. A kill is that of all processes first; then the private folder is as
+it was at that moment, whatever the provider still writes while it is taken apart.
+"""
+
 # ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import (
+    AssistantMessage,
+    StepEnded,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+)
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.provider import Carried, CarriedCall
 from prsm_testing.bound import bounded
-from prsm_testing.crashing import Crashes, Ledger
-from prsm_testing.doubles import RecordingHost
-from prsm_testing.provider_scene import call, is_call, needs
+from prsm_testing.doubles import (
+    TURN_SECONDS,
+    RecordingHost,
+    open_services,
+    session_request,
+    turn_context,
+    until,
+)
+from prsm_testing.provider_scene import call as scripted_call
+from prsm_testing.provider_scene import is_call, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,15 +51,23 @@ if TYPE_CHECKING:
     from prsm_testing.provider_scene import Scene
 
     OpenScene = Callable[..., AbstractAsyncContextManager[Scene]]
+    from collections.abc import AsyncGenerator, Callable
+
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent
+    from prsm_core.interfaces.provider import ProviderSession
+    from prsm_testing.doubles import LocalServices
 
 PROMPT = "Work, please."
 STEPS: tuple[Mapping[str, Any], ...] = (
-    {"call": call("note", "first", text="x")},
+    {"call": scripted_call("note", "first", text="x")},
     {
         "say": "Two more.",
-        "call": [call("ask", "second", text="y"), call("note", "third", text="z")],
+        "call": [
+            scripted_call("ask", "second", text="y"),
+            scripted_call("note", "third", text="z"),
+        ],
     },
-    {"call": call("ask", "fourth", text="w")},
+    {"call": scripted_call("ask", "fourth", text="w")},
     *({"say": "All done."} for _ in range(4)),  # a response that was cut off is asked for again
 )
 CALLS = ("first", "second", "third", "fourth")
@@ -44,6 +81,8 @@ POINTS = (
     pytest.param("after AssistantMessage", 1),
     pytest.param("before TurnEnded", 0),
 )
+
+_PASSES = 5  # of the event loop, in which the calls of a response come together
 
 
 class Kill:
@@ -175,3 +214,262 @@ class ResumeContract:
             else:
                 assert len(outputs) == 1 or (was_cut and not outputs)
                 assert all("again" in output for output in outputs)
+
+
+@dataclass(slots=True, kw_only=True)
+class LedgerCall:
+    """A call as the ledger has it; `response` is the number of the model's response."""
+
+    call_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    orchestration: bool
+    response: int
+    outcome: ToolOutcome | None = None
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What an engine that was killed has left of one turn."""
+
+    token: str | None = None
+    prompts: dict[str, str] = field(default_factory=dict)  # since the model's last word, by id
+    heard: dict[str, str] = field(default_factory=dict)  # before it, since the turn went on last
+    told: int = 0  # prompts in all
+    texts: list[str] = field(default_factory=list)
+    calls: list[LedgerCall] = field(default_factory=list)
+    end: TurnEnded | None = None
+    _is_retold: bool = False  # whether the only prompt since tells of all that may be lost
+    _response: int = 0  # that is under way, or comes next
+    _heard: int = -1
+
+    def ask(self, text: str) -> AssembledContext:
+        """Note a prompt; return the context that has it."""
+        context = turn_context(text)
+        self.told += 1
+        prompt_id = f"prompt-{self.told}"
+        self.prompts[prompt_id] = text
+        message = context.current_message
+        if message is None:
+            raise RuntimeError("a prompt has a message")
+        return replace(context, current_message=replace(message, id=prompt_id))
+
+    def take(self, event: ProviderEvent) -> None:
+        """Note what the vendor tells."""
+        if isinstance(event, AssistantMessage):
+            self._hear()
+            self.texts.append(event.text)
+        elif isinstance(event, ToolCallStarted):
+            self.open(event.call_id, event.tool, event.arguments, orchestration=False)
+        elif isinstance(event, ToolCallFinished):
+            text = event.result or event.error or ""
+            failed = event.status != "completed"
+            self.find(event.call_id).outcome = ToolOutcome(text=text, is_error=failed)
+        elif isinstance(event, StepEnded):
+            self._response = self._heard + 1
+        elif isinstance(event, TurnEnded):
+            self.end = event
+
+    def go_on(self, taken: frozenset[str] | None) -> AssembledContext:
+        """Return the context of a turn that goes on: a prompt tells what is not taken.
+
+        Where the session does not know that, it is what was not heard, as the engine has it.
+        """
+        carried = self.carried()
+        if taken is None:
+            taken = carried.heard
+        told = [text for key, text in carried.prompts.items() if key not in taken]
+        for call in () if self._is_retold else carried.calls:
+            if call.call_id not in taken:
+                outcome = "nobody saw its end" if call.outcome is None else call.outcome.text
+                told.append(f"Your call of {call.tool} was cut off. Its outcome: {outcome}")
+        self.heard.clear()  # its thread has them, or they are told anew
+        if not told:
+            return turn_context(None)
+        self.prompts.clear()  # what it holds of them is told anew
+        self._is_retold = True
+        return self.ask("\n".join(told))
+
+    def open(
+        self, call_id: str, tool: str, arguments: Mapping[str, Any], *, orchestration: bool = True
+    ) -> None:
+        """Note that a call has begun."""
+        self._hear()
+        self.calls.append(
+            LedgerCall(
+                call_id=call_id,
+                tool=tool,
+                arguments=arguments,
+                orchestration=orchestration,
+                response=self._response,
+            )
+        )
+
+    def find(self, call_id: str) -> LedgerCall:
+        """Return the newest call with an id."""
+        return next(call for call in reversed(self.calls) if call.call_id == call_id)
+
+    def _hear(self) -> None:
+        self._heard = self._response
+        self.heard |= self.prompts
+        self.prompts.clear()
+        self._is_retold = False
+
+    def carried(self) -> Carried:
+        """Return what the vendor's thread may lack."""
+        last = [call for call in self.calls if call.response == self._heard]
+        calls = tuple(
+            CarriedCall(
+                call_id=call.call_id,
+                tool=call.tool,
+                arguments=call.arguments,
+                orchestration=call.orchestration,
+                outcome=call.outcome,
+            )
+            for call in last
+        )
+        prompts, heard = self.heard | self.prompts, frozenset(self.heard)
+        return Carried(turn_id="turn", prompts=prompts, calls=calls, heard=heard)
+
+
+class CrashingHost(RecordingHost):
+    """A host over a ledger; `at` is told each thing that happens, and whether to be killed there.
+
+    `settle` says what the engine answers; an answer to a call that was pending is given after the
+    kill, before the next session is opened.
+    """
+
+    def __init__(
+        self, ledger: Ledger, at: Callable[[str], bool], settle: Callable[[str], ToolOutcome]
+    ) -> None:
+        super().__init__(note=_unused, ask=_unused)
+        self.crashed = asyncio.Event()
+        self.ledger = ledger
+        self._at = at
+        self._settle = settle
+
+    async def reach(self, point: str) -> None:
+        """Stop for ever where the engine is killed."""
+        if self.crashed.is_set() or self._at(point):
+            self.crashed.set()
+            await asyncio.Event().wait()
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
+    ) -> ToolOutcome:
+        """Note the call, then its answer, then give it."""
+        await self.reach("called")
+        self.ledger.open(call_id or "", name, dict(arguments))
+        for _ in range(_PASSES):
+            await asyncio.sleep(0)
+        await self.reach("opened")
+        outcome = self._settle(name)
+        self.ledger.find(call_id or "").outcome = outcome
+        await self.reach("answered")
+        return outcome
+
+
+async def _unused(**_: Any) -> ToolOutcome:
+    raise AssertionError("the host answers by itself")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crashes:
+    """Plays one turn to its end, through as many kills as `at` wants.
+
+    build: Makes the provider, for each engine anew.
+    state: Its private folder.
+    at: Is asked at each point whether the engine is killed there.
+    settle: Returns what the engine answers to a call of a tool.
+    """
+
+    build: Callable[[ProviderServices], Provider]
+    state: Path
+    cwd: Path
+    at: Callable[[str], bool]
+    settle: Callable[[str], ToolOutcome]
+
+    async def play(self, prompt: str) -> tuple[Ledger, list[frozenset[str]]]:
+        """Return the ledger in the end, and what each session that went on had taken.
+
+        Raises TimeoutError where an engine has not come to its end after TURN_SECONDS.
+        """
+        ledger = Ledger()
+        taken: list[frozenset[str]] = []
+        context = ledger.ask(prompt)
+        while ledger.end is None:
+            host = CrashingHost(ledger, self.at, self.settle)
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._live(host, context if ledger.token is None else None, taken)
+            if host.crashed.is_set():
+                self._restore()
+            for call in ledger.calls:
+                if call.orchestration and call.outcome is None:
+                    call.outcome = self.settle(call.tool)  # without any process
+        return ledger, taken
+
+    async def _live(
+        self, host: CrashingHost, context: AssembledContext | None, taken: list[frozenset[str]]
+    ) -> None:
+        """Be one engine, to the turn's end or its own; without a context the turn goes on."""
+        ledger = host.ledger
+        carried = ledger.carried() if context is None else None
+        request = session_request(
+            self.cwd, resume_token=ledger.token, carried=carried, answers=_answers(carried)
+        )
+        async with open_services(self.state) as services, AsyncExitStack() as stack:
+            provider = self.build(services)
+            stack.push_async_callback(provider.aclose)
+            session = await stack.enter_async_context(provider.open_session(request, host))
+            ledger.token = session.resume_token
+            if carried is not None:
+                taken.append(session.taken or frozenset())
+            start = context or ledger.go_on(session.taken)
+            async with asyncio.TaskGroup() as group:
+                turn = group.create_task(_read(session, host, start))
+                crash = group.create_task(host.crashed.wait())
+                await asyncio.wait({turn, crash}, return_when=asyncio.FIRST_COMPLETED)
+                crash.cancel()
+                if host.crashed.is_set():
+                    await self._kill(services)
+                    turn.cancel()
+
+    async def _kill(self, services: LocalServices) -> None:
+        for process in services.live:
+            process.kill()
+        await until(lambda: not services.live)
+        shutil.copytree(self.state, self._frozen, symlinks=True, ignore=_sockets)
+
+    def _restore(self) -> None:
+        """Undo what was written since the kill."""
+        shutil.rmtree(self.state)
+        self._frozen.rename(self.state)
+
+    @property
+    def _frozen(self) -> Path:
+        return self.state.with_name(f"{self.state.name}-frozen")
+
+
+async def _read(session: ProviderSession, host: CrashingHost, start: AssembledContext) -> None:
+    stream: AsyncGenerator[ProviderEvent, None] = session.run_turn(start)  # type: ignore[assignment]
+    async with aclosing(stream):
+        async for event in stream:
+            name = type(event).__name__
+            await host.reach(f"before {name}")
+            host.ledger.take(event)
+            await host.reach(f"after {name}")
+
+
+def _answers(carried: Carried | None) -> dict[str, ToolOutcome]:
+    calls = carried.calls if carried is not None else ()
+    return {call.call_id: call.outcome for call in calls if call.outcome is not None}
+
+
+def _sockets(folder: str, names: list[str]) -> list[str]:
+    """Return what cannot be copied."""
+    return [name for name in names if (Path(folder) / name).is_socket()]

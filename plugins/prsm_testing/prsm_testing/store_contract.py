@@ -4,12 +4,14 @@ class TestMyStore(StoreContract):
     async def open_store(self, tmp_path: Path) -> Store:  # again: with what was kept there
         return await MyStore.open(tmp_path / "data")
 """
+
 # ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,36 +20,337 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState, Grant
 from prsm_core.domain.budgets import Budget
+from prsm_core.domain.changes import Decision
 from prsm_core.domain.events import Event
+from prsm_core.domain.ids import Ids
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import NO_NOTES, NamedModel, Notes
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.domain.writes import (
+    AgentNoted,
+    ChangesDecided,
     ModelSwitched,
     ResultClaimed,
     RunFinished,
     RunStarted,
     SessionNamed,
+    ThreadKept,
+    Told,
+    TurnMetered,
 )
+from prsm_core.domain.writes.current import SessionSetAside, SessionTakenUp
+from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.interfaces.store import TakenNames
-from prsm_testing.change_rules import ChangeRules
 from prsm_testing.fork_rules import ForkRules
-from prsm_testing.label_rules import LabelRules
-from prsm_testing.moment_rules import MomentRules
 from prsm_testing.state_rules import StateRules
 from prsm_testing.steps import Steps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
+    from prsm_core.domain.changes import ChangeRow
+    from prsm_core.domain.sessions import AgentNow, SessionState
     from prsm_core.interfaces.store import AgentRow, Store
+
+_USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
 
 __all__ = ["Steps", "StoreContract", "one_agent", "read_events"]
 
 PENDING, RUNNING = AgentState.PENDING, AgentState.RUNNING
 COMPLETED, KILLED = AgentState.COMPLETED, AgentState.KILLED
+
+
+def _has_open_call(now: AgentNow) -> bool:
+    turn = now.open_turn
+    return turn is not None and any(one.answered_at is None for one in turn.calls)
+
+
+class MomentRules:
+    """What `Store.state` tells of a session as it was; see StoreContract."""
+
+    async def test_commits_are_numbered(self, store: Store, team: Steps) -> None:
+        """Steps and appended events, with events or without; nothing else is a commit."""
+        state = await store.state("s1")
+        assert (state.session_id, state.seq, state.position) == ("s1", 3, 3)
+        assert (state.workspace, state.created_at) == ("/work", 1000.0)
+        step = team.step("w1", ThreadKept(thread="one"))
+        for _ in range(2):
+            await store.commit(step)
+        with pytest.raises(StoreError):
+            await store.commit(team.consume("w1", "nothing"))
+        await store.append([])
+        state = await store.state("s1")
+        assert (state.seq, state.position) == (3, 4)
+        await store.append([team.event(), team.event()])
+        state = await store.state("s1")
+        assert (state.seq, state.position) == (5, 5)
+        before = await store.state("s1", 4)
+        assert (before.seq, before.position) == (3, 4)
+        assert before.agents == state.agents
+
+    async def test_a_message_of_a_peer_is_unread_until_it_is_read(
+        self, store: Store, team: Steps
+    ) -> None:
+        """It need be of neither parent nor child; who has ended gets none."""
+        await store.commit(team.spawn("w2", "master"))
+        sent = team.message("w1", "w2", MessageType.PEER)
+        await store.commit(team.step("w1", *team.sent(sent)))
+        then = await store.state("s1")
+        await store.commit(team.consume("w2", sent.message_id))
+        assert (then.unread, (await store.state("s1")).unread) == ((sent,), ())
+        assert (await store.state("s1", then.position)).unread == (sent,)
+        await store.commit(team.end("w2"))
+        late = team.message("w1", "w2", MessageType.PEER)
+        with pytest.raises(MessageRoutingError) as caught:
+            await store.commit(team.step("w1", *team.sent(late)))
+        assert caught.value.code == "agent_ended"
+
+    async def test_a_session_is_told_as_it_was(self, store: Store, team: Steps) -> None:
+        """After any of its commits, whatever has happened since."""
+        turn = team.turn("w1")
+        mail = team.message("master", "w1")
+        await store.commit(team.step("w1", turn))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        await store.commit(team.step("master", *team.sent(mail)))
+        then = await store.state("s1")
+        await store.commit(team.close_call(turn, "c1", "w1", (mail.message_id,)))
+        metered = TurnMetered(turn_id=turn.turn_id, spent=_USED)
+        await store.commit(team.step("w1", metered, ThreadKept(thread="one")))
+        told = (team.call("c1", sequence=9), team.call("v1", orchestration=False))
+        await store.commit(team.close_turn(turn, "w1", result=team.result(tool_calls=told)))
+        await store.commit(team.end("w1"))
+        await store.commit(team.step(None, RunFinished(status="failed", used={})))
+        assert await store.state("s1") != then
+        assert await store.state("s1", then.position) == then
+        first = await store.state("s1", 1)
+        assert (first.agents, first.seq, len(first.runs)) == ((), 1, 1)
+
+    async def test_the_end_of_a_call_is_of_its_own_turn(self, store: Store, team: Steps) -> None:
+        """A later turn has a call of the same id, which goes on: now, and as of any moment."""
+        older, newer = team.turn("w1"), team.turn("w1", 2)
+        for turn in (older, newer):
+            await store.commit(team.step("w1", turn))
+            await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        await store.commit(team.close_call(older, "c1", "w1"))
+        then = await store.state("s1")
+        assert any(map(_has_open_call, then.agents))
+        await store.commit(team.close_call(newer, "c1", "w1"))
+        assert await store.state("s1", then.position) == then
+        assert not any(map(_has_open_call, (await store.state("s1")).agents))
+
+    async def test_only_its_answer_ends_a_call(self, store: Store, team: Steps) -> None:
+        """Not what a vendor says, whose call has the same id: now, and as of any moment."""
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        data = {"call": "c1", "status": "completed", "result": "it says so", "error": None}
+        heard = Told(kind="tool_call_finished", data=data)
+        await store.commit(team.step("w1", heard))
+        then = await store.state("s1")
+        assert any(map(_has_open_call, then.agents))
+        await store.commit(team.close_call(turn, "c1", "w1"))
+        assert await store.state("s1", then.position) == then
+        assert not any(map(_has_open_call, (await store.state("s1")).agents))
+
+    async def test_a_commit_that_is_not_the_sessions_is_unknown(
+        self, store: Store, team: Steps
+    ) -> None:
+        """One to come, one of another session, and none at all."""
+        await store.append([Steps("s2").event()])
+        newest = (await store.state("s1")).position
+        for at in (newest + 1, newest + 2, 0, -1, 1 << 70):
+            with pytest.raises(StoreError) as caught:
+                await store.state("s1", at)
+            assert (caught.value.code, bool(caught.value.hint)) == ("unknown_position", True)
+
+    async def test_what_a_person_chose_for_an_agent_is_noted_by_the_run(
+        self, store: Store, team: Steps
+    ) -> None:
+        """For one that nobody runs, and as it was before; nobody else notes it, nor of nobody."""
+        before = (await store.state("s1")).position
+        notes = Notes(chosen=NamedModel(provider="other", model="second"), tried=("p/m",))
+        await store.commit(team.step(None, AgentNoted(notes=notes, agent_id=team.agent("w1"))))
+        rows = {row.descriptor.name: row for row in await store.agents("s1")}
+        assert (rows["w1"].chosen, rows["master"].chosen) == (notes.chosen, None)
+        for by, about in (("master", team.agent("w1")), (None, "nobody"), (None, None)):
+            with pytest.raises(StoreError) as refused:
+                await store.commit(team.step(by, AgentNoted(notes=NO_NOTES, agent_id=about)))
+            assert refused.value.code == "unknown_agent"
+        now, then = await store.state("s1"), await store.state("s1", before)
+        assert [state.agents[1].notes for state in (then, now)] == [NO_NOTES, notes]
+
+
+class LabelRules:
+    """Rules of labels; each test's docstring is one."""
+
+    async def test_the_newest_sessions_of_a_label_are_found(self, store: Store) -> None:
+        """Those in which an agent has it, by name and text, newest first, as many as wanted."""
+        for number in range(4):
+            steps = Steps(f"s{number}")
+            labels = {"a/b.c": "x" if number != 2 else "y", "other": "x"}
+            await store.commit(steps.run_started())
+            await store.commit(steps.spawn("master", labels=labels))
+        assert list(await store.sessions_with("a/b.c", "x", limit=9)) == ["s3", "s1", "s0"]
+        assert list(await store.sessions_with("a/b.c", "x", limit=2)) == ["s3", "s1"]
+        assert list(await store.sessions_with("a/b.c", "y", limit=2)) == ["s2"]
+        assert list(await store.sessions_with("a", "x", limit=2)) == []
+
+
+class ChangeRules:
+    """Rules of changes; each test's docstring is one."""
+
+    async def test_changes_of_files_are_kept_with_what_is_decided(
+        self, store: Store, team: Steps
+    ) -> None:
+        """A change is found once; what a person decides about it replaces what was decided."""
+        mine = team.changed("f1", "w1", path="odd-\\xff", before="", note="too large")
+        other = team.changed("f2", how="shared", beside=("", team.agent("w2")))
+        await store.commit(team.step(None, mine, other))
+        with pytest.raises(StoreError):
+            await store.commit(team.step(None, mine))
+        first, second = await store.changes("s1")
+        assert (first.change, first.state, second.change) == (mine.change, "pending", other.change)
+        for state, why in (("unmerged", "later edits"), ("rejected", None)):
+            decided = ChangesDecided(decisions=(Decision("f1", mine.change.path, state, why),))
+            await store.commit(team.step(None, decided))
+            first, second = await store.changes("s1")
+            assert (first.state, first.why, second.state) == (state, why, "pending")
+        unknown = ChangesDecided(decisions=(Decision("f3", "x", "accepted"),))
+        with pytest.raises(StoreError) as caught:
+            await store.commit(team.step(None, unknown))
+        assert caught.value.code == "unknown_change"
+        told = [one async for one in store.events("s1") if one.type == "file_changed"]
+        assert [event.agent for event in told] == [team.agent("w1"), None]
+        assert list(await store.changes("another")) == []
+
+    async def test_changes_are_told_as_they_stood_after_a_commit(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Which there were, and what was decided about each; the last decision of a step counts."""
+        await store.commit(team.step(None, team.changed("f1", "w1")))
+        seen = [await store.state("s1")]
+        await store.commit(team.step(None, team.changed("f2"), team.changed("f3")))
+        seen.append(await store.state("s1"))
+        for made in ([("f1", "unmerged", "later")], [("f1", "accepted", None)] * 2, []):
+            made = [*made, ("f3", "rejected", None)]
+            decisions = tuple(Decision(id_, "src/a.py", *rest) for id_, *rest in made)
+            await store.commit(team.step(None, ChangesDecided(decisions=decisions)))
+            seen.append(await store.state("s1"))
+        found = [[(row.change.id, row.state) for row in state.changes] for state in seen]
+        assert found == [
+            [("f1", "pending")],
+            [("f1", "pending"), ("f2", "pending"), ("f3", "pending")],
+            [("f1", "unmerged"), ("f2", "pending"), ("f3", "rejected")],
+            *[[("f1", "accepted"), ("f2", "pending"), ("f3", "rejected")]] * 2,
+        ]
+        for state in seen:
+            assert await store.state("s1", state.position) == state
+        assert seen[-1].changes == tuple(await store.changes("s1"))
+
+    async def test_what_was_taken_back_and_is_there_again_is_pending_in_all_that_know_it(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Only that: what was accepted, or committed, stays so."""
+        names = ("f1", "f2", "f3")
+        await store.commit(team.step(None, *(team.changed(name) for name in names)))
+        fork = (await forked(store, 7)).session_id
+        await decide(store, team, f1="rejected", f2="accepted", f3="rejected")
+        await decide(store, team, fork, f3="committed")
+        before = await store.state("s1")
+        await decide(store, team, f1="pending", f2="pending", f3="pending")
+        for session, last in (("s1", "pending"), (fork, "committed")):
+            rows = await store.changes(session)
+            assert states(rows) == {"f1": "pending", "f2": "accepted", "f3": last}
+            assert next(row.decided_at for row in rows if row.state == "pending") is None
+        assert states((await store.state("s1", before.position)).changes)["f1"] == "rejected"
+
+    async def test_a_fork_has_the_changes_that_its_origin_had(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Of its own agents, as they are now; and as they were then, where the files are, too."""
+        mine = team.changed("f1", "w1", beside=("", team.agent("master")))
+        await store.commit(team.step(None, mine, team.changed("f2"), team.changed("f3")))
+        point = (await store.state("s1")).position
+        await decide(store, team, f1="rejected", f2="committed")
+        await store.commit(team.step(None, team.changed("f4")))
+        fork = await forked(store, 1, position=point)
+        assert states(fork.changes) == {"f1": "rejected", "f2": "committed", "f3": "pending"}
+        back = await forked(store, 2, position=point, with_files=True)
+        assert states(back.changes) == {"f1": "pending", "f2": "committed", "f3": "pending"}
+        assert await store.state(back.session_id) == back
+        change, own = back.changes[0].change, back.aliases[team.agent("w1")]
+        assert [one.agent for one in change.authors] == [own]
+        assert change.beside == ("", back.aliases[team.agent("master")])
+        again = await forked(store, 3, back.session_id)
+        assert states(again.changes) == states(back.changes)
+
+    async def test_what_is_decided_about_a_change_holds_wherever_it_is_known(
+        self, store: Store, team: Steps
+    ) -> None:
+        """A file is one: nobody takes back, or commits, what another session has taken back."""
+        await store.commit(team.step(None, *(team.changed(f"f{number}") for number in range(1, 5))))
+        fork = (await forked(store, 1)).session_id
+        before = await store.state("s1")
+        await decide(store, team, fork, f1="rejected", f2="accepted", f3="unmerged")
+        assert states(await store.changes("s1")) == states(await store.changes(fork))
+        assert (await store.changes("s1"))[0].state == "rejected"
+        await decide(store, team, f1="unmerged", f2="committed", f3="rejected", f4="accepted")
+        told = {"f2": "committed", "f3": "rejected", "f4": "accepted"}
+        assert states(await store.changes(fork)) == {"f1": "rejected", **told}  # it was settled
+        assert states(await store.changes("s1")) == {"f1": "unmerged", **told}
+        assert (await store.state("s1", before.position)).changes == before.changes
+
+    async def test_a_session_that_is_taken_up_is_the_newest_and_one_set_aside_is_told(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Changes that are given are in that session what they are said to be; a run ends it."""
+        await store.commit(team.step(None, team.changed("f1")))
+        (then,) = await store.changes("s1")
+        fork = (await forked(store, 1)).session_id
+        await decide(store, team, fork, f1="rejected")
+        assert await listed(store) == [(fork, False), ("s1", False)]
+        await store.commit(team.step(None, SessionTakenUp(changes=(then,))))
+        assert await listed(store) == [("s1", False), (fork, False)]
+        assert await store.changes("s1") == [then]
+        assert states(await store.changes(fork)) == {"f1": "rejected"}
+        await store.commit(replace(team.step(None, SessionTakenUp()), session_id=fork))
+        assert await listed(store) == [(fork, False), ("s1", False)]
+        await store.commit(team.step(None, SessionSetAside()))
+        assert await listed(store) == [(fork, False), ("s1", True)]
+        await store.commit(team.step(None, SessionTakenUp()))
+        assert await listed(store) == [("s1", False), (fork, False)]
+        await store.commit(team.step(None, SessionSetAside()))
+        await store.commit(replace(team.run_started(), run_id="another", step_id="another"))
+        assert await listed(store) == [("s1", False), (fork, False)]
+        with pytest.raises(StoreError) as caught:
+            await store.commit(replace(team.step(None, SessionTakenUp()), session_id="nosuch"))
+        assert caught.value.code == "unknown_session"
+
+
+async def listed(store: Store) -> list[tuple[str, bool]]:
+    """Return the sessions, newest first, and whether they are set aside."""
+    return [(info.session_id, info.is_aside) for info in await store.sessions()]
+
+
+def states(rows: Iterable[ChangeRow]) -> dict[str, str]:
+    """Return what was decided about changes, by their ids."""
+    return {row.change.id: row.state for row in rows}
+
+
+async def decide(store: Store, team: Steps, session: str = "s1", /, **states: str) -> None:
+    """Decide about changes of a session, by their ids."""
+    made = tuple(Decision(id_, "src/a.py", state) for id_, state in states.items())
+    step = team.step(None, ChangesDecided(decisions=made))
+    await store.commit(replace(step, session_id=session))
+
+
+async def forked(store: Store, seed: int, session: str = "s1", **wanted: Any) -> SessionState:
+    """Fork a session; ids are made from the seed."""
+    ids = Ids(lambda: 5000.0, Random(seed))  # noqa: S311 - ids that are the same each time
+    return await fork_session(store, session, ForkRequest(**wanted), ids, 5000.0)
 
 
 async def read_events(store: Store, session: str, **options: Any) -> list[Event]:

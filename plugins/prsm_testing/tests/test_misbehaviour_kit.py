@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prsm_testing.faults import Marks, shared_faults, times
-from prsm_testing.misbehaviour import TABLE
+from prsm_testing.misbehaviour_contract import TABLE
 
 # Faults that only the fake can play: they are about what its program speaks.
 OF_THE_LANGUAGE = {

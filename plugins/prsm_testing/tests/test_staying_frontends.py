@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from prsm_testing import FrontendContract, open_terminal
-from prsm_testing.screen import Screen
+from prsm_testing.terminal import Screen
 
 from plugins.prsm_testing.tests.staying import Drawing, Staying
 

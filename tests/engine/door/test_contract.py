@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("prsm_testing.app_contract", "prsm_testing.app_file_rules")
+pytest.register_assert_rewrite("prsm_testing.app_contract", "prsm_testing.app_contract")
 
 from prsm_testing import AppContract  # noqa: E402 - a failing assert shows its values
 

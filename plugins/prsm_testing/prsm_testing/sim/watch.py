@@ -1,4 +1,10 @@
-"""The watch: checks the rules while the run goes on, at every step, knot and quiet moment."""
+"""The watch: checks the rules while the run goes on, at every step, knot and quiet moment.
+
+Deadlocks by the definition: who is blocked, on whom, and the least fixpoint, by brute force.
+
+Written from the rules of waiting, not from the engine's wait graph, which it is there to check.
+Only a wait of a tool that is unknown here is taken from the engine's word.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.agents import AgentState, PermissionMode
+from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.projection import kind_of
 from prsm_core.domain.writes import (
@@ -26,17 +33,21 @@ from prsm_core.domain.writes import (
     TurnOpened,
 )
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError
-from prsm_testing.sim.knots import Beginnings, Observer, find_knot
-from prsm_testing.sim.receives import received_unheard
-from prsm_testing.sim.spending import Spending
+from prsm_core.messaging.waits import ANYONE
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
+    from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Step, Write
     from prsm_core.engine.engine import OrchestrationEngine
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.call import Call
     from prsm_core.errors import PrsmError
     from prsm_core.interfaces.provider import SessionRequest
+    from prsm_testing.memory_ledger import MemoryLedger
     from prsm_testing.sim.rules import Findings
     from prsm_testing.sim.shape import Shape
     from prsm_testing.sim.store import SimStore
@@ -51,6 +62,14 @@ _LADDER = (
 )
 _IN_ORDER = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
 Life = tuple[str, int]  # an agent and its incarnation
+
+_WAITING = frozenset(
+    {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
+)
+_NEWS = frozenset(
+    {MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT, MessageType.PEER}
+)
+_FROM_CHILD = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT})
 
 
 @dataclass(slots=True)
@@ -431,3 +450,274 @@ def _may(child: AgentDescriptor, parent: AgentDescriptor) -> bool:
 def _rank(mode: PermissionMode) -> int:
     """Return how far a mode reaches: who only delegates does less than any rung lets."""
     return -1 if mode is PermissionMode.DELEGATE else _LADDER.index(mode)
+
+
+def received_unheard(ledger: MemoryLedger, agent: str) -> list[str]:
+    """Return the calls that did nothing but receive, and whose answers nobody has acted on."""
+    turns = ledger.tables["turns"].values()
+    own = (turn for turn in turns if turn["agent_id"] == agent and turn["status"] == "running")
+    if (turn := next(own, None)) is None:
+        return []
+    (session,) = ledger.events
+    events = [event for event in ledger.events[session] if event.agent == agent]
+    effects = ledger.tables["effects"].values()
+    has_acted = {row["call_id"] for row in effects if row["turn_id"] == turn["id"]}
+    inbox = ledger.tables["inbox"].values()
+    used = {(row.get("consumed_by"), row.get("ended")) for row in inbox if row["target"] == agent}
+    return [
+        call
+        for call, seq in _unheard_answers(events, turn["id"]).items()
+        if call not in has_acted and (call, ledger.positions[session][seq - 1]) in used
+    ]
+
+
+def _unheard_answers(events: Sequence[Event], turn_id: str) -> dict[str, int]:
+    """Return the answers to the newest response, by call, unless the model has spoken since.
+
+    Each is the number of the event that tells it.
+    """
+    began = next(n for n, event in enumerate(events) if event.data.get("turn") == turn_id)
+    calls, ends, spoke, newest = dict[str, int](), dict[str, int](), 0, 0
+    for event in events[began:]:
+        seq = event.seq or 0
+        match event.type:
+            case "tool_call_started":
+                spoke, newest = seq, max(newest, event.data["response"])
+                if event.data["orchestration"]:
+                    calls[event.data["call"]] = event.data["response"]
+            case "message_completed" if event.data["role"] == "assistant":
+                spoke = seq
+            case "tool_call_finished" if event.data.get("turn") == turn_id:
+                ends[event.data["call"]] = seq
+            case "receives_undone":
+                for call in event.data["calls"]:
+                    del calls[call]
+    last = [call for call, response in calls.items() if response == newest]
+    if all(ends.get(call, spoke) < spoke for call in last):
+        return {}
+    return {call: ends[call] for call in last if call in ends}
+
+
+class Spending:
+    """Adds up what the turns of a run have used; a turn may only begin while something is left.
+
+    What was in flight when a limit was reached may pass it. Spawns and turns are counted before
+    they begin, so that they never do.
+    """
+
+    def __init__(self, findings: Findings, limits: Budget) -> None:
+        self._findings = findings
+        self._limits = limits
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a run, whose budget is its own."""
+        self._turns = self._spawns = 0
+        self._used: list[tuple[float, float, float]] = [(-1.0, 0.0, 0.0)]  # when, tokens, USD
+
+    def launched(self) -> None:
+        """Note that an agent's child was spawned, or restarted by it."""
+        self._spawns += 1
+        self._check("spawns", self._spawns, self._limits.spawns)
+
+    def opened(self, decided: float) -> None:
+        """Note that a turn began; what counts is what was used up when it was decided."""
+        if self._limits == NO_LIMITS:
+            return
+        self._turns += 1
+        self._check("turns", self._turns, self._limits.turns)
+        _, tokens, usd = max(entry for entry in self._used if entry[0] < decided)
+        for kind, used, limit in (
+            ("tokens", tokens, self._limits.tokens),
+            ("USD", usd, self._limits.usd),
+        ):
+            self._findings.check(
+                "budgets",
+                limit is None or used < limit,
+                f"a turn began when {used:g} of {limit or 0:g} {kind} were used",
+            )
+
+    def closed(self, turn: TurnClosed, at: float) -> None:
+        """Note what a turn used, as far as its provider told; `at` is Unix seconds."""
+        _, tokens, usd = self._used[-1]
+        tokens += turn.result.usage.known_total or 0
+        self._used.append((at, tokens, usd + (turn.result.cost_usd or 0.0)))
+
+    def _check(self, kind: str, count: int, limit: int | None) -> None:
+        self._findings.check(
+            "budgets", limit is None or count <= limit, f"{count} {kind}, and {limit} are the limit"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWait:
+    """One wait: what it is, whether something ends it now, and who else can end it."""
+
+    what: str
+    ready: bool
+    targets: tuple[str, ...]
+    timed: bool = False  # ready because the caller set a limit; nothing need be there
+
+
+@dataclass(frozen=True, slots=True)
+class Beginnings:
+    """What the ledger alone knows: the correlation of each question, the start of each life."""
+
+    asked: Mapping[str, str]  # call of an agent -> correlation id
+    numbers: Mapping[str, int]  # message -> its place among all
+    lives: Mapping[str, int]  # agent -> how many messages there were when its life began
+
+
+class Observer:
+    """Sees who waits for what, by the records and the mailboxes."""
+
+    def __init__(self, engine: OrchestrationEngine, beginnings: Beginnings) -> None:
+        self._manager = engine.manager
+        self._graph = engine.detector.graph
+        self._beginnings = beginnings
+        self._router = engine.router
+        self._peers = engine.peers
+
+    def blocked(self) -> dict[str, list[SeenWait]]:
+        """Return the waits of all agents that do nothing but wait."""
+        found: dict[str, list[SeenWait]] = {}
+        for record in self._manager.roster.records():
+            if record.state not in _WAITING or record.is_condemned:
+                continue  # whoever was chosen to end a knot is about to end
+            waits = self._waits(record)
+            if waits is not None:
+                found[record.agent_id] = waits
+        return found
+
+    def _waits(self, record: AgentRecord) -> list[SeenWait] | None:
+        lives = self._manager.lives
+        task, session = lives.task_of(record.agent_id), lives.session_of(record.agent_id)
+        if task is None or task.done() or task.cancelling() or session is None:
+            return None  # about to begin, or to end
+        turn = session.turn
+        if turn is not None and turn.calls.open:
+            if not turn.is_blocked():
+                return None
+            return [self._wait_of(record, call) for call in turn.calls.open]
+        blocks_now = record.agent_id in self._graph.blocked  # and sleeps next
+        if not blocks_now and not self._router.is_awaited(record.agent_id):
+            return None  # back-off, in line for a slot, opening or closing a session
+        if record.claimed_result is not None:
+            return [self._end_of(child) for child in record.live_children.values()]
+        return [self._any_message(record)]
+
+    def _wait_of(self, record: AgentRecord, call: Call) -> SeenWait:
+        match call.name:
+            case "ask_parent":
+                return self._answer(record, call)
+            case "wait_for_message" if "token" not in call.args:
+                timed = bool(call.args.get("timeout") or call.args.get("timeout_seconds"))
+                if call.args.get("all"):
+                    return self._all_results(record, timed=timed)
+                return self._any_message(record, timed=timed)
+            case "message_next":
+                return self._what_a_peer_writes(record, call)
+            case "spawn_child" | "restart_child" | "consult_expert":
+                return self._child(record, call.spawned_session_label or "")
+        wait = call.wait
+        if wait is None:
+            raise RuntimeError(f"{call.name} waits for nothing")
+        timed = bool(call.args.get("timeout") or call.args.get("timeout_seconds"))
+        targets = [target for target in wait.targets() if target != ANYONE]
+        if ANYONE in wait.targets():
+            targets += self._others(record)
+        return SeenWait(call.name, wait.ready(), tuple(targets), timed)
+
+    def _answer(self, record: AgentRecord, call: Call) -> SeenWait:
+        parent = self._manager.roster.get(record.descriptor.parent_id or "")
+        asked = self._beginnings.asked.get(f"{record.agent_id} {call.turn_id} {call.id}")
+        is_there = any(
+            message.type is MessageType.ANSWER and message.correlation_id == asked
+            for message in self._router.unread(record.agent_id)
+        )
+        return SeenWait("an answer", is_there or parent.is_over, (parent.agent_id,))
+
+    def _what_a_peer_writes(self, record: AgentRecord, call: Call) -> SeenWait:
+        unread = self._router.unread(record.agent_id)
+        others, timed = self._others(record), "seconds" in call.args
+        is_there = any(message.type is MessageType.PEER for message in unread) or not others
+        is_there = is_there or self._peers.is_given_up(record.agent_id)
+        return SeenWait("what a peer writes", is_there or timed, others, timed and not is_there)
+
+    def _others(self, record: AgentRecord) -> tuple[str, ...]:
+        """Return who else may write, by the engine's word."""
+        return tuple(agent for agent in self._peers.senders if agent != record.agent_id)
+
+    def _child(self, record: AgentRecord, label: str) -> SeenWait:
+        child = next(
+            agent
+            for agent in (self._manager.roster.get(child_id) for child_id in record.children)
+            if agent.label == label
+        )
+        numbers, since = self._beginnings.numbers, self._beginnings.lives[child.agent_id]
+        is_there = any(
+            message.source == child.agent_id
+            and message.type in _FROM_CHILD
+            and numbers[message.message_id] >= since
+            for message in self._router.unread(record.agent_id)
+        )
+        return SeenWait("a child", is_there or child.has_ended, (child.agent_id,))
+
+    def _end_of(self, child: AgentRecord) -> SeenWait:
+        return SeenWait("a child's end", child.has_ended, (child.agent_id,))
+
+    def _any_message(self, record: AgentRecord, *, timed: bool = False) -> SeenWait:
+        parent_id = record.descriptor.parent_id
+        roster = self._manager.roster
+        targets = [child for child in record.children if not roster.get(child).has_ended]
+        is_there = (
+            any(_is_news(record, m) for m in self._router.unread(record.agent_id))
+            or bool(record.notes.reminders)
+            or (parent_id is None and not targets)
+        )
+        if parent_id is not None and not roster.get(parent_id).has_ended:
+            targets.append(parent_id)
+        if not record.takes_messages:
+            targets += self._others(record)
+        return SeenWait("a message", is_there or timed, tuple(targets), timed and not is_there)
+
+    def _all_results(self, record: AgentRecord, *, timed: bool) -> SeenWait:
+        """Return a wait that the same agents may end, and a result alone does not."""
+        roster, unread = self._manager.roster, self._router.unread(record.agent_id)
+        others = (m for m in unread if m.type is not MessageType.TASK_RESULT)
+        is_there = (
+            any(_is_news(record, message) for message in others)
+            or bool(record.notes.reminders)
+            or all(roster.get(child).has_ended for child in record.children)
+        )
+        targets = self._any_message(record).targets
+        return SeenWait("all results", is_there or timed, targets, timed and not is_there)
+
+
+def _is_news(record: AgentRecord, message: RoutedMessage) -> bool:
+    if message.type is MessageType.QUESTION:
+        return message.correlation_id in record.questions
+    if message.type is MessageType.PEER and record.takes_messages:
+        return False
+    return message.type in _NEWS
+
+
+def find_knot(blocked: Mapping[str, Iterable[SeenWait]], alive: Container[str]) -> frozenset[str]:
+    """Return the blocked agents that are not live: the complement of the least fixpoint.
+
+    `alive` are all agents that have not ended.
+    """
+    stuck = dict(blocked)
+    while True:
+        freed = [
+            agent
+            for agent, waits in stuck.items()
+            if all(
+                wait.ready or any(t in alive and t not in stuck for t in wait.targets)
+                for wait in waits
+            )
+        ]
+        if not freed:
+            return frozenset(stuck)
+        for agent in freed:
+            del stuck[agent]

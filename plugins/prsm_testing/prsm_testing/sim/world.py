@@ -5,36 +5,50 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter, defaultdict
 from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET, UnsetType
 from prsm_files.session.session_files import opens
 from prsm_policy.plugin import prsm_command_policies as command_policies
 
 from prsm_core.config import Settings
 from prsm_core.domain.account import REFUSED
+from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.domain.ids import Ids
+from prsm_core.domain.record import Record
+from prsm_core.domain.structs import json_schema
+from prsm_core.domain.tools import ToolSpec
+from prsm_core.engine.agents.prompting import DELIVERIES
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
+from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.requests.human import HumanPolicy
-from prsm_core.engine.tools.table import ToolTable
-from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmError, StoreError
+from prsm_core.engine.tools.table import TOOLS, Tool, ToolTable
+from prsm_core.engine.turns.call import Reply
+from prsm_core.errors import (
+    AgentSpawnError,
+    ConfigError,
+    FencedError,
+    InvalidTransitionError,
+    PrsmError,
+    StoreError,
+)
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.kit.temporary import temporary_folder
+from prsm_core.lifecycle.agent import RESTART, validate_transition
 from prsm_core.permissions import build_broker, build_policy
 from prsm_testing.fake_clock import FakeClock
 from prsm_testing.memory_ledger import MemoryLedger
 from prsm_testing.sim.behaviour import Society
 from prsm_testing.sim.faults import FaultDice
-from prsm_testing.sim.ledger import check_ended, check_ledger
-from prsm_testing.sim.letters import PeerTools, takers
 from prsm_testing.sim.model import ModelCrashError, SimProvider
 from prsm_testing.sim.outcome import Outcome, digest
-from prsm_testing.sim.person import Person
-from prsm_testing.sim.processes import SimLauncher
 from prsm_testing.sim.rules import Findings
 from prsm_testing.sim.shape import Shape
 from prsm_testing.sim.stale_lives import StaleLives, check_marks
@@ -44,16 +58,35 @@ from prsm_testing.sim.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 
+    from msgspec import Struct
+
     from prsm_core.domain.events import Event
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.tools.mail import Mail
+    from prsm_core.engine.turns.call import Call
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import RunResult
     from prsm_core.interfaces.provider import ProviderServices
     from prsm_core.interfaces.sink import RunInfo
     from prsm_testing.sim.plan import Plan
+    from prsm_testing.sim.watch import Facts
 
 SESSION = "simulated"
 MORE_SECONDS = 600.0  # what a person gives to a run whose limit had gone by when it was cut off
 ABANDON_SECONDS = 5.0  # real ones, that a run which broke a rule gets to be taken down
+
+ALL = frozenset(role.value for role in AgentRole)
+WORKERS = frozenset({AgentRole.WORKER.value})
+
+LOOKS_EVERY = 30.0  # virtual seconds, on average
+
+# What begins in the log also ends there, and by what the two are matched.
+_PAIRS = (
+    ("turn_started", "turn_finished", "turn"),
+    ("tool_call_started", "tool_call_finished", "call"),
+    ("permission_requested", "permission_resolved", "request"),
+    ("question_asked", "question_answered", "request"),
+)
 
 
 def simulate(plan: Plan) -> Outcome:
@@ -414,3 +447,284 @@ def _listening(findings: Findings) -> Iterator[None]:
     finally:
         log.removeHandler(listener)
         log.propagate = propagates
+
+
+def takers(seed: int) -> frozenset[str] | None:
+    """Return the roles that take messages themselves in the run of a seed; None: nobody writes.
+
+    It is drawn apart, so that a run without letters is what it was without this.
+    """
+    dice = random.Random(f"{seed} letters")  # noqa: S311 - a schedule, no secret
+    return dice.choice((None, None, frozenset(), WORKERS))
+
+
+class _Letter(Record, frozen=True, forbid_unknown_fields=True):
+    to: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+
+
+class _NextLetter(Record, frozen=True, forbid_unknown_fields=True):
+    seconds: float | UnsetType = UNSET
+
+
+def _tool(name: str, arguments: type[Struct], roles: frozenset[str], **about: Any) -> Tool:
+    schema = json_schema(arguments)
+    spec = ToolSpec(name=name, description=name, input_schema=schema, roles=roles)
+    return Tool(spec=spec, arguments=arguments, **about)
+
+
+class PeerTools:
+    """Owns `message_send` and `message_next`, once it has the mail of an engine."""
+
+    mail: Mail
+
+    async def message_send(self, call: Call) -> Reply:
+        """Write to another agent; the message is in the step of the answer."""
+        if (sent := call.recall("message")) is not None:
+            return Reply({"id": sent.ref})
+        message = self.mail.message(call.record, call.args["to"], call.args["text"])
+        reply = Reply({"id": message.message_id})
+        await call.open(message, reply=reply, noted=call.effect("message", message.message_id))
+        return reply
+
+    async def message_next(self, call: Call) -> Reply:
+        """Take the oldest message of a peer."""
+        message = await self.mail.next(call, call.args.get("seconds"))
+        told = message and {"id": message.message_id, "from": message.name, "text": message.text}
+        return Reply({"message": told})
+
+    def table(
+        self,
+        *,
+        takes: frozenset[str] = frozenset(),
+        sends: frozenset[str] = ALL,
+        nexts: frozenset[str] = ALL,
+    ) -> ToolTable:
+        """Return a table with them: roles of `takes` take messages themselves."""
+        tools = [
+            _tool("message_send", _Letter, sends, sends_messages=True),
+            _tool("message_next", _NextLetter, nexts - takes),
+            _tool("message_next", _NextLetter, takes, takes_messages=True),
+        ]
+        handlers = {"message_send": self.message_send, "message_next": self.message_next}
+        return ToolTable((*TOOLS, *tools), handlers)
+
+
+class Person:
+    """Meddles a few times, and answers questions for as long as the run lasts."""
+
+    def __init__(
+        self, engine: OrchestrationEngine, shape: Shape, dice: random.Random, clock: Clock
+    ) -> None:
+        self._engine = engine
+        self._dice = dice
+        self._clock = clock
+        self._acts = shape.meddling
+        self._answers = shape.interactive
+
+    async def run(self) -> None:
+        """Act until cancelled; what the engine refuses is no harm done."""
+        while self._acts > 0 or self._answers:
+            await self._clock.sleep(self._dice.expovariate(1 / LOOKS_EVERY))
+            try:
+                await self._act()
+            except PrsmError:
+                continue
+
+    async def _act(self) -> None:
+        if self._answers:
+            self._answer()
+        records = list(self._engine.manager.roster.records())
+        if self._acts <= 0 or not records:
+            return
+        self._acts -= 1
+        await self._meddle(self._dice.choice(records))
+
+    def _answer(self) -> None:
+        for request in self._engine.requests.waiting():
+            if self._dice.random() < 0.5:
+                answer: dict[str, Any] = {"verdict": self._dice.choice(("once", "deny"))}
+                if request.kind == "question":
+                    answer = {"choices": [], "text": "do as you like"}
+                self._engine.requests.resolve(request.request_id, request.kind, answer)
+
+    async def _meddle(self, record: AgentRecord) -> None:
+        manager, roll = self._engine.manager, self._dice.random()
+        is_master = record.descriptor.parent_id is None
+        if roll < 0.4 and (not is_master or roll < 0.03):
+            await manager.kill_agent(record.agent_id, "killed by the user")
+        elif roll < 0.8:
+            delivery = self._dice.choice(DELIVERIES)
+            await self._engine.prompting.prompt(record.agent_id, "hurry up", delivery)
+        elif not is_master:
+            await manager.restart_agent(record.agent_id, "try again")
+
+
+class SimProcess:
+    """A process of a session."""
+
+    is_own = False  # it is the agent's, no helper of PRSM itself
+
+    def __init__(self, launcher: SimLauncher) -> None:
+        self._launcher = launcher
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._launcher.ended(self)
+
+
+class SimLauncher(ProcessLauncher):
+    """Starts no process; there may be `limit` of them, where there is one."""
+
+    def __init__(self, clock: Clock, findings: Findings, limit: int | None) -> None:
+        super().__init__(clock)
+        self._findings = findings
+        self._limit = limit
+        self._processes: list[SimProcess] = []
+
+    @property
+    def live(self) -> Any:
+        """The processes that have not ended."""
+        return tuple(self._processes)
+
+    @property
+    def of_agents(self) -> int:
+        """How many have not ended."""
+        return len(self._processes)
+
+    async def start(self, *_: Any, **__: Any) -> Any:
+        """Count one more, which begins a little later."""
+        await self._clock.sleep(0.05)
+        self._processes.append(process := SimProcess(self))
+        count = len(self._processes)
+        self._findings.check(
+            "processes",
+            self._limit is not None and count <= self._limit,
+            f"{count} processes run at one time, of {self._limit} that may",
+        )
+        return process
+
+    def ended(self, process: SimProcess) -> None:
+        """Count one less."""
+        self._processes.remove(process)
+
+
+def check_ledger(
+    ledger: MemoryLedger, session: str, findings: Findings, *, crashed: str | None
+) -> None:
+    """Check a whole ledger; of the run that crashed only what holds at every moment."""
+    events = ledger.events[session]
+    findings.check(
+        "log",
+        [event.seq for event in events] == list(range(1, len(events) + 1)),
+        "the events' numbers have a gap",
+    )
+    for run in ledger.tables["runs"]:
+        own = [event for event in events if event.run == run]
+        _check_frame(own, findings, is_open=run == crashed)
+        if run != crashed:
+            _check_pairs(own, findings)
+    internal = [e.data["text"] for e in events if "failed inside prsm" in e.data.get("text", "")]
+    findings.check("surprises", not internal, "; ".join(internal[:3]))
+    _check_states(ledger, events, findings)
+    _check_messages(ledger, events, findings)
+
+
+def _check_frame(events: Sequence[Event], findings: Findings, *, is_open: bool) -> None:
+    kinds = [event.type for event in events]
+    findings.check("log", kinds[:1] == ["run_started"] or not kinds, "a run begins with no start")
+    ends = [number for number, kind in enumerate(kinds, 1) if kind == "run_finished"]
+    last = [number for number in ends if kinds[number : number + 1] != ["run_resumed"]]
+    findings.check(
+        "log",
+        last == [len(kinds)] or (is_open and not last),
+        f"run_finished stands at {ends} of {len(kinds)} events",
+    )
+
+
+def _check_pairs(events: Sequence[Event], findings: Findings) -> None:
+    for begin, end, key in _PAIRS:
+        begun = Counter((e.agent, e.data[key]) for e in events if e.type == begin)
+        ended = Counter((e.agent, e.data[key]) for e in events if e.type == end)
+        findings.check(
+            "fold",
+            not ended - begun and not begun - ended,
+            f"{begin} without {end}, or the other way: {begun - ended}, {ended - begun}",
+        )
+
+
+def _check_states(ledger: MemoryLedger, events: Sequence[Event], findings: Findings) -> None:
+    moves: defaultdict[str | None, list[Event]] = defaultdict(list)
+    for event in events:
+        if event.type == "agent_state_changed":
+            moves[event.agent].append(event)
+    for agent_id, row in ledger.tables["agents"].items():
+        state, name = AgentState(row["state"]), row["name"]
+        states = [AgentState.PENDING, *(AgentState(m.data["to"]) for m in moves[agent_id])]
+        sources = [AgentState(m.data["from"]) for m in moves[agent_id]]
+        findings.check(
+            "fold",
+            states[-1] is state and sources == states[:-1],
+            f"{name} is {state} in the ledger, by its events {states[-1]}",
+        )
+        findings.check("results", _is_legal(states), f"{name} went {' → '.join(states)}")
+        if state.is_terminal:
+            findings.check(
+                "results", row.get("result") is not None, f"{name} ended without a result"
+            )
+
+
+def _is_legal(states: Sequence[AgentState]) -> bool:
+    try:
+        for source, target in pairwise(states):
+            validate_transition(source, target, trigger=RESTART if source.is_terminal else None)
+    except InvalidTransitionError:
+        return False
+    return True
+
+
+def _check_messages(ledger: MemoryLedger, events: Sequence[Event], findings: Findings) -> None:
+    told = [event.data["mid"] for event in events if event.type == "message_routed"]
+    findings.check(
+        "fold",
+        told == list(ledger.tables["inbox"]),
+        "the messages in the ledger are not those that its events tell of",
+    )
+
+
+def check_ended(
+    ledger: MemoryLedger, facts: Facts, findings: Findings, *, crashed: str | None
+) -> None:
+    """Check that the runs that have ended, all but the one that crashed, left nobody behind.
+
+    Who was interrupted has not ended, and can be resumed; but its turns have.
+    """
+    events = [event for log in ledger.events.values() for event in log]
+    torn = {event.agent for event in events if event.run == crashed and crashed is not None}
+    runs, turns = ledger.tables["runs"], ledger.tables["turns"]
+    interrupted = {run for run, row in runs.items() if row["status"] == "interrupted"}
+    stopped = {event.agent for event in events if event.run in interrupted}
+    for agent_id, row in ledger.tables["agents"].items():
+        name, has_ended = row["name"], AgentState(row["state"]).is_terminal
+        if agent_id in torn:
+            continue
+        findings.check(
+            "results",
+            has_ended or agent_id in stopped,
+            f"the run has ended and {name} is {row['state']}",
+        )
+        lives = [n for agent, n in facts.results if agent == agent_id]
+        findings.check(
+            "results",
+            lives == sorted(set(lives)) and (not has_ended or lives[-1:] == [row["incarnation"]]),
+            f"{name} has lived {row['incarnation']} times, and has results of {lives}",
+        )
+        own = [turn for turn in turns.values() if turn["agent_id"] == agent_id]
+        is_open = any(turn["status"] == "running" for turn in own)
+        findings.check("fold", not is_open, f"{name} has a turn that never ended")
+    waiting = [
+        row
+        for row in ledger.tables["requests"].values()
+        if row["state"] == "open" and row["agent_id"] not in torn
+    ]
+    findings.check("leftovers", not waiting, f"{len(waiting)} requests still wait for a person")

@@ -28,7 +28,8 @@ LATER = "import os, sys, time, runpy; later = os.path.exists(sys.argv[1]);"
 LATER += " open(sys.argv[1], 'w').close(); "
 SLOW = f"{LATER} time.sleep(3 * later); runpy.run_path({str(SERVER)!r})"
 GONE = f"{LATER} later and sys.exit('gone'); runpy.run_path({str(SERVER)!r})"
-TELLING = ["codex", "codex-approval", "claude"]  # vendors that say so of a server
+# Vendors that say so of a server.
+TELLING = ["codex", "codex-approval", "claude", "gemini-headless"]
 NAME = {"codex": "tell_word", "claude": "mcp__good__tell_word", "gemini": "mcp_good_tell_word"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from prsm_core import (
@@ -24,6 +24,9 @@ from prsm_gemini.tools import SHELL, canonical
 Json = Mapping[str, Any]
 
 _DENIED = "policy_violation"
+_NOT_REGISTERED = "tool_not_registered"
+# On stderr, once the turn has begun.
+_SERVERS_FAILED = "MCP issues detected"
 _EXIT_CODE = re.compile(r"Command exited with code: (\d+)")
 _COUNTS = {
     "input_tokens": "input_tokens",
@@ -44,8 +47,12 @@ class Translator:
         bad_lines: How many lines were no event.
     """
 
-    def __init__(self, is_orchestration: Callable[[str], bool]) -> None:
+    def __init__(
+        self, is_orchestration: Callable[[str], bool], servers: Iterable[str] = ()
+    ) -> None:
         self._is_orchestration = is_orchestration
+        self._servers = sorted(servers)
+        self._missing: set[str] = set()
         self._text: list[str] = []
         self._open: dict[str, str] = {}  # the vendor's own calls: Gemini's name, by id
         self._seen: set[str] = set()
@@ -136,7 +143,30 @@ class Translator:
         error = as_object(event.get("error"))
         status = "denied" if error.get("type") == _DENIED else "failed"
         reason = cut_result(str(error.get("message") or output or status))
+        if error.get("type") == _NOT_REGISTERED:
+            events += self._missing_server(name)
         return [*events, ToolCallFinished(call_id, status, result=None, error=reason)]
+
+    def _missing_server(self, tool: str) -> list[ProviderEvent]:
+        """Tell once of the MCP server whose tool Gemini does not have."""
+        missing = {server for server in self._servers if tool.startswith(f"mcp_{server}_")}
+        news = missing - self._missing
+        self._missing |= news
+        return [_not_there(server) for server in sorted(news)]
+
+    def failed_servers(self, stderr: str) -> list[ProviderEvent]:
+        """Tell of a server that nobody was told of: Gemini says that it lacks one, not which."""
+        if _SERVERS_FAILED not in stderr or self._missing:
+            return []
+        silent = [
+            server
+            for server in self._servers
+            if not any(tool.startswith(f"mcp_{server}_") for tool in self.ran)
+        ]
+        if len(silent) > 1:
+            names = ", ".join(silent)
+            return [Notice("warning", one_line(f"One of the MCP servers {names} is not there"))]
+        return [_not_there(server) for server in silent]
 
     def _error(self, event: Json) -> list[ProviderEvent]:
         message = str(event.get("message", ""))
@@ -149,6 +179,12 @@ class Translator:
         self.result = event
         usage = _usage(event.get("stats"))
         return [*self._flush(), *([UsageReported(usage)] if usage else [])]
+
+
+def _not_there(server: str) -> Notice:
+    return Notice(
+        "warning", one_line(f"The MCP server {server} is not there: Gemini has none of its tools")
+    )
 
 
 def _succeeded(call_id: str, name: str, text: str | None) -> ToolCallFinished:

@@ -61,7 +61,7 @@ class HeadlessTurn:
         self._host = host
         self._services = services
         self._endpoint = endpoint
-        self._translator = Translator(host.is_orchestration)
+        self._translator = Translator(host.is_orchestration, request.mcp_servers)
         self._process: Process | None = None
         self._allowed: Counter[str] = Counter()
         self._may_begin = False  # the hooks run, and the tools are there
@@ -88,6 +88,8 @@ class HeadlessTurn:
             feeder.cancel()
             process.kill()
         for event in self._translator.finish():
+            yield event
+        for event in self._translator.failed_servers(process.stderr_tail):
             yield event
         yield self._end(code, process.stderr_tail)
 

@@ -160,3 +160,36 @@ def test_no_value_of_a_line_breaks_its_reader():
             assert isinstance(translator.failure, str)
         translator.feed(json.dumps(message).encode())
     translator.finish()
+
+
+def lacking(*servers, ran=()):
+    """Return the warnings of a turn whose Gemini says on stderr that it lacks a server."""
+    translator = Translator(lambda name: name.startswith("mcp_prsm_"), servers)
+    for name in ran:
+        for event in (use(name=name, call=name), result(call=name, output="there")):
+            translator.feed(json.dumps(event).encode())
+    events = translator.failed_servers("MCP issues detected. Run /mcp list for status.\n")
+    return [event.text for event in only(Notice, events)]
+
+
+@pytest.mark.requirement("U35")
+def test_a_server_whose_tool_gemini_does_not_have_is_named_once():
+    translator = Translator(lambda name: name.startswith("mcp_prsm_"), ["gone", "good"])
+    error = {"type": "tool_not_registered", "message": "no such tool"}
+    warnings = []
+    for call in ("one", "two"):
+        for event in (use(name="mcp_gone_tell", call=call), result(call, "error", error=error)):
+            warnings += only(Notice, translator.feed(json.dumps(event).encode()))
+    text = "The MCP server gone is not there: Gemini has none of its tools"
+    assert warnings == [Notice("warning", text)]
+    assert translator.failed_servers("MCP issues detected. Run /mcp list for status.") == []
+
+
+@pytest.mark.requirement("U35")
+def test_a_server_that_gemini_lacks_is_named_from_those_that_have_not_answered():
+    one = ["The MCP server gone is not there: Gemini has none of its tools"]
+    assert lacking("gone") == one
+    assert lacking("gone", "good", ran=["mcp_good_tell"]) == one
+    assert lacking("a", "b") == ["One of the MCP servers a, b is not there"]
+    assert lacking("good", ran=["mcp_good_tell"]) == lacking() == []
+    assert Translator(bool, ["gone"]).failed_servers("Loaded cached credentials.") == []

@@ -8,8 +8,9 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_regions.extension.feeds import Feed, Graph
+from prsm_regions.extension.feeds import Feed
 
+from plugins.prsm_regions.tests.merged_feeds import Graph
 from prsm_core import Event
 
 AGENTS = ("ann", "bob")

@@ -6,9 +6,9 @@ import asyncio
 import json
 
 import pytest
-from prsm_regions.extension.feeds import Graph
 from prsm_regions.extension.frontend import MAX_CLIENTS, open_port
 
+from plugins.prsm_regions.tests.merged_feeds import Graph
 from plugins.prsm_regions.tests.test_feeds import call, event, feed
 
 DEADLINE = 20.0  # seconds; a test that needs them has failed

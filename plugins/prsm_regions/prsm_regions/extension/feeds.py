@@ -1,4 +1,4 @@
-"""What each agent does to files, as a feed of its own, and the graph that all feeds add up to.
+"""What each agent does to files, as a feed of its own.
 
 A feed begins with a `snapshot` and goes on with `delta` and `usage`:
 
@@ -10,10 +10,10 @@ A NODE is a file, `path` (of the workspace, with `/`), what was done to it last,
 `agent_id`, and `seq`, the event of the session that told of it. USAGE holds the tokens of the
 agent's turns so far, `input_tokens`, `output_tokens` and `total_tokens`, None where nobody told.
 
-A graph is a map of registers in which the last writer wins, by `seq`. Numbers of events are given
-once in a session, so that two writers never tie; a file that is deleted stays as a node that says
-so. Whoever merges the feeds of all agents therefore has the same graph whatever came first, and
-also where something came twice.
+Nodes are registers in which the last writer wins, by `seq`. Numbers of events are given once in a
+session, so that two writers never tie; a file that is deleted stays as a node that says so. Whoever
+merges the feeds of all agents therefore has the same graph whatever came first, and also where
+something came twice.
 """
 
 from __future__ import annotations
@@ -135,41 +135,3 @@ class Feed:
     def _node(path: str, register: Register) -> Message:
         seq, agent, action = register
         return {"path": path, "action": action, "agent_id": agent, "seq": seq}
-
-
-class Graph:
-    """All feeds, merged: files, who did what to each last, what each agent used, whose regions.
-
-    Merging is commutative, associative and idempotent.
-    """
-
-    def __init__(self) -> None:
-        self._nodes: dict[str, Register] = {}
-        self._usage: dict[str, tuple[int, Message]] = {}
-        self._agents: dict[str, tuple[str, str]] = {}
-
-    def merge(self, message: Mapping[str, Any]) -> None:
-        """Take a message of any agent's feed; of another type it is left out."""
-        agent, kind = message["agent_id"], message["type"]
-        if kind == "snapshot":
-            self._agents[agent] = (message["name"], message["region"])
-        for node in message.get("nodes", ()):
-            register = (node["seq"], node["agent_id"], node["action"])
-            if register > self._nodes.get(node["path"], (0, "", "")):
-                self._nodes[node["path"]] = register
-        if "usage" in message and message["seq"] >= self._usage.get(agent, (0, {}))[0]:
-            self._usage[agent] = (message["seq"], dict(message["usage"]))
-
-    def to_dict(self) -> Message:
-        """Return the whole graph as JSON values, in an order of its own."""
-        return {
-            "agents": {
-                agent: {"name": name, "region": region}
-                for agent, (name, region) in sorted(self._agents.items())
-            },
-            "nodes": {
-                path: {"seq": seq, "agent_id": agent, "action": action}
-                for path, (seq, agent, action) in sorted(self._nodes.items())
-            },
-            "usage": {agent: usage for agent, (_, usage) in sorted(self._usage.items())},
-        }

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from msgspec import Meta, field, to_builtins
+from msgspec import Meta, convert, field, to_builtins
 from msgspec.structs import asdict
 
 from prsm_core.config.document import KeyPath
@@ -498,10 +498,10 @@ class Settings(Section, frozen=True, kw_only=True, dict=True):
         return {key: value for key, value in section.as_written().items() if key != "kind"}
 
     def as_json(self) -> dict[str, Any]:
-        """Return all settings as plain values, defaults included."""
+        """Return all settings as plain values, defaults included; a default of a float is one."""
         unset = {key: value for key, value in asdict(ProviderSettings()).items() if key != "own"}
         providers = {name: unset | each.as_written() for name, each in self.providers.items()}
-        return {**to_builtins(self), "providers": providers}
+        return {**to_builtins(convert(to_builtins(self), Settings)), "providers": providers}
 
     def expert_profiles(self) -> dict[str, ExpertProfile]:
         """Return the experts by id."""

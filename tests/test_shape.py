@@ -78,8 +78,8 @@ FIGURES = (
         37,
         lambda: len(private_imports(FILES / FILES.name)),
     ),
-    Figure("one-neighbour modules of prsm_core", 83, lambda: _one_neighbour("prsm_core.")),
-    Figure("one-neighbour modules of all packages", 174, lambda: _one_neighbour("")),
+    Figure("one-neighbour modules of prsm_core", 69, lambda: _one_neighbour("prsm_core.")),
+    Figure("one-neighbour modules of all packages", 160, lambda: _one_neighbour("")),
 )
 
 

@@ -1,8 +1,7 @@
 """The engine: agents, their turns and tools, and read-only views of what happened.
 
-engine      one session's runs; `assembly` puts the parts together, each given what it uses
-current_run that one is open, what ends it, and its end
-config      what an engine is made of; `making` those parts that are made of it
+engine      one session's runs: that one is open, what ends it, and its end
+assembly    what an engine is made of; puts the parts together, each given what it uses
 forking     a session that goes on from another one
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from msgspec import field
+
+from prsm_core.config import resolve_paths
+from prsm_core.domain.record import Record
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
+from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.inbox import Inbox
 from prsm_core.engine.agents.labelling import Kin, Labelling
@@ -15,65 +22,124 @@ from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
 from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.prompting import Prompting
+from prsm_core.engine.agents.saying import Saying
 from prsm_core.engine.agents.session import AgentSession
 from prsm_core.engine.agents.session_parts import SessionParts
+from prsm_core.engine.agents.skills import Skills
 from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steering import Steering
 from prsm_core.engine.agents.steps import AgentSteps
-from prsm_core.engine.config import EngineConfig
 from prsm_core.engine.journal.views import ConversationStore
-from prsm_core.engine.making import (
-    compact_late,
-    make_budgets,
-    make_failover,
-    make_providers,
-    make_requests,
-    make_sandbox,
-    make_saying,
-    make_shell,
-    make_skills,
-    make_tools,
-    make_workforce,
-)
 from prsm_core.engine.outcome import RunAbort
+from prsm_core.engine.processes.executor import NO_EXECUTOR
+from prsm_core.engine.processes.sandbox import CommandSandbox
+from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
-from prsm_core.engine.providers.team import TeamNews
+from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.engine.providers.retry import RetryPolicy
+from prsm_core.engine.providers.team import TeamNews, WorkforceNow
 from prsm_core.engine.quiet import QuietMoment
+from prsm_core.engine.requests.human import HumanRequests
+from prsm_core.engine.requests.rules import RuleKeeper
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
 from prsm_core.engine.spawn.regions import LeaseTable
+from prsm_core.engine.spending.budgets import BudgetLedger
 from prsm_core.engine.state import Roster
-from prsm_core.engine.tools.advice import Advice
-from prsm_core.engine.tools.budget import Spending
+from prsm_core.engine.tools.advice import Advice, Recommendation
 from prsm_core.engine.tools.communication import Communication
 from prsm_core.engine.tools.family import Family
-from prsm_core.engine.tools.handlers import handlers_of
-from prsm_core.engine.tools.observation import Observation
+from prsm_core.engine.tools.observation import Observation, Spending
 from prsm_core.engine.tools.progress import Progress
-from prsm_core.engine.tools.recommendation import Recommendation
+from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts
 from prsm_core.engine.turns.host import HostParts
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
 from prsm_core.engine.turns.permits import Permits
 from prsm_core.engine.turns.standing import Standing
 from prsm_core.engine.turns.watch import TurnWatch
-from prsm_core.engine.workspace_files import FilesContext
+from prsm_core.engine.workspace_files import FilesContext, WorkspaceFiles
+from prsm_core.kit.places import unseen_folders
 from prsm_core.messaging.deadlock import DeadlockDetector
 from prsm_core.messaging.router import MessageRouter
+from prsm_core.permissions import Redactor
+from prsm_core.plugins.absent import PRESENT, Absent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from prsm_core.config import Settings
+    from prsm_core.config.own_rules import OwnRules
+    from prsm_core.config.paths import SkillPlaces
+    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.ids import Ids
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.processes.executor import ChosenExecutor
+    from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.mcp_trials import McpTrials
+    from prsm_core.engine.providers.owned import Made
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.requests.human import HumanPolicy
+    from prsm_core.engine.spending.budgets import BudgetAlert
+    from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Handler
+    from prsm_core.engine.turns.host import OpenEndpoint
+    from prsm_core.engine.workspace_files import Folders, OpenFiles
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.permission import PermissionCheckSpec
+    from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.interfaces.scorer import ModelScorerSpec
+    from prsm_core.interfaces.sink import EventSinkSpec
+    from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
+    from prsm_core.kit.clocks import Parting
+    from prsm_core.permissions import PermissionBroker
 
-__all__ = ["Assembly", "EngineConfig"]
+
+class EngineConfig(Record, frozen=True, kw_only=True):
+    """What an engine is made of; everything is given, nothing is looked up.
+
+    With `external` the masters of its runs are driven by somebody else, through that provider;
+    the provider and model of a run are then those of the master's children. What is
+    `absent` of the providers, and why, is told to whoever names it.
+    """
+
+    settings: Settings
+    workspace: str
+    session_id: str
+    store: Store
+    launcher: ProcessLauncher
+    providers: Mapping[str, ProviderSpec]
+    broker: PermissionBroker
+    tools: ToolTable
+    human: HumanPolicy
+    clock: Clock
+    ids: Ids
+    state_dir: Path
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))
+    trusted: bool = False
+    external: ProviderSpec | None = None
+    scorers: Sequence[ModelScorerSpec] = ()
+    checks: Sequence[PermissionCheckSpec] = ()  # those that the broker asks
+    sinks: Sequence[EventSinkSpec] = ()
+    sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    command_line: Mapping[str, Any] = field(default_factory=dict)  # kept with each run, as JSON
+    told_at_start: Sequence[tuple[str, Mapping[str, Any]]] = ()  # events of each run: type, fields
+    shell_env: Mapping[str, str] = field(default_factory=dict)
+    open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
+    absent: Absent = PRESENT
+    executor: ChosenExecutor = NO_EXECUTOR  # what shuts in commands and programs
+    made: Made | None = None  # of `providers`, where that is done already
+    retry: RetryPolicy | None = None  # pauses of another kind than the settings'
+    own_rules: OwnRules | None = None  # where the rules of a person's answers go
+    files: OpenFiles = WorkspaceFiles  # opens what keeps the files
+    skills: SkillPlaces | None = None  # None: agents are told of none
+    parting: Parting | None = None  # None: one of its own
 
 
 class Assembly:
@@ -498,3 +564,204 @@ class Assembly:
             scorers=self._config.scorers,
             journal=self._journal,
         )
+
+
+def handlers_of(
+    *,
+    communication: Communication,
+    family: Family,
+    advice: Advice,
+    progress: Progress,
+    recommendation: Recommendation,
+    observation: Observation,
+    shell: Shell,
+    spending: Spending,
+) -> Mapping[str, Handler]:
+    """Return the handlers of these groups."""
+    handlers: tuple[Handler, ...] = (
+        communication.ask_parent,
+        communication.respond_to_child,
+        communication.wait_for_message,
+        communication.send_child_prompt,
+        family.spawn_child,
+        family.spawn_children_parallel,
+        family.restart_child,
+        advice.consult_expert,
+        advice.consult_peer,
+        progress.report_progress,
+        progress.task_complete,
+        progress.ask_user,
+        recommendation.recommend_model,
+        observation.get_child_history,
+        observation.check_child_status,
+        observation.get_children_status,
+        shell.run_bash,
+        spending.get_budget,
+    )
+    return {handler.__name__: handler for handler in handlers}
+
+
+def make_providers(config: EngineConfig, background: Background) -> ProviderRegistry:
+    """Return all providers that may be used."""
+    if config.made is not None:
+        config.made.report_to(background.report)
+        return config.made.registry
+    return build_provider_registry(
+        config.providers,
+        config.settings,
+        launcher=config.launcher,
+        background=background,
+        clock=config.clock,
+        state_dir=config.state_dir,
+        external=config.external,
+        absent=config.absent,
+        redactor=config.redactor,
+        executor=config.executor,
+    )
+
+
+def make_failover(
+    config: EngineConfig,
+    providers: ProviderRegistry,
+    listings: Listings,
+    steps: Steps,
+    journal: Journal,
+) -> FailoverParts:
+    """Return what agents go on with after turns that failed."""
+    settings = config.settings
+    return FailoverParts(
+        settings=settings,
+        providers=providers,
+        listings=listings,
+        breakers=Breakers(config.clock),
+        retry=config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
+        steps=steps,
+        journal=journal,
+    )
+
+
+def make_skills(config: EngineConfig, providers: ProviderRegistry) -> Skills:
+    """Return what tells agents of skills."""
+    return Skills(
+        config.skills,
+        workspace=config.workspace,
+        capabilities=providers.capabilities,
+        is_external=providers.is_external,
+        redact=config.redactor.text,
+    )
+
+
+def make_workforce(
+    listings: Listings, enforcement: Enforcement, providers: ProviderRegistry
+) -> WorkforceNow:
+    """Return what tells which models there are to work with, as things stand."""
+    return WorkforceNow(
+        listings.names,
+        lambda: enforcement.usable_now & providers.names,
+        providers.summaries,
+        enforcement.is_gone,
+        lambda: enforcement.unseen,
+    )
+
+
+def make_requests(
+    config: EngineConfig, journal: Journal, steps: Steps, background: Background
+) -> HumanRequests:
+    """Return what asks a person, and keeps the rules that they answer with."""
+    rules = RuleKeeper(config.own_rules, config.broker, background, journal, config.clock)
+    return HumanRequests(config.human, config.clock, journal, steps.write, rules, config.workspace)
+
+
+def make_sandbox(config: EngineConfig, folders: Folders) -> CommandSandbox:
+    """Return the sandbox of commands."""
+    paths = resolve_paths(Path(config.workspace), os.environ)
+    return CommandSandbox(
+        config.settings.sandbox,
+        executor=config.executor,
+        workspace=config.workspace,
+        launcher=config.launcher,
+        state_dir=config.state_dir,
+        private=(
+            *(paths.user_config.parent, paths.data, paths.state, paths.trees),
+            *unseen_folders(config.sinks, config.sink_settings, os.environ),
+        ),
+        tree_of=folders.top,
+    )
+
+
+def make_saying(
+    config: EngineConfig,
+    providers: ProviderRegistry,
+    journal: Journal,
+    files: WorkspaceFiles,
+) -> Saying:
+    """Return what makes texts of what a person says."""
+    settings, state_dir = config.settings, config.state_dir
+    return Saying(providers, settings, journal, config.workspace, state_dir, files)
+
+
+def make_budgets(journal: Journal) -> BudgetLedger:
+    """Return what knows what is spent; what is near its limit is told."""
+
+    def tell(alert: BudgetAlert) -> None:
+        from prsm_core.engine.spending.alerts import tell_alert  # once much is spent
+
+        tell_alert(journal, alert)
+
+    return BudgetLedger(on_alert=tell)
+
+
+async def compact_late(*of: Any, **more: Any) -> None:
+    """Compact a conversation; what does so is loaded once one is too long."""
+    from prsm_core.engine.agents.compacting import Compaction
+
+    await Compaction(*of, **more).run()
+
+
+def make_shell(
+    config: EngineConfig,
+    permits: Permits,
+    standing: Standing,
+    quiet: QuietMoment,
+    sandbox: CommandSandbox,
+    folders: Folders,
+) -> Shell:
+    """Return what runs the commands of `run_bash`."""
+    return Shell(
+        permits=permits,
+        standing=standing,
+        broker=config.broker,
+        quiet=quiet,
+        sandbox=sandbox,
+        launcher=config.launcher,
+        clock=config.clock,
+        env=config.shell_env,
+        variables_of=folders.variables,
+        limit_s=config.settings.engine.tool_timeout_seconds,
+    )
+
+
+def make_tools(
+    config: EngineConfig,
+    handlers: Mapping[str, Handler],
+    journal: Journal,
+    program_of: Callable[[str], str | None],
+    **of_plugins: Any,
+) -> Callable[[AgentDescriptor], ToolSet]:
+    """Return what deals agents their tools; `of_plugins` is what calls of plugins' tools use."""
+    table, settings = config.tools.handled_by(handlers), config.settings
+    if not table.added:
+        return lambda agent: table.for_agent(agent, settings)
+    from prsm_core.engine.tools.plugged import PluginTools  # where plugins add some
+    from prsm_core.engine.tools.plugin_call import PluginCallParts
+
+    parts = PluginCallParts(
+        broker=config.broker,
+        ids=config.ids,
+        clock=config.clock,
+        workspace=config.workspace,
+        **of_plugins,
+    )
+    plugged = PluginTools(table.added, parts, journal, program_of)
+    dealt = table.handled_by(plugged.handlers)
+    return lambda agent: plugged.deal(dealt, agent, settings)

@@ -205,7 +205,7 @@ class Starting:
     def _unread(self, labels: Collection[str]) -> list[Notice]:
         if not labels:
             return []
-        from prsm_core.engine.agents.unread_labels import tell_unread  # few runs have labels
+        from prsm_core.engine.agents.run_labels import tell_unread  # few runs have labels
 
         config = self._config
         specs: tuple[ProviderSpec | ToolContribution | EventSinkSpec, ...]
@@ -329,7 +329,7 @@ class Starting:
             return NATIVE_TOOLS, []
         if not (labels and config.trusted):
             return None, []
-        from prsm_core.engine.agents.solo import ask_checks  # few runs have labels
+        from prsm_core.engine.agents.run_labels import ask_checks  # few runs have labels
 
         is_solo, told = await ask_checks(labels, config.workspace, config.checks)
         return NATIVE_TOOLS if is_solo else None, told

@@ -19,7 +19,7 @@ pauses        how long a vendor's message asks to wait
 stdio         a protocol on stdin and stdout, to which nothing else gets
 deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
-streams       one agent's stream, and a run's, for programs  stream_events  … what is told of it
+streams       one agent's stream, and a run's, for programs
 results       how agents have ended, for programs
 filenames     what a name says of a file; how a file system compares names, for the rooms above
 git_settings  what git is told in each shell
@@ -64,10 +64,10 @@ _HOMES = {
     "section_model": "model_of_keys",
     "starting": "proxy_missing require_folder",
     "stdio": "Wire open_wire take_stdio",
-    "stream_events": (
-        "AgentPhase Reasoning StreamEnd StreamError StreamEvent StreamStart Token ToolStatus"
+    "streams": (
+        "AgentPhase AgentStream Execution Reasoning StreamCallbacks StreamEnd StreamError "
+        "StreamEvent StreamStart Token ToolStatus open_execution open_stream"
     ),
-    "streams": "AgentStream Execution StreamCallbacks open_execution open_stream",
     "terminal": "one_line readable_tail",
     "text": (
         "call_text command_lines escape_command escape_exact escape_prose first_line "

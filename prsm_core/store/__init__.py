@@ -2,8 +2,8 @@
 
 sqlite      SqliteStore, the public face      apply       a step, whole or not at all
 connection  lock and pragmas of the file      migrations  versions of the schema
-writer      at once, or by its thread
-group       one transaction of some steps     known       what the writer need not ask again
+writer      groups of steps, at once or by its thread
+known       what the writer need not ask again
 limits      bounds of queue, waits, log
 codec       JSON                              inspection  a look that changes nothing
 tables      rows as SQL                       event_log   the log, and what each step told
@@ -11,9 +11,8 @@ picture     a session as of one event           state       a session with all t
 open_turn   what the log tells of a turn        as_of       SQL of what was, after any commit
 removal     a session is taken out              compaction    its disk space is given back
 citations   what its texts cite                 session_rows  which rows are a session's
-copies      a session as JSON, and back         shared_rows  all that a fork shares, for that
-copy_checks what a copy must be
-changes     of files, after any commit          told_values  what fields of events hold
+copies      a session as JSON, and back; what a copy must be
+changes     of files, after any commit
 agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.
 """
 

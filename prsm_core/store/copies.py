@@ -2,20 +2,40 @@
 
 What numbers rows of the whole ledger is left out: a copy has them in their order, and whoever
 takes it in numbers them anew. So a copy of a copy equals it.
+
+Whoever shows a session, or goes on with it, takes what the ledger has as it is. A copy may be
+anybody's, so it is looked at once, when it is taken in.
+
+Fields of events that have one name hold the same in each, but for those in `_OTHERS`. Any of them
+may be lacking; which ones an event must have is told apart.
 """
+# ruff: noqa: S608 - all of it is made of names
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
+from msgspec import Meta
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.domain.events import EVENT_FIELDS, Event
+from prsm_core.domain.record import Record
 from prsm_core.domain.renaming import renamed
+from prsm_core.domain.structs import find_fault
+from prsm_core.domain.usage import Spent
 from prsm_core.errors import StoreError
+from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode, encode
 from prsm_core.store.connection import STRANGE
-from prsm_core.store.copy_checks import check_copy
+from prsm_core.store.event_log import read_names, stretches
+from prsm_core.store.picture import Pictures
 from prsm_core.store.session_rows import TABLES
-from prsm_core.store.shared_rows import add_shared
+from prsm_core.store.state import read_state
 from prsm_core.store.tables import JSON
 
 if TYPE_CHECKING:
@@ -70,6 +90,68 @@ _IDS = {
 # It comes now, whatever commits it has.
 _CAME = "UPDATE meta SET came = (SELECT ifnull(max(position), 0) FROM steps) WHERE session_id = ?"
 
+_AGENT = "IN (SELECT of_id FROM shared WHERE session_id = :fork AND origin_id = :session)"
+_UNTIL = "(SELECT position FROM forks WHERE session_id = :fork AND origin_id = :session)"
+_TURNS = f"agent_id {_AGENT} AND ended <= {_UNTIL}"
+_OF_TURN = f"turn_id IN (SELECT id FROM turns WHERE {_TURNS})"
+# What was over by the commit of the fork, and told by the event `:seq`; what was open is its own.
+_SHARED = {
+    "turns": _TURNS,
+    "messages": _OF_TURN,
+    "tool_calls": _OF_TURN,
+    "effects": _OF_TURN,
+    "compactions": _OF_TURN,
+    "threads": _OF_TURN,
+    "session_history": f"thread_id IN (SELECT id FROM turns WHERE {_TURNS})",
+    "inbox": f"target {_AGENT} AND ended <= {_UNTIL}",
+    "requests": f"agent_id {_AGENT} AND ended <= {_UNTIL}",
+    "events": "session_id = :session AND seq <= :seq",
+    "steps": f"session_id = :session AND position <= {_UNTIL}",
+}
+_READ = ("consumed_by", "ended")
+
+_OWN = (  # tables whose rows all name their session
+    *("meta", "runs", "agents", "sessions", "inbox", "requests", "grants", "snapshots"),
+    *("file_changes", "file_changes_past", "steps"),
+)
+_MILLISECONDS = frozenset({"turns", "messages", "tool_calls", "sessions", "session_history"})
+_OBJECTS = frozenset(
+    {
+        *(("runs", "outcome"), ("runs", "options"), ("runs_past", "outcome")),
+        *(("runs_past", "options"), ("requests", "payload"), ("inbox", "payload")),
+        *(("events", "data"), ("tool_calls", "params")),
+    }
+)  # columns of JSON
+# What is read of events as it is, by type: texts that each has had since there are any.
+_TEXTS: Mapping[str, tuple[str, ...]] = {
+    "run_started": ("task",),
+    "run_finished": ("status",),
+    "agent_spawned": ("name", "provider", "model", "prompt"),
+    "agent_state_changed": ("to",),
+    "agent_model_changed": ("provider", "model"),
+    "turn_started": ("turn",),
+    "turn_finished": ("turn",),
+    "message_completed": ("role", "text"),
+    "tool_call_started": ("call", "tool"),
+    "tool_call_finished": ("call", "status"),
+    "receives_undone": ("turn",),
+    "permission_requested": ("request",),
+    "question_asked": ("request",),
+    "permission_resolved": ("request",),
+    "question_answered": ("request",),
+}
+_ASKED = {"permission": "permission_requested", "question": "question_asked"}
+_STATUSES = frozenset({"running", "completed", "failed", "killed", "interrupted"})  # of a run
+
+LAST_SECOND = 253_402_214_400  # the last day that a calendar has
+_LARGEST = 2**63 - 1  # what a column of the ledger holds
+_Texts = list[str]
+_Flag = bool | int  # as SQLite has them, too
+_Whole = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST)]
+_Number = Annotated[float, Meta(gt=-_LARGEST, lt=_LARGEST)]
+_Time = Annotated[float, Meta(ge=0, lt=LAST_SECOND)]
+_Counts = dict[str, _Whole | None]
+
 
 def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
     """Return the session's rows by table, JSON decoded; a list of one, as all queries give."""
@@ -77,7 +159,7 @@ def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
     copy: Rows = {}
     for table, condition in TABLES.items():
         order = _ORDER.get(table, "rowid")
-        sql = f"SELECT * FROM {table} WHERE {condition} ORDER BY {order}"  # noqa: S608 - ours
+        sql = f"SELECT * FROM {table} WHERE {condition} ORDER BY {order}"
         copy[table] = [_told(table, dict(row)) for row in conn.execute(sql, wanted)]
     is_fork = bool(copy["forks"])
     shared = add_shared(conn, session_id, copy, _ORDER, _told) if is_fork else 0
@@ -153,7 +235,7 @@ def _is_taken(conn: sqlite3.Connection, copy: Rows) -> bool:
     """Return whether the ledger has one of the ids already."""
     for table, columns in _IDS.items():
         for column in columns:
-            sql = f"SELECT 1 FROM {table} WHERE {column} = ?"  # noqa: S608 - names of ours
+            sql = f"SELECT 1 FROM {table} WHERE {column} = ?"
             for row in copy[table]:
                 if conn.execute(sql, (row[column],)).fetchone():
                     return True
@@ -201,7 +283,7 @@ def _insert(
         names = ", ".join(f'"{name}"' for name in kept)
         marks = ", ".join("?" * len(kept))
         conn.execute(
-            f"INSERT INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - names of ours
+            f"INSERT INTO {table} ({names}) VALUES ({marks})",
             tuple(kept.values()),
         )
 
@@ -211,3 +293,217 @@ def _kept(table: str, name: str, value: Any) -> Any:
     if value is None or name not in _JSON.get(table, ()):
         return value
     return encode(value)
+
+
+def add_shared(
+    conn: sqlite3.Connection,
+    session_id: str,
+    copy: dict[str, list[dict[str, Any]]],
+    order: Mapping[str, str],
+    told: Callable[[str, dict[str, Any]], dict[str, Any]],
+) -> int:
+    """Put what a fork shares in front of its own rows, `told` as JSON values.
+
+    Return how many commits of it there are.
+    """
+    shared = _shared_rows(conn, session_id, order, told)
+    read = {row["message_id"]: row for row in reversed(shared["inbox"])}  # the first one counts
+    for row in copy["inbox"]:  # of a question that is open it has a row, which hides who read it
+        then = read.pop(row["message_id"], row)
+        row |= {name: then[name] for name in _READ}
+    shared["inbox"] = [row for row in shared["inbox"] if read.get(row["message_id"]) is row]
+    for table, rows in shared.items():
+        copy[table][:0] = rows
+    # An own turn may be higher up than a shared one of another agent.
+    copy["threads"].sort(key=lambda row: (row["depth"], row["turn_id"]))
+    return len(shared["steps"])
+
+
+def _shared_rows(
+    conn: sqlite3.Connection,
+    session_id: str,
+    order: Mapping[str, str],
+    told: Callable[[str, dict[str, Any]], dict[str, Any]],
+) -> dict[str, list[dict[str, Any]]]:
+    """Return by table what a session shares with its origins, oldest first."""
+    found: dict[str, list[dict[str, Any]]] = {table: [] for table in _SHARED}
+    names = read_names(conn, session_id)
+    for part in stretches(conn, session_id)[:-1]:
+        wanted = {"fork": session_id, "session": part.session_id, "seq": part.last}
+        for table, condition in _SHARED.items():
+            by = order.get(table, "rowid")
+            sql = f"SELECT * FROM {table} WHERE {condition} ORDER BY {by}"
+            rows = (dict(row) for row in conn.execute(sql, wanted))
+            found[table] += [renamed(told(table, row), names) for row in rows]
+    return found
+
+
+def check_copy(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
+    """Raise ValueError unless the rows are all of one session, can be read and can be shown."""
+    for table, rows in copy.items():
+        for row in rows:
+            _check_values(table, row, len(copy["agents"]))
+    for table in _OWN:
+        if any(row["session_id"] != session for row in copy[table]):
+            raise ValueError(f"{table} has rows of another session")
+    if len(copy["meta"]) != 1 or not copy["runs"]:
+        raise ValueError("it is not one session with a run")
+    for seq, row in enumerate(copy["events"], 1):
+        if row["session_id"] != session or row["seq"] != seq:
+            raise ValueError(f"its event {seq} is missing")
+        Event(type=row["type"], session=session, run=row["run_id"], ts=row["ts"], data=row["data"])
+        check_told(row["type"], row["data"])
+    _check_messages(copy["events"])
+    for row in copy["requests"]:
+        check_told(_ASKED[row["kind"]], {"request": row["request_id"], **row["payload"]})
+    if len(read_agents(conn, session)) != len(copy["agents"]):
+        raise ValueError("an agent lacks a part of it")
+    _read_back(conn, session)
+
+
+def _read_back(conn: sqlite3.Connection, session: str) -> None:
+    """Read a session as those do who show it, or go on with it; raises what they would."""
+    before, conn.row_factory = conn.row_factory, sqlite3.Row
+    try:
+        state = read_state(conn, session, None)[0]
+        Pictures().read(conn, session)
+    finally:
+        conn.row_factory = before
+    for agent in (now.agent for now in state.agents):
+        if not all(isinstance(name, str) for name in agent.tools | agent.grant.tools):
+            raise ValueError(f"a tool of {agent.name} has no name")
+    for result in (now.result for now in state.agents):
+        if result is not None and not isinstance(result.evidence, str):
+            raise ValueError(f"{result.evidence!r} is no evidence")
+
+
+def _check_messages(events: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ValueError for two messages of one id: a turn that tells both could not be written."""
+    seen: set[tuple[str | None, str | None]] = set()
+    for data in (event["data"] for event in events if event["type"] == "message_completed"):
+        key = data.get("turn"), data.get("id")
+        # Those of a transcript that was imported have no id.
+        if None not in key and key in seen:
+            raise ValueError(f"message {key[1]} comes twice in turn {key[0]}")
+        seen.add(key)
+
+
+def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
+    """Raise ValueError for a value that its column could hold, and nobody could show."""
+    for name, value in row.items():
+        fits = True
+        if (table, name) in _OBJECTS:
+            fits = value is None or isinstance(value, dict)
+        elif name == "ts" or name.endswith("_at"):
+            unit = 1000 if table in _MILLISECONDS else 1
+            fits = value is None or 0 <= value < LAST_SECOND * unit
+        elif name == "status" and table in {"runs", "runs_past"}:
+            fits = value in _STATUSES
+        elif name == "depth" and table == "agents":
+            fits = 0 <= value < agents
+        elif isinstance(value, float):
+            fits = math.isfinite(value)
+        if not fits:
+            raise ValueError(f"{value!r} is no {name} of {table}")
+
+
+def check_told(kind: str, data: Mapping[str, Any]) -> None:
+    """Raise ValueError for an event that whoever reads the log could not take."""
+    odd = find_odd(kind, data)
+    if odd is not None:
+        raise ValueError(f"an event {kind}: {odd}")
+    needed = (*_TEXTS.get(kind, ()), *(("n",) if kind == "turn_started" else ()))
+    lacking = [name for name in needed if data.get(name) is None]
+    if kind == "run_finished" and str(data.get("status")) not in _STATUSES:
+        lacking.append("status")
+    if lacking:
+        raise ValueError(f"an event {kind} tells no {lacking[0]}")
+    if kind == "agent_state_changed":
+        AgentState(data["to"])
+
+
+def _object(**kinds: Any) -> Any:
+    """Return what takes objects whose values of these names are of their kinds, or null."""
+    return msgspec.defstruct("Told", [(name, kind | None, None) for name, kind in kinds.items()])
+
+
+def _objects(**kinds: Any) -> Any:
+    return GenericAlias(list, _object(**kinds))
+
+
+_Files = _objects(path=str, why=str)
+_Error = _object(kind=str, message=str)
+
+
+class _Edit(Record, frozen=True):
+    added: _Whole
+    removed: _Whole | None = None
+    lines: _Texts | None = None
+    more: _Whole | None = None
+
+
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("act", "action", "branch", "by", "call", "change", "check"), str),
+    "command": str,
+    **dict.fromkeys(("commit", "continues", "correlation_id", "cwd", "description"), str),
+    **dict.fromkeys(
+        ("error", "evidence", "folder", "from", "gate", "head", "how", "id", "kind"), str
+    ),
+    **dict.fromkeys(("level", "mid", "mode", "model", "name", "origin", "parent", "path"), str),
+    **dict.fromkeys(
+        ("plugin", "problem", "prompt", "provider", "question", "reason", "request"), str
+    ),
+    **dict.fromkeys(("reasoning_effort", "result", "role", "scope", "sink", "snapshot"), str),
+    **dict.fromkeys(("status", "stop_reason", "summary", "task", "text", "thinking", "to"), str),
+    **dict.fromkeys(("tool", "tree", "trigger", "turn", "verdict", "via", "victim"), str),
+    **dict.fromkeys(("waiting_on", "why", "workspace", "worktree"), str),
+    **dict.fromkeys(("evidence_by", "evidence_gaps", "files", "options", "parts"), _Texts),
+    **dict.fromkeys(("agents", "beside", "calls", "paths", "region", "unquiet"), _Texts),
+    **dict.fromkeys(("added", "at", "attempt", "bytes_skipped", "count", "depth"), _Whole),
+    **dict.fromkeys(("epoch", "exit_code", "incarnation", "kept", "message", "n"), _Whole),
+    **dict.fromkeys(("removed", "response", "tokens", "tokens_after", "tokens_before"), _Whole),
+    **dict.fromkeys(("tries_left", "window"), _Whole),
+    **dict.fromkeys(("cost_usd", "delay_s", "duration_s", "limit", "pauses_s"), _Number),
+    **dict.fromkeys(("percent", "reserved", "used"), _Number),
+    **dict.fromkeys(("again", "multiple", "once", "orchestration", "required", "whole"), _Flag),
+    **dict.fromkeys(("conflicts", "left_out", "outside"), _Files),
+    **dict.fromkeys(("context", "unknown_turns", "usage"), _Counts),
+    **dict.fromkeys(("arguments", "data"), dict[str, Any]),
+    **dict.fromkeys(("expires_at", "until"), _Time),
+    **dict.fromkeys(("labels", "provenance"), dict[str, str]),
+    "rules": dict[str, list[str | _Texts]],
+    "waits": _objects(agent=str, name=str, on=str, targets=_Texts),
+    "answer": _object(choices=_Texts, text=str),
+    "changes": _objects(change=str, path=str, state=str, why=str),
+    "entries": _objects(text=str, status=str),
+    "problems": _objects(kind=str, agent=str, text=str),
+}
+_OTHERS: Mapping[tuple[str, str], Any] = {
+    ("turn_finished", "error"): _Error,
+    **dict.fromkeys((("retry_scheduled", "error"), ("compaction_finished", "error")), str | _Error),
+    ("permission_requested", "change"): _Edit,
+    ("budget_warned", "provenance"): str,
+    ("budget_exceeded", "provenance"): str,
+}
+_SPENT = frozenset({"run_finished", "turn_finished"})  # what tells what was used
+
+
+@cache
+def told(event: str) -> type[msgspec.Struct]:
+    """Return the struct of what an event of this type holds."""
+    kinds = {name: _OTHERS.get((event, name), _KINDS[name]) for name in EVENT_FIELDS[event]}
+    shape = [(name, kind | None, None) for name, kind in kinds.items()]
+    return msgspec.defstruct(event, shape, frozen=True, forbid_unknown_fields=True)
+
+
+def find_odd(event: str, data: Mapping[str, Any]) -> str | None:
+    """Return what of an event is something else than whoever reads it takes, and why."""
+    fault = find_fault(told(event), data)
+    if fault is not None:
+        return ": ".join(filter(None, fault))
+    if event in _SPENT:
+        try:
+            Spent.from_dict({**(data.get("usage") or {}), **data})
+        except ValueError as error:  # nobody knows where a number is from
+            return f"provenance: {error}"
+    return None

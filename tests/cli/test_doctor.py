@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from prsm_core.cli.checkup.examination import check_packages, check_terminal
 from prsm_core.cli.checkup.folders import FULL_BYTES, LOW_BYTES, format_size, judge_space
-from prsm_core.cli.checkup.system import check_packages, check_terminal
 from prsm_core.distributions import DEFAULT_PACKAGES, distributions
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.processes.table import process_identity

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from prsm_core.config import repository, resolve_paths, trust
+from prsm_core.config import resolve_paths, trust
 from prsm_core.config.own_rules import change_rule
 
 ALLOW = "permissions: {allow: [frob]}\n"
@@ -135,14 +135,14 @@ def test_a_root_is_known_of_a_whole_history_alone(tmp_path):
     (tmp_path / "whole" / "file").write_text("second\n")
     commit(tmp_path / "whole")
     head, root = git(tmp_path / "whole", "rev-list", "HEAD").split()
-    assert repository.root_commits(tmp_path / "whole") == (root,)
+    assert trust.root_commits(tmp_path / "whole") == (root,)
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{tmp_path}/whole", str(tmp_path / "cut"))
     assert git(tmp_path / "cut", "rev-list", "HEAD").split() == [head]
-    assert repository.root_commits(tmp_path / "cut") == ()
+    assert trust.root_commits(tmp_path / "cut") == ()
     (tmp_path / "new").mkdir()
-    assert repository.root_commits(tmp_path / "new") == ()
+    assert trust.root_commits(tmp_path / "new") == ()
     git(tmp_path / "new", "init", "-q")
-    assert repository.root_commits(tmp_path / "new") == ()
+    assert trust.root_commits(tmp_path / "new") == ()
 
 
 def test_what_git_cannot_say_is_not_trusted(paths, monkeypatch):
@@ -154,9 +154,9 @@ def test_a_birth_time_is_that_of_the_file_system(tmp_path):
     told = subprocess.run(
         ("stat", "-c", "%W", tmp_path), check=True, capture_output=True, text=True
     ).stdout.strip()
-    born = repository.birth_time(tmp_path)
+    born = trust.birth_time(tmp_path)
     assert (born or 0) // 10**9 == int(told)
-    assert repository.birth_time(tmp_path / "nothing") is None
+    assert trust.birth_time(tmp_path / "nothing") is None
 
 
 HOSTILE = """
@@ -193,7 +193,7 @@ def test_asking_for_the_root_starts_nothing_of_the_repository(paths, tmp_path, m
     config = paths.workspace / ".git" / "config"
     old = config.read_text().replace("repositoryformatversion = 0", "repositoryformatversion = 1")
     config.write_text(old + text)
-    [root] = repository.root_commits(paths.workspace)
-    assert repository.has_commits(paths.workspace, [root])
-    assert not repository.has_commits(paths.workspace, ["1" * 40])
+    [root] = trust.root_commits(paths.workspace)
+    assert trust.has_commits(paths.workspace, [root])
+    assert not trust.has_commits(paths.workspace, ["1" * 40])
     assert not ran.exists()

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.config import Settings, config_schema, provider_section, schema
+from prsm_core.config import Settings, config_schema, schema
 from prsm_core.config.json_schema import described
-from prsm_core.config.provider_section import ProviderSettings
+from prsm_core.config.schema import ProviderSettings
 from prsm_core.config.values import Section
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.models import ModelTier
@@ -15,7 +15,7 @@ from prsm_core.domain.tools import McpServer
 
 MODELS = [
     model
-    for model in (*vars(schema).values(), provider_section.AuthProfile)
+    for model in (*vars(schema).values(), schema.AuthProfile)
     if isinstance(model, type) and issubclass(model, Section) and model is not Section
 ]
 

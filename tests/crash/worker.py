@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.cli import main
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.writes import CallClosed, MessageSent, ReceivesUndone
-from prsm_core.store import SqliteStore, group
+from prsm_core.store import SqliteStore, writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,8 +94,8 @@ class Doom:
             self._wrap_start()
         if self._kind in {"torn", "half"}:  # which Python ignores, so that a write fails
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        inner = group._commit
-        group._commit = lambda *given, **options: self._write(inner, *given, **options)
+        inner = writer._commit
+        writer._commit = lambda *given, **options: self._write(inner, *given, **options)
 
     def _wrap_open(self) -> None:
         inner = SqliteStore._start

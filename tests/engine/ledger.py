@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentState
 from prsm_core.lifecycle.agent import RESTART, validate_transition
 from prsm_core.store.codec import decode
-from prsm_core.store.copy_checks import check_told
+from prsm_core.store.copies import check_told
 from tests.store.dumps import query, reading
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.builtin.client_provider import Seat
+from prsm_core.cli.leading import Seat
 from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest

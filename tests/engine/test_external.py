@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.builtin.client_provider import NAME, Seat
+from prsm_core.cli.leading import NAME, Seat
 from prsm_core.domain.turns import ErrorKind
 from tests.engine.harness import DEADLINE, SESSION, failed
 

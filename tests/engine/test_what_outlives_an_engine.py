@@ -23,8 +23,7 @@ from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
 from prsm_core.engine.agents.session import AgentSession, BetweenTurns
 from prsm_core.engine.assembly import Assembly
-from prsm_core.engine.current_run import CurrentRun
-from prsm_core.engine.engine import OrchestrationEngine
+from prsm_core.engine.engine import CurrentRun, OrchestrationEngine
 from prsm_core.engine.journal.sinks import _SinkRunner
 from prsm_core.engine.providers.breaker import CircuitBreaker
 from prsm_core.engine.providers.profiles import AuthProfiles

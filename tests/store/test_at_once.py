@@ -14,8 +14,7 @@ from prsm_testing.store_contract import Steps, notices
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore, StoreLimits
 from prsm_core.store.connection import LedgerLock, open_writer
-from prsm_core.store.group import QUICK_ONES
-from prsm_core.store.writer import Writer
+from prsm_core.store.writer import QUICK_ONES, Writer
 from tests.store.dumps import query
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from prsm_core.cli.sessions.comparing import items_of
 from prsm_core.domain.events import EVENT_FIELDS, LIVE_TYPES
 from prsm_core.engine.journal.views import conversation
 from prsm_core.kit.streams import StreamFold
-from prsm_core.store.copy_checks import check_told
+from prsm_core.store.copies import check_told, told
 from prsm_core.store.open_turn import ToldTurn
-from prsm_core.store.told_values import told
 from prsm_core.terminal.render import Ink, Renderer
 
 EVENTS = [event for event in sample_events() if event.type not in LIVE_TYPES]

@@ -17,12 +17,11 @@ failover   what an agent goes on with after a turn that failed
 holds      agents that a login or a limit keeps from going on
 deadlock   what is done about a knot of waits
 peers      what agents write to each other that need be no kin, and who may write
-solo       whether a check of a plugin makes a run's master work itself, by its labels
+run_labels whether a run's labels make its master work itself; those that nothing reads
 steering   what is said to a model within its turn
 prompting  a person's prompt to an agent that runs
 saying     what a person says, as the text that is kept of it
 labelling  what is said of agents, and by whom
-unread_labels  what a person says of them that nothing reads
 adoption   those that ended in an earlier process, taken over from the ledger
 resuming   those that an earlier engine has left, let live on
 needs      what those go on with is there, or it is told

@@ -1,4 +1,4 @@
-"""Tools that look at children: get_child_history, check_child_status, get_children_status."""
+"""Tools that look at children and at the budget, and change nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
+    from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
 
@@ -80,3 +81,16 @@ def _status(child: AgentRecord) -> dict[str, Any]:
     if child.result is not None:
         status["summary"] = child.result.summary or child.result.error or ""
     return status
+
+
+class Spending(Record, frozen=True, kw_only=True):
+    """Handles looks at what is left."""
+
+    budgets: BudgetLedger
+
+    async def get_budget(self, call: Call) -> Reply:
+        """Return the numbers of the run and of the agent with all below it, by kind.
+
+        What a turn that still runs was told to have used is in them.
+        """
+        return Reply(self.budgets.report(call.record.agent_id))

@@ -1,8 +1,7 @@
 """Turns: from a prompt to what the provider made of it.
 
-run           one turn: opened in the ledger, streamed, closed
+run           one turn: opened in the ledger, streamed, closed; its phases, as a table
 fold          what its events add up to; `live_texts` tells what is said while it is
-phase         how far it is, as a table; `resting` whether its agent only waits
 limits        what ends it before its own end, and `stop` how
 clock         how long it reasons, is silent, and lets a tool run
 written       the steps by which it begins and ends
@@ -15,6 +14,6 @@ call          one orchestration call, as its handler sees it
 calls         those of a turn; `long_calls` those that outlive a client's patience
 waits         what an agent waits for: any message, or something else
 watch         deadlines of all open turns; `silence` tells of a provider that does not answer
-vendor_calls  the vendor's own calls; `allowed_calls` which of them a permission is for
+vendor_calls  the vendor's own calls, and which of them a permission is for
 stuck         does an agent do the same again and again; `stuck_watch` acts on it
 """

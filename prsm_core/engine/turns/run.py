@@ -3,12 +3,27 @@
 Whether an agent's turn rests: the model's response is complete, and calls wait for others.
 
 Then its agent is blocked and gives its slot back; what answers a call, or speaks, moves it again.
+
+The phases of a turn are a table:
+
+NEW ⇄ STREAMING: it is opened in the ledger, or the ledger refuses it and nothing has begun.
+STREAMING ⇄ RESTING: the model's response is complete while some call is still open, until the
+last call is answered or the model speaks all the same. From both → CLOSING → CLOSED: the stream
+is over, what works for the turn is ended, its end is written. From both → VOID → CLOSED: its
+provider does not let go, so that somebody else closes it; what the provider still yields counts
+for nothing. Nothing leaves CLOSED, so that no turn is closed twice.
+
+A turn that an earlier engine has left open begins otherwise: NEW → SETTLING, its calls are
+answered while there is no provider, → STREAMING, or → CLOSING where it ends with that. RESTING →
+PARKED → SETTLING is one whose session is closed for others to have its process: until that has
+ended nothing is answered, and then it goes on alike.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.notes import WentOn
@@ -34,7 +49,6 @@ from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import clock_of
 from prsm_core.engine.turns.limits import QUIET_SECONDS, TurnLimits
-from prsm_core.engine.turns.phase import PARKED, RESTING, STREAMING, TURN_MACHINE, TurnPhase
 from prsm_core.engine.turns.silence import Silence
 from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.engine.turns.written import (
@@ -46,6 +60,7 @@ from prsm_core.engine.turns.written import (
     told_of,
 )
 from prsm_core.kit.sanitize import sanitize
+from prsm_core.lifecycle.machine import Machine
 
 if TYPE_CHECKING:
     from prsm_core.domain.permissions import PermissionRequest
@@ -63,6 +78,55 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
     from prsm_core.engine.turns.vendor_calls import VendorCalls
     from prsm_core.interfaces.provider import ProviderSession
+
+
+class TurnPhase(StrEnum):
+    """How far a turn is."""
+
+    NEW = "new"
+    PARKED = "parked"
+    SETTLING = "settling"
+    STREAMING = "streaming"
+    RESTING = "resting"
+    CLOSING = "closing"
+    VOID = "void"
+    CLOSED = "closed"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the provider streams the turn, and what it says counts."""
+        return self in _LIVE
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the turn has to be closed in the ledger, and nobody does so yet."""
+        return self in _OPEN
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether no response of the model's is under way."""
+        return self in _RESTING
+
+
+# An enum's member is looked up by code in Python: those that each call asks for are named here.
+PARKED, STREAMING, RESTING = TurnPhase.PARKED, TurnPhase.STREAMING, TurnPhase.RESTING
+_LIVE = frozenset({STREAMING, RESTING})
+_OPEN = _LIVE | {TurnPhase.PARKED, TurnPhase.SETTLING}
+_RESTING = frozenset({TurnPhase.RESTING, TurnPhase.SETTLING})
+_ENDS = frozenset({TurnPhase.CLOSING, TurnPhase.VOID})
+
+TURN_MACHINE: Machine[TurnPhase] = Machine(
+    "turn",
+    {
+        TurnPhase.NEW: {TurnPhase.STREAMING, TurnPhase.SETTLING},
+        TurnPhase.SETTLING: {TurnPhase.STREAMING} | _ENDS,
+        TurnPhase.STREAMING: {TurnPhase.NEW, TurnPhase.RESTING} | _ENDS,
+        TurnPhase.RESTING: {TurnPhase.STREAMING, TurnPhase.PARKED} | _ENDS,
+        TurnPhase.PARKED: {TurnPhase.SETTLING} | _ENDS,
+        TurnPhase.CLOSING: {TurnPhase.CLOSED},
+        TurnPhase.VOID: {TurnPhase.CLOSED},
+    },
+)
 
 
 class RestingTurn:

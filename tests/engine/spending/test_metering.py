@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from prsm_core.domain.budgets import Budget
-from prsm_core.engine.spending.metering import describe_metering
+from prsm_core.engine.providers.enforcement import describe_metering
 from prsm_core.interfaces.provider import ProviderCapabilities
 from tests.engine.harness import ScriptedProvider, complete
 

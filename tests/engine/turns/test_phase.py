@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
+from prsm_core.engine.turns.run import TURN_MACHINE, TurnPhase
 from prsm_core.errors import InvalidTransitionError
 
 

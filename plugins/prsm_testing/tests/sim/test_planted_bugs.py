@@ -90,7 +90,7 @@ BUGS = {
         frozenset({"fold"}),
     ),
     "an interrupted run has no end": Bug(
-        "engine/current_run.py",
+        "engine/engine.py",
         "        if self._started is not None and self._ends is not None and not self.is_broken:\n",
         "        if False:\n",
         frozenset({"ends", "log"}),

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from prsm_core.door import HistoryEntry
+
 PAGE = 200  # entries, as the screen asks for
 
 
@@ -28,7 +30,7 @@ async def write(path: Path, amount: int) -> None:
             await store.append([_said(steps, number) for number in numbers])
 
 
-async def last_page(path: Path) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
+async def last_page(path: Path) -> tuple[Mapping[str, Any], Sequence[HistoryEntry]]:
     """Return the view of the ledger's session, and the last page of its agent."""
     steps = Steps()
     agent, session = steps.agent("master"), steps.session

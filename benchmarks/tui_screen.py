@@ -234,6 +234,7 @@ async def opened(ledger: str) -> dict[str, float]:
     from prsm_tui.model.session import Session
 
     from benchmarks.tui_ledger import last_page
+    from prsm_core.door import TextEntry
 
     tui, _session, terminal = screen()
     cpu = time.process_time()
@@ -242,7 +243,8 @@ async def opened(ledger: str) -> dict[str, float]:
     [agent] = session.agents
     session.take_page(agent, page)
     tui = type(tui)(session, terminal=terminal, keyboard=0)  # type: ignore[arg-type]
-    last = f"message {len(page) and page[-1]['text'].rsplit(' ', 1)[1]}"
+    said = [entry for entry in page if isinstance(entry, TextEntry)]
+    last = f"message {said[-1].text.rsplit(' ', 1)[1]}"
 
     async def drawn() -> dict[str, float]:
         while last not in tui.panes.transcript.end_text(blocks=3):

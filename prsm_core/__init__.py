@@ -16,7 +16,7 @@ loop        the event loop of commands        policies     what a command policy
 executors   what shuts in what agents run
 errors      the exception tree                hub          many sessions in one process
 version     of this core                      files        what keeps files is made with
-terminal    what frontends on one share
+terminal    what frontends on one share       door         what frontends are answered
 """
 
 from __future__ import annotations

@@ -123,9 +123,9 @@ async def test_a_run_through_the_application_has_events_a_tree_and_histories(ope
             3,
         )
         assert [child["name"] for child in root["children"]] == ["a"]
-        assert (await app.history("a"))[0]["text"] == "count"
+        assert (await app.history("a"))[0].text == "count"
         summary = await app.history("a", "summary")
-        assert summary[-1]["tool"] == "task_complete"
+        assert summary[-1].tool == "task_complete"
 
 
 async def _until_finished(app):

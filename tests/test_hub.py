@@ -124,10 +124,10 @@ async def test_two_sessions_run_at_once_each_in_its_workspace(place, asks):
         ended = [(await run.result()).summary for run in runs]
         assert ended == ["red", "blue"]
         assert [run.session for run in runs] == [first.options.session, second.options.session]
-        rows = {row["session"]: row for row in await hub.sessions()}
-        assert [rows[run.session]["workspace"] for run in runs] == [place.one, place.two]
+        rows = {row.session: row for row in await hub.sessions()}
+        assert [rows[run.session].workspace for run in runs] == [place.one, place.two]
         [row] = await hub.sessions(place.two)
-        assert (row["session"], row["status"], row["task"]) == (
+        assert (row.session, row.status, row.task) == (
             second.options.session,
             "completed",
             "choose",
@@ -144,16 +144,16 @@ async def test_what_waits_is_told_of_all_sessions(place, asks):
         await first.start_run("choose")
         request = await question(first)
         await second.start_run("idle")
-        rows = {row["session"]: row for row in await hub.sessions()}
-        [waits] = rows[first.options.session]["waits"]
+        rows = {row.session: row for row in await hub.sessions()}
+        [waits] = rows[first.options.session].waits
         assert (waits["request"], waits["name"], waits["question"]) == (
             request,
             "master",
             "Which?",
         )
         session = first.options.session
-    [row] = [row for row in await hub.sessions() if row["session"] == session]
-    assert (row["status"], row["pid"], tuple(row["waits"])) == ("interrupted", None, ())
+    [row] = [row for row in await hub.sessions() if row.session == session]
+    assert (row.status, row.pid, tuple(row.waits)) == ("interrupted", None, ())
 
 
 async def test_a_frontend_that_raises_has_its_session_closed_and_the_others_go_on(place, asks):
@@ -169,7 +169,7 @@ async def test_a_frontend_that_raises_has_its_session_closed_and_the_others_go_o
             await show()
         session = str(mine.value)
         [row] = await hub.sessions(place.one)
-        assert (row["session"], row["status"], row["pid"]) == (session, "interrupted", None)
+        assert (row.session, row.status, row.pid) == (session, "interrupted", None)
         assert (await run_once(other, "blue")).summary == "blue"
 
 
@@ -223,7 +223,7 @@ async def test_a_session_has_one_owner_and_is_reached_by_others(place, asks):
     async with place.hub() as later, later.open(place.options(place.one, session=session)) as app:
         assert (await run_once(app, "blue")).summary == "blue"
         [row] = await later.sessions()
-        assert row["session"] == session
+        assert row.session == session
 
 
 async def test_a_session_may_be_left_in_another_task_than_it_was_opened_in(place, asks):
@@ -251,7 +251,7 @@ async def test_what_a_frontend_leaves_open_is_closed_with_the_hub(place, asks):
         await app.start_run("choose")
         await question(app)
     [row] = await hub.sessions()
-    assert (row["status"], row["pid"]) == ("interrupted", None)
+    assert (row.status, row.pid) == ("interrupted", None)
     await opened.__aexit__(None, None, None)  # which is too late, and harms nothing
     assert asyncio.all_tasks() == before
 
@@ -272,7 +272,7 @@ async def test_a_ledger_that_cannot_be_read_is_left_out_and_told(place, asks, ca
         broken.parent.mkdir(parents=True)
         broken.write_text("no ledger")
         [row] = await hub.sessions()
-        assert row["session"] == app.options.session
+        assert row.session == app.options.session
     assert str(broken) in caplog.text
 
 
@@ -284,11 +284,11 @@ async def test_a_ledger_that_cannot_be_read_hides_no_session_of_another(place, a
         broken = ledger_path(resolve_paths(Path(place.two), place.environ), "0-is-the-first")
         broken.parent.mkdir(parents=True)
         broken.write_text("no ledger")
-        assert (await hub.peek(session))[-1]["kind"] == "tool_result"
+        assert (await hub.peek(session))[-1].kind == "tool_result"
         await hub.rename(session, "colours")
         assert (await hub.export(session, str(tmp_path / "colours.json"))).endswith(".json")
         forked = await hub.fork(session)
-        names = {row["session"]: row["name"] for row in await hub.sessions(place.one)}
+        names = {row.session: row.name for row in await hub.sessions(place.one)}
         assert (names[session], set(names)) == ("colours", {session, forked})
         with pytest.raises(StoreError) as unknown:
             await hub.peek("01NOWHERE")
@@ -312,9 +312,9 @@ async def test_of_a_run_that_was_cut_off_nothing_waits_for_a_person(place, asks,
             again = await app.start_run("choose")
             asked = await question(app, again.run_id)
             [now] = await hub.sessions()
-    assert (row["status"], row["pid"], list(row["waits"])) == ("interrupted", os.getpid(), [])
+    assert (row.status, row.pid, list(row.waits)) == ("interrupted", os.getpid(), [])
     assert (view["run"]["status"], view["requests"], waiting) == ("interrupted", [], [])
-    assert (now["status"], [one["request"] for one in now["waits"]]) == ("running", [asked])
+    assert (now.status, [one["request"] for one in now.waits]) == ("running", [asked])
 
 
 def _copy_of_another_process(ledger, path):

@@ -71,11 +71,11 @@ class LocalScene(HubScene):
                     pass
             except ControlError:  # its owner has ended
                 pass
-        while (await self._row(session))["pid"] is not None:
+        while (await self._row(session)).pid is not None:
             pass  # each look is a wait for a file
 
     async def _row(self, session):
-        return next(row for row in await self.hub.sessions() if row["session"] == session)
+        return next(row for row in await self.hub.sessions() if row.session == session)
 
 
 class TestScriptedHub(HubContract):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
     from prsm_core.domain.models import ModelCapability, TaskProfile
+    from prsm_core.door import ModelRow
     from prsm_core.engine.providers.survey import ProviderReport
 
 NONE_COULD = 3  # no provider could be used
@@ -61,17 +62,17 @@ def list_models(launch: Launch, provider: str | None, workspace: str, as_json: b
     )
     cells = [
         (
-            row["provider"],
-            row["model"],
-            " ".join(row["aliases"]) or None,
-            row["tier"],
-            _number(row["cost_factor"]),
-            _number(row["speed_factor"]),
-            _number(row["context_window"]),
-            " ".join(row["known_from"]),
+            row.provider,
+            row.model,
+            " ".join(row.aliases) or None,
+            row.tier,
+            _number(row.cost_factor),
+            _number(row.speed_factor),
+            _number(row.context_window),
+            " ".join(row.known_from),
         )
         for row in rows
-        if not row["hidden"]
+        if not row.hidden
     ]
     notes = unused_entries(setup.settings)
     if not rows:
@@ -184,20 +185,23 @@ def _discovered(setup: Setup, provider: str | None) -> Mapping[str, ProviderRepo
 
 
 def _print_found(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[ModelRow] | Sequence[Mapping[str, Any]],
     found: Mapping[str, ProviderReport],
     as_json: bool,
     table: tuple[Sequence[str], Sequence[Sequence[str | None]]],
     notes: Sequence[str],
 ) -> int:
     """Print models and what kept providers from listing theirs; return the exit code."""
+    from msgspec import to_builtins
+
     from prsm_core.cli.model_rows import listing_problems
     from prsm_core.cli.table import print_table
 
     problems = listing_problems(found)
     if as_json:
         told = [{"provider": name, "problem": why} for name, why in problems.items()]
-        click.echo(json.dumps({"models": rows, "problems": told, "notes": list(notes)}, indent=2))
+        shown = to_builtins(rows)
+        click.echo(json.dumps({"models": shown, "problems": told, "notes": list(notes)}, indent=2))
     else:
         headers, cells = table
         if cells:

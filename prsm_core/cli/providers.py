@@ -45,10 +45,12 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
 
 
 def _values(name: str, report: ProviderReport) -> dict[str, Any]:
-    from prsm_core.engine.door.offers import provider_values
+    from msgspec import to_builtins
+
+    from prsm_core.engine.door.offers import report_provider
 
     return {
-        **provider_values(name, report),
+        **to_builtins(report_provider(name, report)),
         "models": [_model(model) for model in report.models],
         "models_problem": report.models_problem,
     }

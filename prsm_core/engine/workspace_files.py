@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, SpawnRequest
     from prsm_core.domain.ids import Ids
+    from prsm_core.door import Snapshot
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
@@ -247,7 +248,7 @@ class Decisions:
 class Undo:
     """The part of an AppHandle that keeps files, and takes back; see there."""
 
-    async def take_snapshot(self, _description: str) -> Values:
+    async def take_snapshot(self, _description: str) -> Snapshot:
         """Keep the files as they are, and have the session name it."""
         raise not_installed()
 

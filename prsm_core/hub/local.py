@@ -18,11 +18,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from prsm_core.app import open_app
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.domain.ids import Ids
+from prsm_core.door import HubSession
 from prsm_core.engine.agents.adoption import last_master
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.session_lock import unbegun
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
+    from prsm_core.door import HistoryEntry, SessionSummary
     from prsm_core.hub.errands import Errands
     from prsm_core.interfaces.frontend import AppHandle, FrontendSpec, RunOptions
     from prsm_core.interfaces.store import SessionInfo
@@ -190,23 +192,23 @@ class LocalHub:
         async with open_remote(state, session, via=f"prsm {self._frontend.name}") as app:
             yield app
 
-    async def sessions(self, workspace: str | None = None) -> Sequence[Mapping[str, Any]]:
+    async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
         """Return the sessions of a repository or of all, newest first; see Hub."""
         paths = self._paths(workspace or self.options.workspace)
         found = await asyncio.to_thread(ledgers, paths, only_its_own=workspace is not None)
-        rows: list[Mapping[str, Any]] = []
+        rows: list[HubSession] = []
         for path in found:
             try:
                 rows += await sessions_in(path, paths.state)
             except PrsmError as error:
                 _log.warning("the sessions in %s are not listed", path, exc_info=error)
-        return sorted(rows, key=lambda row: (row["started_at"], row["session"]), reverse=True)
+        return sorted(rows, key=lambda row: (row.started_at, row.session), reverse=True)
 
     async def start(self, options: RunOptions) -> Mapping[str, Any]:
         """Begin a run in a process of its own; see Hub."""
         return await self._errands.start(replace(options, mode=known_mode(options.mode)))
 
-    async def peek(self, session: str, limit: int = 20) -> Sequence[Mapping[str, Any]]:
+    async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return what a session's master did last; see Hub."""
         return await peek(await self._find(session), limit)
 
@@ -296,7 +298,7 @@ async def fork(found: Found, at: int | None) -> str:
         return state.session_id
 
 
-async def peek(found: Found, limit: int) -> Sequence[Mapping[str, Any]]:
+async def peek(found: Found, limit: int) -> Sequence[HistoryEntry]:
     """Return the last entries of a session's master; see Hub.peek."""
     session = found.info.session_id
     async with await SqliteStore.open(found.ledger, read_only=True) as store:
@@ -315,7 +317,7 @@ def ledgers(paths: Paths, *, only_its_own: bool) -> list[Path]:
     return sorted(folder.glob(str(ledger.relative_to(folder))))
 
 
-async def sessions_in(path: Path, state_dir: Path) -> list[Mapping[str, Any]]:
+async def sessions_in(path: Path, state_dir: Path) -> list[HubSession]:
     """Return the sessions of a ledger as Hub.sessions tells them; none of one not yet begun."""
     try:
         opened = await SqliteStore.open(path, read_only=True)
@@ -325,22 +327,24 @@ async def sessions_in(path: Path, state_dir: Path) -> list[Mapping[str, Any]]:
         raise
     async with opened as store:
         rows = await asyncio.to_thread(session_rows, await store.sessions(), state_dir)
-        return [{**row, "waits": await _waits(store, row, state_dir)} for row in rows]
+        return [
+            HubSession(**asdict(row), waits=await _waits(store, row, state_dir)) for row in rows
+        ]
 
 
 async def _waits(
-    store: SqliteStore, row: Mapping[str, Any], state_dir: Path
-) -> Sequence[Mapping[str, Any]]:
+    store: SqliteStore, row: SessionSummary, state_dir: Path
+) -> tuple[Mapping[str, Any], ...]:
     """Return what waits for a person; with its owner, or a run's engine, its requests end."""
-    session = row["session"]
-    requests = () if row["pid"] is None else await store.open_requests(session)
+    session = row.session
+    requests = () if row.pid is None else await store.open_requests(session)
     if not requests:
         return ()
     agents, owning = await store.agents(session), Owning.look(state_dir, session)
     lost = lost_agents(agents, await store.runs(session), owning)
     requests = [request for request in requests if request.agent_id not in lost]
     names = {agent.descriptor.agent_id: agent.descriptor.name for agent in agents}
-    return request_rows(requests, names, lambda value: value)
+    return tuple(request_rows(requests, names, lambda value: value))
 
 
 class Owned:

@@ -1,4 +1,7 @@
-"""AppHandle: a frontend's only door to the engine of one session."""
+"""AppHandle: a frontend's only door to the engine of one session.
+
+Its answers are records of `prsm_core.door`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,15 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
+    from prsm_core.door import (
+        BudgetReport,
+        Completion,
+        HistoryEntry,
+        ModelRow,
+        ProviderReport,
+        SessionSummary,
+        Snapshot,
+    )
     from prsm_core.interfaces.runs import RunOptions, RunResult
 
     Method = Callable[..., Awaitable[Any]]
@@ -239,12 +251,11 @@ class AppHandle(Protocol):
     @asks
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[HistoryEntry]:
         """Return a page of an agent's conversation, oldest first: the last `limit` entries.
 
-        Entries have `seq`, the number of the event that they are of, `kind`, `at`, and `text` or
-        `tool` and what belongs to it. With `before` they are those of smaller numbers: give it the
-        `seq` of the first entry that you have; an empty page is the end. An event is never cut in
+        With `before` they are those of events with smaller numbers: give it the `seq` of the first
+        entry that you have; an empty page is the end. An event is never cut in
         two: where one has more entries than `limit`, it comes whole; so a page may be shorter, too.
         With `detail="summary"` there are the texts and the names of the tools alone.
 
@@ -254,28 +265,18 @@ class AppHandle(Protocol):
         ...
 
     @asks
-    async def sessions(self) -> Sequence[Mapping[str, Any]]:
-        """Return the sessions of this repository's ledger, newest first.
-
-        Each has `session`, `name` (that a person gave it, or None), `run` and `status` (of its
-        newest run: running, completed, failed, killed, or interrupted, which is also one that
-        nobody runs any more), `task`, `workspace`, `started_at` in Unix seconds, `last_seq`,
-        `pid`, the process that owns it, or None, and `origin`, the session that it was forked
-        from, or None.
-        """
+    async def sessions(self) -> Sequence[SessionSummary]:
+        """Return the sessions of this repository's ledger, newest first."""
         ...
 
     @asks
-    async def providers(self) -> Sequence[Mapping[str, Any]]:
-        """Look which providers can be used, which may take seconds.
-
-        Each has what `prsm providers --json` prints of it, but for its models.
-        """
+    async def providers(self) -> Sequence[ProviderReport]:
+        """Look which providers can be used, which may take seconds."""
         ...
 
     @asks
-    async def models(self) -> Sequence[Mapping[str, Any]]:
-        """Return the models that are known, as `prsm models list --json` prints them.
+    async def models(self) -> Sequence[ModelRow]:
+        """Return the models that are known, by provider and name.
 
         Providers that have not listed theirs for a day are asked, which may take seconds.
         """
@@ -287,21 +288,16 @@ class AppHandle(Protocol):
         ...
 
     @asks
-    async def budget(self) -> Mapping[str, Any]:
-        """Return what the newest run has used, reserved and left: its `run`, and `spent` in words.
-
-        `run` has for each of tokens, usd, turns and spawns `used` (None where nobody told it),
-        `reserved`, and, where there is a limit, `left` and `limit`.
-        """
+    async def budget(self) -> BudgetReport:
+        """Return what the newest run has used, reserved and left."""
         ...
 
     @asks
-    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
+    async def complete(self, text: str) -> Sequence[Completion]:
         """Return what the last word of `text` may become, at most 50, in order.
 
         A word that begins with `@` becomes a file or a folder of the workspace, any other the name
-        of an agent. Each has `text`, which takes the place of the word, and `kind`: file, folder
-        or agent.
+        of an agent.
         """
         ...
 
@@ -423,8 +419,8 @@ class AppHandle(Protocol):
         ...
 
     @acts
-    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
-        """Keep the files as they are, and return that as `snapshots` tells it.
+    async def take_snapshot(self, description: str = "") -> Snapshot:
+        """Keep the files as they are.
 
         Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
         ConfigError where files are not kept (code `no_snapshots`).
@@ -471,14 +467,8 @@ class AppHandle(Protocol):
         ...
 
     @asks
-    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Return the snapshots of files that were taken for the session, oldest first.
-
-        Each has `id`, by which `prsm snapshot` knows it, `kind` (run, prompt …), `position`, of the
-        session's newest commit before it, `taken_at` (Unix seconds), `agent`, whom the prompt is
-        for, `folder`, `tree`, `branch`, `head`, `description`, `bytes_skipped`, and `unquiet`: the
-        agents, with what they ran, that may have written meanwhile.
-        """
+    async def snapshots(self) -> Sequence[Snapshot]:
+        """Return the snapshots of files that were taken for the session, oldest first."""
         ...
 
     @asks

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from prsm_core.door import HistoryEntry, HubSession
     from prsm_core.interfaces.app_handle import AppHandle
     from prsm_core.interfaces.runs import RunOptions
 
@@ -44,12 +45,10 @@ class Hub(Protocol):
         """
         ...
 
-    async def sessions(self, workspace: str | None = None) -> Sequence[Mapping[str, Any]]:
+    async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
         """Return the sessions of a workspace's repository, or of all, newest first.
 
-        Each has what `AppHandle.sessions` tells, and `waits`: the open requests of one that is
-        owned, as `AppHandle.requests` tells them. A ledger that cannot be read is left out, which
-        is logged.
+        A ledger that cannot be read is left out, which is logged.
         """
         ...
 
@@ -68,7 +67,7 @@ class Hub(Protocol):
         """
         ...
 
-    async def peek(self, session: str, limit: int = 20) -> Sequence[Mapping[str, Any]]:
+    async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return the last entries of the session's newest master, as `AppHandle.history` does.
 
         Nobody has to own the session, and nobody is asked. It is what is committed by now; nothing

@@ -259,7 +259,7 @@ async def _is_compacting(app: AppHandle, view: Mapping[str, Any], agent: str) ->
     if any(turn["agent"] == agent for turn in view["turns"]):
         return False
     page = await app.history(agent, "summary", limit=1)
-    after, is_compacting = (page[-1]["seq"] if page else 0), False
+    after, is_compacting = (page[-1].seq if page else 0), False
     if after >= view["seq"]:
         return False
     async with aclosing(app.events(after)) as events:  # type: ignore[type-var]

@@ -278,7 +278,7 @@ async def test_a_follow_up_shows_its_image_also_to_a_master_of_an_earlier_proces
         run = await app.continue_run("look", [png])
         assert (await run.result()).status == "completed"
         [context] = second.provider.contexts["master"]
-        said = [entry.get("text", "") for entry in await app.history("master")]
+        said = [getattr(entry, "text", "") for entry in await app.history("master")]
     assert shown(context) == [("image/png", PNG)]
     assert any(text.startswith("look\n\n![my _1_ screen_shot_.png](prsm-image:") for text in said)
 

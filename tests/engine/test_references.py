@@ -43,7 +43,7 @@ async def test_a_task_a_follow_up_and_a_restart_show_what_they_refer_to(opened):
         result = await team.run("explain @a.py and @gone.py", master=master)
         assert (await (await app.continue_run("more of @a.py")).result()).status == "completed"
         view, [session] = await app.view(), await app.sessions()
-        texts = [entry.get("text", "") for entry in await app.history("master")]
+        texts = [getattr(entry, "text", "") for entry in await app.history("master")]
         of_master = team.provider.contexts["master"]
         first, second = team.provider.contexts["w"]
     assert result.status == "completed"
@@ -54,7 +54,7 @@ async def test_a_task_a_follow_up_and_a_restart_show_what_they_refer_to(opened):
     told = [event["text"] for event in team.ledger.events("notice")]
     assert told == ["@gone.py is not shown: there is no such file in the workspace"]
     assert view["run"]["task"] == "more of @a.py"
-    assert session["task"] in {"explain @a.py and @gone.py", "more of @a.py"}
+    assert session.task in {"explain @a.py and @gone.py", "more of @a.py"}
     assert "more of @a.py" in texts
 
 
@@ -76,7 +76,7 @@ async def test_a_prompt_shows_it_in_a_turn_and_to_a_call_that_waits(opened):
             await agent.complete()
 
         assert (await team.run("do it", master=master)).status == "completed"
-        said = [entry.get("text", "") for entry in await app.history("master")]
+        said = [getattr(entry, "text", "") for entry in await app.history("master")]
     assert "The user writes:\n> see @a.py" in said
     assert [e["text"].split()[0] for e in team.ledger.events("notice", "master")] == ["@gone.py"]
 
@@ -134,4 +134,4 @@ async def test_a_path_is_completed_as_it_is_referred_to(tmp_path):
     (tmp_path / "a b.md").write_text("")
     (tmp_path / "ab.md").write_text("")
     found = await complete_word("see @a", str(tmp_path), ())
-    assert [one["text"] for one in found] == ['@"a b.md"', "@ab.md"]
+    assert [one.text for one in found] == ['@"a b.md"', "@ab.md"]

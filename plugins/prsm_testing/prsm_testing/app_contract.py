@@ -23,6 +23,7 @@ import pytest
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
+from prsm_core.door import Completion
 from prsm_core.errors import (
     ConfigError,
     MessageRoutingError,
@@ -127,8 +128,8 @@ class AppFileRules(ABC):
                 taken = await scene.app.take_snapshot("as it is")
             except ConfigError as error:
                 code = error.code
-            known = {one["id"] for one in await scene.app.snapshots()}
-            assert code == "no_snapshots" if taken is None else taken["id"] in known
+            known = {one.id for one in await scene.app.snapshots()}
+            assert code == "no_snapshots" if taken is None else taken.id in known
             with pytest.raises(ConfigError) as refused:
                 await scene.app.restore_snapshot("0")
             assert refused.value.code == "run_open"
@@ -423,16 +424,16 @@ class AppContract(AppFileRules):
             for number in range(5):
                 await scene.say(f"{number}")
             whole = await scene.app.history("master")
-            assert [entry["text"] for entry in whole[-5:]] == list("01234")
+            assert [getattr(entry, "text", "") for entry in whole[-5:]] == list("01234")
             pages: list[Any] = []
             while page := await scene.app.history(
-                "master", before=pages[0]["seq"] if pages else None, limit=2
+                "master", before=pages[0].seq if pages else None, limit=2
             ):
                 assert len(page) <= 2
                 pages = [*page, *pages]
             assert pages == list(whole)
             summary = await scene.app.history("master", "summary", limit=3)
-            assert [entry["text"] for entry in summary] == list("234")
+            assert [getattr(entry, "text", "") for entry in summary] == list("234")
 
     async def test_a_history_that_cannot_be_had_is_refused_by_name(self, tmp_path: Path) -> None:
         """Of nobody, in no detail that there is, or in empty pages."""
@@ -515,14 +516,14 @@ class AppContract(AppFileRules):
         """Sessions, providers, models, the budget, and what a word may become."""
         async with self.open_scene(tmp_path) as scene:
             run = await started(scene)
-            sessions = {row["session"]: row for row in await scene.app.sessions()}
-            assert sessions[run.session]["status"] == "running"
-            assert all("available" in row for row in await scene.app.providers())
-            assert all("model" in row for row in await scene.app.models())
+            sessions = {row.session: row for row in await scene.app.sessions()}
+            assert sessions[run.session].status == "running"
+            assert all(row.name for row in await scene.app.providers())
+            assert all(row.model for row in await scene.app.models())
             assert (await scene.app.policy()).keys() == {"rules", "tools", "grants"}
             budget = await scene.app.budget()
-            assert budget["run"].keys() == {"tokens", "usd", "turns", "spawns"}
-            assert await scene.app.complete("tell mas") == [{"text": "master", "kind": "agent"}]
+            assert budget.run.keys() == {"tokens", "usd", "turns", "spawns"}
+            assert await scene.app.complete("tell mas") == [Completion(text="master", kind="agent")]
 
     async def test_a_fork_is_another_session_and_this_one_runs_on(self, tmp_path: Path) -> None:
         """It is listed with its origin, as one that nobody runs; a wrong event is refused."""
@@ -530,9 +531,9 @@ class AppContract(AppFileRules):
             run = await started(scene)
             await scene.say("one")
             forked = await scene.app.fork()
-            rows = {row["session"]: row for row in await scene.app.sessions()}
-            assert (rows[forked]["origin"], rows[forked]["status"]) == (run.session, "interrupted")
-            assert (rows[run.session]["origin"], rows[run.session]["status"]) == (None, "running")
+            rows = {row.session: row for row in await scene.app.sessions()}
+            assert (rows[forked].origin, rows[forked].status) == (run.session, "interrupted")
+            assert (rows[run.session].origin, rows[run.session].status) == (None, "running")
             for nowhere in (0, 10_000):
                 with pytest.raises(PrsmError) as refused:
                     await scene.app.fork(nowhere)

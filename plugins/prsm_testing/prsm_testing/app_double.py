@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 from msgspec.structs import replace
 from prsm_files.commits.records import Commit, Outcome
 from prsm_files.session.committing import Wording, committed, told_outcome
@@ -47,10 +47,12 @@ from prsm_core.domain.changes import (
 from prsm_core.domain.events import Event
 from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.domain.usage import Spent, TokenUsage
+from prsm_core.door import SessionSummary
 from prsm_core.engine.door.completion import complete_word
-from prsm_core.engine.door.files import snapshot_values
+from prsm_core.engine.door.files import tell_snapshot
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.refusals import check_way, known_mode, not_kept, run_open
+from prsm_core.engine.door.view import tell_budget
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import conversation, walk_tree
 from prsm_core.engine.requests.offered import check_choices
@@ -68,6 +70,14 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.permissions import Answer
+    from prsm_core.door import (
+        BudgetReport,
+        Completion,
+        HistoryEntry,
+        ModelRow,
+        ProviderReport,
+        Snapshot,
+    )
 
 COMMIT = "c0" * 20  # the id of each
 SAFETY = "5afe5afe5a"  # the snapshot before each restore
@@ -96,7 +106,7 @@ class ScriptedChanges:
         self.change_rows: list[ChangeRow] = []  # which the session has found
         self.change_diffs: dict[str, str] = {}  # of some of them, by their ids
         self.keeps_files = False  # whether snapshots can be taken
-        self.snapshot_rows: list[Mapping[str, Any]] = []  # as `snapshots` tells them
+        self.snapshot_rows: list[Snapshot] = []  # as `snapshots` tells them
         self.restore_changes: Sequence[Mapping[str, Any]] = ()  # of each restore: path and change
         self.restored: list[str] = []  # snapshots, in the order of their restores
         self._log: list[Event] = []  # all that was said
@@ -202,11 +212,11 @@ class ScriptedChanges:
             return self._restored(self.restored.pop())
         raise nothing_kept(self.session)
 
-    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
+    async def snapshots(self) -> Sequence[Snapshot]:
         """Return those that a test has given, and that were taken."""
         return self.snapshot_rows
 
-    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
+    async def take_snapshot(self, description: str = "") -> Snapshot:
         """Note a snapshot, if the test says that files are kept; else raise ConfigError."""
         if not self.keeps_files:
             raise not_kept()
@@ -219,7 +229,7 @@ class ScriptedChanges:
             tree="",
             description=description,
         )
-        self.snapshot_rows.append(snapshot_values(self.session, row))
+        self.snapshot_rows.append(tell_snapshot(self.session, row))
         return self.snapshot_rows[-1]
 
     async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
@@ -228,7 +238,7 @@ class ScriptedChanges:
             raise run_open(self.session)
         if not self.keeps_files:
             raise not_kept()
-        if snapshot not in {one["id"] for one in self.snapshot_rows}:
+        if snapshot not in {one.id for one in self.snapshot_rows}:
             raise ConfigError(f"there is no snapshot {snapshot!r}", code="unknown_snapshot")
         if dry_run:
             return {**self._restored(snapshot), "snapshot": None}
@@ -355,8 +365,8 @@ class ScriptedApp(ScriptedChanges):
         self.shown: list[tuple[str, ...]] = []  # the images of each prompt and follow-up with some
         self.takes_images = True
         self.forks: list[str] = []  # sessions, oldest first
-        self.provider_rows: Sequence[Mapping[str, Any]] = ()
-        self.model_rows: Sequence[Mapping[str, Any]] = ()
+        self.provider_rows: Sequence[ProviderReport] = ()
+        self.model_rows: Sequence[ModelRow] = ()
         self.policy_told: Mapping[str, Any] = {"rules": [], "tools": {}, "grants": []}
         self.readers = 0
         self.attended = 0
@@ -664,13 +674,13 @@ class ScriptedApp(ScriptedChanges):
             "run": run,
             "tree": tree,
             "requests": await self.requests(),
-            "budget": await self.budget(),
+            "budget": to_builtins(await self.budget()),
             "turns": running_turns(self._log),
         }
 
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[HistoryEntry]:
         """Return what was said of an agent as its conversation."""
         from prsm_testing.memory_store import MemoryStore  # which most frontends' tests spare
 
@@ -682,30 +692,30 @@ class ScriptedApp(ScriptedChanges):
                 store, self.session, agent_id, detail, before=before, limit=limit
             )
 
-    async def sessions(self) -> Sequence[Mapping[str, Any]]:
+    async def sessions(self) -> Sequence[SessionSummary]:
         """Return this session and its forks."""
         begun = [event for event in self._log if event.type == "run_started"]
         run = (await self.view())["run"]
-        own = {
-            "session": self.session,
-            "run": None if run is None else run["id"],
-            "status": None if run is None else run["status"],
-            "task": begun[0].data["task"] if begun else "",
-            "workspace": self.options.workspace,
-            "started_at": begun[0].ts if begun else 0.0,
-            "name": None,
-            "last_seq": self._seq,
-            "pid": os.getpid(),
-            "origin": None,
-        }
-        fork = {**own, "status": "interrupted", "pid": None, "origin": self.session}
-        return [*({**fork, "session": session} for session in reversed(self.forks)), own]
+        own = SessionSummary(
+            session=self.session,
+            run=None if run is None else run["id"],
+            status=None if run is None else run["status"],
+            task=begun[0].data["task"] if begun else "",
+            workspace=self.options.workspace,
+            started_at=begun[0].ts if begun else 0.0,
+            name=None,
+            last_seq=self._seq,
+            pid=os.getpid(),
+            origin=None,
+        )
+        fork = replace(own, status="interrupted", pid=None, origin=self.session)
+        return [*(replace(fork, session=session) for session in reversed(self.forks)), own]
 
-    async def providers(self) -> Sequence[Mapping[str, Any]]:
+    async def providers(self) -> Sequence[ProviderReport]:
         """Return what a test has put into `provider_rows`."""
         return self.provider_rows
 
-    async def models(self) -> Sequence[Mapping[str, Any]]:
+    async def models(self) -> Sequence[ModelRow]:
         """Return what a test has put into `model_rows`."""
         return self.model_rows
 
@@ -713,11 +723,11 @@ class ScriptedApp(ScriptedChanges):
         """Return what a test has put into `policy_told`."""
         return self.policy_told
 
-    async def budget(self) -> Mapping[str, Any]:
+    async def budget(self) -> BudgetReport:
         """Return a budget of which nothing is used."""
-        return {"run": BudgetScope().report(), "spent": Spent().text}
+        return tell_budget(BudgetScope().report(), Spent())
 
-    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
+    async def complete(self, text: str) -> Sequence[Completion]:
         """Return paths of the workspace, and names of the agents."""
         return await complete_word(text, self.options.workspace, self._names().values())
 
@@ -789,16 +799,14 @@ def labels_now(events: Iterable[Event]) -> dict[str, Mapping[str, str]]:
     return said
 
 
-def named_model(
-    log: Iterable[Event], rows: Iterable[Mapping[str, Any]], agent_id: str, model: str
-) -> str:
+def named_model(log: Iterable[Event], rows: Iterable[ModelRow], agent_id: str, model: str) -> str:
     """Return the model that a name means for an agent; a provider of no row or agent is none."""
     if not model.strip():
         raise ConfigError("no model is named", hint="`prsm models list` tells all", code="no_model")
     spawned = {event.agent: event.data for event in log if event.type == "agent_spawned"}
     provider, _, name = model.rpartition("/")
     provider = provider or spawned[agent_id]["provider"]
-    known = {row["provider"] for row in (*rows, *spawned.values())}
+    known = {row.provider for row in rows} | {each["provider"] for each in spawned.values()}
     if provider not in known:
         hint = f"the nearest names: {', '.join(sorted(known))}"
         raise ModelNotAvailableError(f"there is no model {model!r}", hint=hint)

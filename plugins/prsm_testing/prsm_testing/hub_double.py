@@ -19,8 +19,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from prsm_core.door import HubSession
 from prsm_core.engine.door.naming import checked_name
 from prsm_core.errors import ConfigError, ControlError, SessionOwnedError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
@@ -30,6 +31,7 @@ from prsm_testing.app_double import ScriptedApp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from prsm_core.door import HistoryEntry
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_testing.scripted_run import ScriptedRun
 
@@ -85,7 +87,7 @@ class ScriptedHub:
             raise ControlError(f"nothing runs in session {session}", code="no_owner")
         yield self._owned[session]
 
-    async def sessions(self, workspace: str | None = None) -> Sequence[Mapping[str, Any]]:
+    async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
         """Return the sessions that are or were open, newest first; see Hub."""
         found = [app for app in self.apps if workspace in {None, app.options.workspace}]
         return [await self._row(app) for app in reversed(found)]
@@ -113,7 +115,7 @@ class ScriptedHub:
         pid = self.owner_pid
         return {"session": app.session, "run": begun.run_id, "pid": pid, "notes": []}
 
-    async def peek(self, session: str, limit: int = 20) -> Sequence[Mapping[str, Any]]:
+    async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return what the session's master did last; see Hub."""
         app = self._find(session)
         masters = (await app.tree())["agents"]
@@ -186,18 +188,19 @@ class ScriptedHub:
             raise SessionOwnedError(f"session {session} is owned, and has had no run yet")
         return app
 
-    async def _row(self, app: ScriptedApp) -> Mapping[str, Any]:
+    async def _row(self, app: ScriptedApp) -> HubSession:
         session, is_owned = app.session, app.session in self._owned
-        row = next(row for row in await app.sessions() if row["session"] == session)
-        pid = self.owner_pid if session in self._detached else row["pid"]
-        return {
-            **row,
-            "name": self._names.get(session),
-            "origin": self._origins.get(session),
-            "pid": pid if is_owned else None,
-            "status": row["status"] if is_owned or not app.has_open_run else "interrupted",
-            "waits": list(await app.requests()) if is_owned else [],
-        }
+        row = next(row for row in await app.sessions() if row.session == session)
+        pid = self.owner_pid if session in self._detached else row.pid
+        now = replace(
+            row,
+            name=self._names.get(session),
+            origin=self._origins.get(session),
+            pid=pid if is_owned else None,
+            status=row.status if is_owned or not app.has_open_run else "interrupted",
+        )
+        waits = tuple(await app.requests()) if is_owned else ()
+        return HubSession(**asdict(now), waits=waits)
 
     async def _close(self, session: str) -> None:
         app = self._owned.get(session)

@@ -25,9 +25,9 @@ from prsm_core.errors import ConfigError, ControlError, PrsmError, SessionOwnedE
 from prsm_testing.bound import bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from prsm_core.door import HubSession
     from prsm_core.interfaces.frontend import RunOptions
     from prsm_core.interfaces.hub import Hub
 
@@ -70,18 +70,16 @@ class HubContract(ABC):
         async with self.open_scene(tmp_path) as scene:
             session = await _started(scene)
             async with scene.hub.attach(session) as app:
-                assert [row["session"] for row in await app.sessions()] == [session]
+                assert [row.session for row in await app.sessions()] == [session]
             row = await _row(scene, session)
-            assert (row["status"], row["task"]) == ("running", "ask")
-            assert row["pid"] is not None
-            assert [each["session"] for each in await scene.hub.sessions(scene.workspace)] == [
-                session
-            ]
-            [waits] = row["waits"]
+            assert (row.status, row.task) == ("running", "ask")
+            assert row.pid is not None
+            assert [each.session for each in await scene.hub.sessions(scene.workspace)] == [session]
+            [waits] = row.waits
             assert waits["kind"] == "question"
             await scene.finish(session)
             row = await _row(scene, session)
-            assert (row["status"], row["pid"], list(row["waits"])) == ("completed", None, [])
+            assert (row.status, row.pid, list(row.waits)) == ("completed", None, [])
             with pytest.raises(ControlError) as gone:
                 async with scene.hub.attach(session):
                     raise AssertionError
@@ -96,7 +94,7 @@ class HubContract(ABC):
             begun = await scene.hub.start(options)
             assert begun["session"] == session
             await scene.until_asked(session)
-            assert (await _row(scene, session))["status"] == "running"
+            assert (await _row(scene, session)).status == "running"
             await scene.finish(session)
 
     async def test_what_is_finished_does_not_go_on(self, tmp_path: Path) -> None:
@@ -107,7 +105,7 @@ class HubContract(ABC):
             with pytest.raises(ConfigError) as refused:
                 await scene.hub.start(_options(scene, None, session=session, resumes=True))
             assert refused.value.code == "finished"
-            assert (await _row(scene, session))["pid"] is None
+            assert (await _row(scene, session)).pid is None
 
     async def test_a_session_has_one_owner(self, tmp_path: Path) -> None:
         """One that is owned is not opened, begun anew or deleted; its owner goes on."""
@@ -121,7 +119,7 @@ class HubContract(ABC):
             with pytest.raises(SessionOwnedError):
                 async with scene.hub.open(options):
                     raise AssertionError
-            assert (await _row(scene, session))["status"] == "running"
+            assert (await _row(scene, session)).status == "running"
             await scene.finish(session)
 
     async def test_what_this_process_owns_is_not_begun_by_another(self, tmp_path: Path) -> None:
@@ -165,14 +163,14 @@ class HubContract(ABC):
         """Also while it runs; a blank one takes it away; one that acts on a terminal is refused."""
         async with self.open_scene(tmp_path) as scene:
             session = await _started(scene)
-            assert (await _row(scene, session))["name"] is None
+            assert (await _row(scene, session)).name is None
             await scene.hub.rename(session, "  the  blue one ")
-            assert (await _row(scene, session))["name"] == "the blue one"
+            assert (await _row(scene, session)).name == "the blue one"
             with pytest.raises(ConfigError):
                 await scene.hub.rename(session, "\x1b[2Jgone")
             await scene.finish(session)
             await scene.hub.rename(session, " ")
-            assert (await _row(scene, session))["name"] is None
+            assert (await _row(scene, session)).name is None
 
     async def test_what_the_master_did_last_is_seen_without_opening(self, tmp_path: Path) -> None:
         """`peek` has the last entries of its history, oldest first, whoever owns the session."""
@@ -195,9 +193,9 @@ class HubContract(ABC):
             session = await _started(scene)
             fork = await scene.hub.fork(session)
             row = await _row(scene, fork)
-            assert (row["origin"], row["status"], row["pid"]) == (session, "interrupted", None)
+            assert (row.origin, row.status, row.pid) == (session, "interrupted", None)
             await scene.hub.delete(fork)
-            assert (await _row(scene, session))["status"] == "running"
+            assert (await _row(scene, session)).status == "running"
             with pytest.raises(StoreError):
                 await scene.hub.fork(session, at=100_000)
             await scene.finish(session)
@@ -209,7 +207,7 @@ class HubContract(ABC):
             for each in (session, other):
                 await scene.finish(each)
             await scene.hub.delete(session)
-            assert [row["session"] for row in await scene.hub.sessions()] == [other]
+            assert [row.session for row in await scene.hub.sessions()] == [other]
             with pytest.raises(StoreError) as gone:
                 await scene.hub.delete(session)
             assert gone.value.code == "unknown_session"
@@ -249,7 +247,7 @@ class HubContract(ABC):
             with pytest.raises(PrsmError) as refused:
                 await scene.hub.start(_options(scene, "x", session=NOWHERE, continues=True))
             assert NOWHERE in refused.value.message
-            assert [row["session"] for row in await scene.hub.sessions()] == [session]
+            assert [row.session for row in await scene.hub.sessions()] == [session]
             await scene.finish(session)
 
 
@@ -266,5 +264,5 @@ async def _started(scene: HubScene) -> str:
     return session
 
 
-async def _row(scene: HubScene, session: str) -> Mapping[str, Any]:
-    return next(row for row in await scene.hub.sessions() if row["session"] == session)
+async def _row(scene: HubScene, session: str) -> HubSession:
+    return next(row for row in await scene.hub.sessions() if row.session == session)

@@ -118,7 +118,7 @@ async def test_the_tree_and_the_histories_hold_what_was_said(prsm_app):
     (worker,) = master["children"]
     assert (worker["id"], worker["name"], worker["state"]) == ("w", "w1", "running")
     (entry,) = await prsm_app.history("w1")
-    assert (entry["kind"], entry["text"]) == ("text", "three")
+    assert (entry.kind, entry.text) == ("text", "three")
 
 
 async def test_a_run_may_be_refused_and_a_second_one_is():

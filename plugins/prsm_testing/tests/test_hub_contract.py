@@ -152,7 +152,7 @@ async def test_sessions_of_a_scripted_hub_are_owned_until_they_are_left():
             async with hub.attach("mine") as again:
                 assert again is two
             [row] = await hub.sessions("/b")
-            assert (row["session"], row["status"], row["waits"]) == ("mine", "running", [])
+            assert (row.session, row.status, row.waits) == ("mine", "running", ())
             events = two.events()
             assert (await anext(events)).session == "mine"
         assert (await run.result()).status == "interrupted"
@@ -161,7 +161,7 @@ async def test_sessions_of_a_scripted_hub_are_owned_until_they_are_left():
             async with hub.attach("mine"):
                 pass
         assert gone.value.code == "no_owner"
-        assert [row["session"] for row in await hub.sessions()] == ["mine", "session-1"]
+        assert [row.session for row in await hub.sessions()] == ["mine", "session-1"]
     hub.faults["/a"] = SessionOwnedError("process 1 owns it")
     with pytest.raises(SessionOwnedError):
         async with hub.open(RunOptions(workspace="/a")):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prsm_core import PermissionMode, PrsmError
 from prsm_core.kit import escape_exact, first_line
@@ -20,18 +20,17 @@ from prsm_tui.model.requests import parse_answer
 from prsm_tui.pump import said
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from prsm_core import AppHandle, RunHandle
+    from prsm_core.door import ModelRow
+    from prsm_tui.file_acts import Do
     from prsm_tui.model.agents import Agent
+    from prsm_tui.model.boards import Board
     from prsm_tui.model.session import Session
 
     Act = Callable[[], Awaitable[None]]
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from prsm_tui.file_acts import Do
-    from prsm_tui.model.boards import Board
 
 VIA = "prsm tui"
 DELIVERIES = ("inject", "queue", "interrupt")
@@ -354,8 +353,8 @@ class Acts:
         self._tell.edited(agent, text)
 
     async def _complete(self, text: str) -> None:
-        found: Sequence[Any] = await self._app.complete(text)
-        self._tell.completed(text, [str(one["text"]) for one in found])
+        found = await self._app.complete(text)
+        self._tell.completed(text, [one.text for one in found])
 
 
 class Looks:
@@ -435,11 +434,11 @@ class Looks:
             hint = "/model shows them; name one as PROVIDER/MODEL"
             self._tell.told("warning", f"{how} {escape_exact(wanted)}: {hint}")
             return
-        chosen = f"{fitting[0]['provider']}/{fitting[0]['model']}"
+        chosen = f"{fitting[0].provider}/{fitting[0].model}"
         self._session.next_model = chosen
         what = f"the task begins with a master of {escape_exact(chosen)}"
         self._tell.told("info", f"{what}; /model default takes it back")
 
 
-def _names(row: Mapping[str, Any]) -> set[str]:
-    return {str(row["model"]), f"{row['provider']}/{row['model']}", *row.get("aliases", ())}
+def _names(row: ModelRow) -> set[str]:
+    return {row.model, f"{row.provider}/{row.model}", *row.aliases}

@@ -208,10 +208,10 @@ class FileActs:
 
     async def _take_snapshot(self, description: str) -> None:
         taken = await self._app.take_snapshot(description)
-        unquiet = "; ".join(map(shown, taken.get("unquiet") or ()))
+        unquiet = "; ".join(map(shown, taken.unquiet))
         level = "warning" if unquiet else "info"
         wrote = f"; an agent wrote meanwhile: {unquiet}" if unquiet else ""
-        self._tell.told(level, f"snapshot {escape_exact(str(taken['id']))} is taken{wrote}")
+        self._tell.told(level, f"snapshot {escape_exact(taken.id)} is taken{wrote}")
         await self._load_snapshots()
 
     async def _plan(self, snapshot: str) -> None:

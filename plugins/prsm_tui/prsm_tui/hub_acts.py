@@ -176,14 +176,14 @@ class Visit:
     async def _next_door(self) -> AbstractAsyncContextManager[AppHandle]:
         """Look who owns the session; raises ConfigError where it is gone."""
         rows = await self._hub.sessions()
-        row = next((row for row in rows if row["session"] == self.id), None)
+        row = next((row for row in rows if row.session == self.id), None)
         if row is None:
             raise ConfigError(f"there is no session {self.id} any more")
-        self._status = str(row.get("status"))
+        self._status = str(row.status)
         self._options = replace(
-            self._hub.options, session=self.id, task=None, workspace=str(row["workspace"])
+            self._hub.options, session=self.id, task=None, workspace=row.workspace
         )
-        if row.get("pid") is None:
+        if row.pid is None:
             return self._hub.open(self._options)
         return self._hub.attach(self.id)
 
@@ -379,7 +379,7 @@ class HubActs:
 
     async def _workspace(self, session: str) -> str:
         rows = await self._hub.sessions()
-        found = (str(row["workspace"]) for row in rows if row["session"] == session)
+        found = (row.workspace for row in rows if row.session == session)
         return next(found, self._hub.options.workspace)
 
 

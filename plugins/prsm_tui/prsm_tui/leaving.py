@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 async def owns_runs(app: AppHandle, session: str) -> bool:
     """Return whether the session's runs end with this process."""
     for row in await app.sessions():
-        if row.get("session") == session:
-            return row.get("pid") == os.getpid()
+        if row.session == session:
+            return row.pid == os.getpid()
     return True  # one that has not begun is in no ledger yet
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_testing import ScriptedApp, ScriptedHub
 
+from prsm_core.door import ModelRow
 from prsm_core.interfaces.frontend import RunOptions
 
 if TYPE_CHECKING:
@@ -186,11 +187,10 @@ def kept(app: ScriptedApp) -> None:
 def offering(app: ScriptedApp) -> None:
     """Tell of models."""
     team(app)
-    row: dict[str, Any] = {"context_window": 200_000, "aliases": [], "hidden": False}
+    names = (("claude", "opus-9", ("big",)), ("claude", "haiku-9", ()), ("codex", "gpt-x", ()))
     app.model_rows = [
-        {**row, "provider": "claude", "model": "opus-9", "aliases": ["big"]},
-        {**row, "provider": "claude", "model": "haiku-9"},
-        {**row, "provider": "codex", "model": "gpt-x"},
+        ModelRow(provider=provider, model=model, aliases=aliases, context_window=200_000)
+        for provider, model, aliases in names
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,20 +24,21 @@ from prsm_tui.screen.palette import found, needs_words
 from rich.cells import cell_len
 
 from plugins.prsm_tui.tests.scenes import EMPTY, watching
+from prsm_core.door import BudgetReport, ModelRow, ProviderReport
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
 
 HERE = RunOptions(task=None)
 EVIL = "\x1b[2J[bold]\u202e"
-MODELS: list[dict[str, Any]] = [
-    {"provider": "claude", "model": "opus", "aliases": ["best"], "tier": "high"},
-    {"provider": "claude", "model": "old", "aliases": [], "hidden": True},
-    {"provider": "codex", "model": "small", "aliases": [EVIL], "context_window": 200_000},
-    {"provider": "codex", "model": "opus", "aliases": [], "cost_factor": 0.5},
+MODELS = [
+    ModelRow(provider="claude", model="opus", aliases=("best",), tier="high"),
+    ModelRow(provider="claude", model="old", hidden=True),
+    ModelRow(provider="codex", model="small", aliases=(EVIL,), context_window=200_000),
+    ModelRow(provider="codex", model="opus", cost_factor=0.5),
 ]
-PROVIDERS: list[dict[str, Any]] = [
-    {"name": "codex", "available": False, "reason": "it is not there", "hint": "install it"},
-    {"name": "claude", "available": True, "version": "2.1", "logged_in": True, "gaps": [EVIL]},
+PROVIDERS = [
+    ProviderReport(name="codex", available=False, reason="it is not there", hint="install it"),
+    ProviderReport(name="claude", available=True, version="2.1", logged_in=True, gaps=(EVIL,)),
 ]
 POLICY = {
     "rules": [
@@ -93,7 +95,8 @@ def test_what_was_granted_and_what_is_denied_is_told_before_what_is_allowed():
     )
 )
 def test_any_budget_can_be_told(kinds):
-    text = text_of(budget_board({"run": kinds, "spent": EVIL}, empty()))
+    report = msgspec.convert({"run": kinds, "spent": EVIL}, BudgetReport)
+    text = text_of(budget_board(report, empty()))
     assert "used:" in text
     assert text.replace("\n", "").isprintable()
     for bar in [line for line in text.splitlines() if "[" in line and "%" in line]:
@@ -283,7 +286,7 @@ async def test_what_takes_long_to_look_up_keeps_no_answer_waiting():
         await eyes.sees("to master")
         ready = asyncio.Event()
 
-        async def slowly() -> list[dict[str, Any]]:
+        async def slowly() -> list[ProviderReport]:
             await ready.wait()
             return PROVIDERS
 
@@ -325,7 +328,7 @@ async def test_what_changes_while_changes_are_read_is_read_too():
 
 async def test_pages_and_changes_are_read_by_the_handle_that_is_there_now():
     before, now = ScriptedApp(HERE), ScriptedApp(HERE)
-    now.model_rows = [{"provider": "codex", "model": "the-newest", "aliases": [], "hidden": False}]
+    now.model_rows = [ModelRow(provider="codex", model="the-newest")]
     now.find_change("c1", "a.py", None, diff="@@ -0,0 +1 @@\n+hello")
     async with watching(before) as eyes:
         eyes.tui.acts.turn_to(now)

@@ -29,6 +29,7 @@ from plugins.prsm_tui.tests.ears import DEADLINE, Ears
 from plugins.prsm_tui.tests.scenes import engine
 from plugins.prsm_tui.tests.test_demo import SHOP, TASK
 from prsm_core.domain.permissions import Answer
+from prsm_core.door import ModelRow
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
 
@@ -457,7 +458,7 @@ class TestLinear(FrontendContract):
 
 async def test_pages_are_told_as_lines_in_the_order_asked_for():
     app = ScriptedApp()
-    app.model_rows = [{"provider": "codex", "model": "gpt-x", "aliases": [], "hidden": False}]
+    app.model_rows = [ModelRow(provider="codex", model="gpt-x")]
     async with hearing(app) as ears:
         family(app)
         await ears.hears("writer begins")

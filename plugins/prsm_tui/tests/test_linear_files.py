@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from plugins.prsm_tui.tests.test_changes import states, team
 from plugins.prsm_tui.tests.test_linear import hearing
@@ -209,7 +210,8 @@ async def test_a_name_that_comes_is_told():
     app = await team()
     async with hearing(app) as ears:
         await ears.hears("selected: agent 1")
-        ears.session.take_name([{"session": app.session, "name": "The blue door"}])
+        [row] = await app.sessions()
+        ears.session.take_name([replace(row, name="The blue door")])
         ears.person.changed()
         await ears.hears("session: it is called The blue door")
 

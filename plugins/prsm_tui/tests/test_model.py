@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from prsm_tui.model.session import Session
 
 from plugins.prsm_tui.tests.scenes import EMPTY, Told, texts
 from prsm_core import Provenance, Spent, TokenUsage
+from prsm_core.door import HistoryEntry
 
 
 def names(session):
@@ -257,7 +259,7 @@ def test_an_event_that_was_taken_is_not_taken_again():
 
 
 def page(*entries):
-    return [{"at": 1.0, **entry} for entry in entries]
+    return msgspec.convert([{"at": 1.0, **entry} for entry in entries], list[HistoryEntry])
 
 
 def test_a_call_whose_end_is_on_a_later_page_is_one_with_it():

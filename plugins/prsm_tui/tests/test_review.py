@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from prsm_tui.model.comments import Addressee, Comment, addressee, comment_text, letters, where
 from prsm_tui.model.patches import ADDED, REMOVED, SAME, PatchLine
 from prsm_tui.model.review import WAYS, Review, change_of, size_of
@@ -15,6 +16,7 @@ from prsm_tui.model.session import Session
 from prsm_tui.model.shelf import Shelf
 
 from plugins.prsm_tui.tests.scenes import EMPTY, Told
+from prsm_core.door import Snapshot
 
 STATES = ("pending", "unmerged", "accepted", "rejected", "committed")
 
@@ -197,9 +199,23 @@ def test_a_place_has_one_comment_and_a_blank_one_drops_it():
 
 def test_a_snapshot_stands_once_and_the_newest_first():
     shelf = Shelf()
-    first = {"id": "a1", "kind": "run", "taken_at": 1.0, "description": "\x1b[2Jone"}
-    later = {"id": "b2", "kind": "prompt", "taken_at": 2.0, "unquiet": ["w: make"]}
-    shelf.take([first, later, {**first, "taken_at": 3.0}])
+    first = Snapshot(
+        id="a1",
+        kind="run",
+        session=None,
+        position=0,
+        taken_at=1.0,
+        agent=None,
+        folder="/work",
+        tree="",
+        branch=None,
+        head=None,
+        description="\x1b[2Jone",
+        bytes_skipped=0,
+        unquiet=(),
+    )
+    later = structs.replace(first, id="b2", kind="prompt", taken_at=2.0, unquiet=("w: make",))
+    shelf.take([first, later, structs.replace(first, taken_at=3.0)])
     assert [one.id for one in shelf.snapshots] == ["a1", "b2"]
     assert shelf.snapshots[0].description == "\\x1b[2Jone"
     changes = [{"path": "x", "change": "deleted"}, {"path": "y", "change": "mode"}]

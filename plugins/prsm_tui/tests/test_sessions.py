@@ -12,6 +12,7 @@ from textual import events
 
 from plugins.prsm_tui.tests.hub_scenes import watching_hub
 from prsm_core import ConfigError, RunOptions, StoreError
+from prsm_core.door import HubSession
 
 pytestmark = pytest.mark.requirement("D3")
 
@@ -167,7 +168,7 @@ async def test_a_further_task_goes_to_the_last_master_in_a_process_of_its_own():
         await eyes.until(lambda: app.continued == ["and the window"], "the further task")
         await eyes.sees("run running")
         [row] = await hub.sessions()
-        assert row["pid"] == hub.owner_pid
+        assert row.pid == hub.owner_pid
     await hub.aclose()
 
 
@@ -199,7 +200,7 @@ async def test_an_owner_that_dies_is_told_and_the_run_goes_on_by_resume():
         await eyes.type("/resume\n")
         await eyes.sees("run running")
         [row] = await hub.sessions()
-        assert (row["status"], row["pid"]) == ("running", hub.owner_pid)
+        assert (row.status, row.pid) == ("running", hub.owner_pid)
     await hub.aclose()
 
 
@@ -351,8 +352,9 @@ async def test_what_other_sessions_do_is_counted_while_one_is_looked_at():
 
 
 def row(session, **others):
-    told = {"session": session, "status": "running", "task": "a task", "pid": 1, "waits": []}
-    return {**told, **others}
+    told = {"session": session, "status": "running", "task": "a task", "pid": 1, "waits": ()}
+    nothing = {"name": None, "run": None, "workspace": "", "origin": None}
+    return HubSession(**{**told, **nothing, "started_at": 0.0, "last_seq": 0, **others})
 
 
 def test_the_session_that_is_chosen_stays_chosen_when_groups_change():
@@ -360,7 +362,7 @@ def test_the_session_that_is_chosen_stays_chosen_when_groups_change():
     sessions.take([row("a"), row("b"), row("c")])
     sessions.chosen = "b"
     asks = {"kind": "question", "agent": "m", "name": "m", "opened_at": 1.0, "request": "q"}
-    sessions.take([row("n"), row("a"), row("b", waits=[asks]), row("c", status="completed")])
+    sessions.take([row("n"), row("a"), row("b", waits=(asks,)), row("c", status="completed")])
     assert [getattr(line, "id", line) for line in sessions.lines()] == [
         *("NEEDS YOU (1)", "b", "WORKS (2)", "n", "a", "DONE (1)", "c")
     ]

@@ -35,7 +35,7 @@ async def test_the_team_of_the_demo_goes_on_while_nobody_looks(tmp_path, monkeyp
             await eyes.press("f5")
             await eyes.sees("NEEDS YOU (1)", "? Customers who order", "waits for you: fixer")
         [row] = await hub.sessions()
-        assert row["status"] == "running", "the interface was left, and the run goes on"
+        assert row.status == "running", "the interface was left, and the run goes on"
         async with watching_hub(hub, size=(80, 24)) as eyes:
             await eyes.sees("NEEDS YOU (1)")
             await eyes.press("a")
@@ -60,7 +60,7 @@ async def test_an_owner_that_is_killed_is_told_and_its_run_goes_on(tmp_path, mon
         await eyes.type("nchoose a colour\n")
         await eyes.sees("> choose a colour", "NEEDS YOU: 1")
         [row] = await hub.sessions()
-        os.kill(row["pid"], signal.SIGKILL)
+        os.kill(row.pid, signal.SIGKILL)
         await eyes.sees("the run was cut off", "/resume goes on with the run")
         await eyes.type("/resume\n")
         await eyes.sees("run running", "NEEDS YOU: 1")

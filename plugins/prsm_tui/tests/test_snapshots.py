@@ -60,7 +60,7 @@ async def test_a_name_is_given_up_by_esc_and_a_text_takes_one_at_once(app):
         await eyes.press("escape")
         await eyes.type("/snapshot as it is\n")
         await eyes.until(lambda: len(app.snapshot_rows) == 1)
-        assert app.snapshot_rows[0]["description"] == "as it is"
+        assert app.snapshot_rows[0].description == "as it is"
 
 
 async def test_below_an_open_run_nothing_is_restored_and_it_is_said_why(app):

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from prsm_core.cli.ledger import open_ledger
 from prsm_core.cli.places import workspace_paths
@@ -71,7 +72,7 @@ async def _row(store: Store, info: SessionInfo, state_dir: Path) -> Mapping[str,
     agents = await store.agents(info.session_id)
     spent = total(agent.spent for agent in agents)
     return {
-        **row,
+        **asdict(row),
         "agents": len(agents),
         "spent": spent.to_dict(),
         "last_event_at": info.last_at,

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
@@ -14,6 +15,7 @@ from prsm_core.cli.reading import print_agents
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.listing import at_text, name_of
 from prsm_core.cli.table import print_table
+from prsm_core.door import CallEntry
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import Owning, lost_agents
 from prsm_core.engine.journal.views import build_tree
@@ -102,7 +104,11 @@ async def _last_messages(
         entries = await read_history(
             store, session, agent.agent_id, "summary", before=None, limit=limit
         )
-        found += [{**entry, "agent": agent.name} for entry in entries if "text" in entry]
+        found += [
+            {"seq": entry.seq, **to_builtins(entry), "agent": agent.name}
+            for entry in entries
+            if not isinstance(entry, CallEntry)
+        ]
     return sorted(found, key=lambda entry: entry["seq"])[-limit:] if limit else []
 
 

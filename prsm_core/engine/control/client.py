@@ -14,6 +14,7 @@ from prsm_core.engine.control.wire import (
     ANSWER_LIMIT,
     decode_answer,
     encode_request,
+    read_value,
 )
 from prsm_core.errors import ControlError
 from prsm_core.interfaces.app_handle import METHODS
@@ -54,7 +55,7 @@ def _asked(name: str) -> Callable[..., Any]:
         if "via" in taken.parameters:
             given["via"] = given.get("via") or self._via
         images = given.pop("images", ())
-        return await self._ask_with_images(name, images, **given)
+        return read_value(name, await self._ask_with_images(name, images, **given))
 
     return ask
 

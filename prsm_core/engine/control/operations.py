@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import Answer
 from prsm_core.domain.record import Record
 from prsm_core.domain.structs import find_fault
 from prsm_core.domain.tools import McpServer
-from prsm_core.engine.control.wire import STARTABLE, bad_request
+from prsm_core.engine.control.wire import STARTABLE, bad_request, hints_of
 from prsm_core.interfaces.app_handle import METHODS
 
 if TYPE_CHECKING:
@@ -211,19 +210,10 @@ async def _hold_files(app: AppHandle, _: Mapping[str, Any]) -> AsyncIterator[Any
     return app.hold_files()
 
 
-# What the annotations of AppHandle name; the mode of a run is checked by the application.
-_TYPES: Mapping[str, Any] = {
-    "Answer": Answer,
-    "Mapping": dict,
-    "PermissionMode": str,
-    "Sequence": list,
-}
-
-
 def derived(name: str) -> Operation:
     """Return the operation that calls a method of AppHandle, with arguments as it declares them."""
     method, may = METHODS[name]
-    hints = get_type_hints(method, localns=_TYPES)
+    hints = hints_of(name)
     parameters = list(signature(method).parameters.values())[1:]
     shape = [
         (each.name, hints[each.name])

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
-from prsm_core import errors
+from prsm_core import door, errors
+from prsm_core.domain.permissions import Answer
 from prsm_core.domain.record import Record
 from prsm_core.domain.structs import find_fault
 from prsm_core.errors import ControlError, PrsmError
+from prsm_core.interfaces.app_handle import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +42,34 @@ WRONG = (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError, 
 _CLASSES: Mapping[str, type[PrsmError]] = {
     name: getattr(errors, name) for name in errors.__all__ if name != "InvalidTransitionError"
 }
+
+
+# What the annotations of AppHandle name; the mode of a run is checked by the application.
+_TYPES: Mapping[str, Any] = {
+    **{name: getattr(door, name) for name in door.__all__},
+    "Answer": Answer,
+    "Mapping": dict,
+    "PermissionMode": str,
+    "Sequence": list,
+}
+
+
+@cache
+def hints_of(name: str) -> Mapping[str, Any]:
+    """Return the types of a method of AppHandle, of its arguments and of its answer."""
+    return get_type_hints(METHODS[name][0], localns=_TYPES)
+
+
+def read_value(name: str, value: Any) -> Any:
+    """Return the value of an answer as the method of AppHandle gives it.
+
+    Raises:
+        ControlError: it is none to this version.
+    """
+    try:
+        return msgspec.convert(value, hints_of(name)["return"])
+    except WRONG as error:
+        raise bad_answer() from error
 
 
 class Request(Record, frozen=True):

@@ -6,26 +6,28 @@ import asyncio
 import os
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from prsm_core.door import Completion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 MOST = 50
 _LOOKED_AT = 20_000  # entries of a folder
 _PATH = "@"
 
 
-async def complete_word(text: str, workspace: str, names: Iterable[str]) -> list[Mapping[str, Any]]:
+async def complete_word(text: str, workspace: str, names: Iterable[str]) -> list[Completion]:
     """Return what the last word of a text may become; see AppHandle.complete."""
     word = "" if text[-1:].isspace() else (text.split() or [""])[-1]
     if word.startswith(_PATH):
         return await asyncio.to_thread(_paths, Path(workspace), word.removeprefix(_PATH))
     found = sorted(name for name in names if word and name.startswith(word))
-    return [{"text": name, "kind": "agent"} for name in found[:MOST]]
+    return [Completion(text=name, kind="agent") for name in found[:MOST]]
 
 
-def _paths(workspace: Path, begun: str) -> list[Mapping[str, Any]]:
+def _paths(workspace: Path, begun: str) -> list[Completion]:
     """Return the entries of a folder that begin so, folders first; none outside the workspace."""
     above, _, start = begun.rpartition("/")
     root, folder = workspace.resolve(), (workspace / above).resolve()
@@ -42,9 +44,9 @@ def _paths(workspace: Path, begun: str) -> list[Mapping[str, Any]]:
         return []
     before = f"{above}/" if above else ""
     return [
-        {"text": _written(f"{before}{name}"), "kind": "file"}
+        Completion(text=_written(f"{before}{name}"), kind="file")
         if is_file
-        else {"text": f"{_PATH}{before}{name}/", "kind": "folder"}
+        else Completion(text=f"{_PATH}{before}{name}/", kind="folder")
         for is_file, name in sorted(found)[:MOST]
     ]
 

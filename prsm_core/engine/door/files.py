@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from prsm_core.door import Snapshot
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.interfaces.store import Store
 
 
-async def snapshot_rows(store: Store, session: str) -> Sequence[Mapping[str, Any]]:
+async def snapshot_rows(store: Store, session: str) -> Sequence[Snapshot]:
     """Return what AppHandle.snapshots does; nothing of a session that has not begun."""
     try:
         state = await store.state(session)
@@ -21,23 +22,23 @@ async def snapshot_rows(store: Store, session: str) -> Sequence[Mapping[str, Any
         if error.code != "unknown_session":
             raise
         return ()
-    return [snapshot_values(session, one) for one in state.snapshots]
+    return [tell_snapshot(session, one) for one in state.snapshots]
 
 
-def snapshot_values(session: str | None, one: SessionSnapshot) -> Mapping[str, Any]:
-    """Return a snapshot as JSON values."""
-    return {
-        "id": one.snapshot_id,
-        "kind": one.kind,
-        "session": session,
-        "position": one.last_commit,
-        "taken_at": one.taken_at,
-        "agent": one.agent_id,
-        "folder": one.folder,
-        "tree": one.tree,
-        "branch": one.branch,
-        "head": one.head,
-        "description": one.description,
-        "bytes_skipped": one.bytes_skipped,
-        "unquiet": list(one.unquiet),
-    }
+def tell_snapshot(session: str | None, one: SessionSnapshot) -> Snapshot:
+    """Return a snapshot as frontends are told of it."""
+    return Snapshot(
+        id=one.snapshot_id,
+        kind=one.kind,
+        session=session,
+        position=one.last_commit,
+        taken_at=one.taken_at,
+        agent=one.agent_id,
+        folder=one.folder,
+        tree=one.tree,
+        branch=one.branch,
+        head=one.head,
+        description=one.description,
+        bytes_skipped=one.bytes_skipped,
+        unquiet=tuple(one.unquiet),
+    )

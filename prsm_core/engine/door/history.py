@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from prsm_core.door import HistoryEntry
 from prsm_core.engine.journal.views import TALK, EntryType, conversation, filter_detail
 from prsm_core.errors import ConfigError
 from prsm_core.kit.quotation import without_references
@@ -19,7 +22,7 @@ _STARTS_AT_A_TIME = 256
 
 async def read_history(
     store: Store, session: str, agent: str, detail: str, *, before: int | None, limit: int
-) -> list[Mapping[str, Any]]:
+) -> list[HistoryEntry]:
     """Return the last `limit` entries before the event `before`; see AppHandle.history.
 
     `agent` is an id. Raises ToolInputError for an unknown detail, ConfigError for the limit.
@@ -34,7 +37,8 @@ async def read_history(
             return []
         entries = filter_detail(conversation(events, numbered=True), detail)
         before = events[0].seq
-    return await _with_tools(store, session, agent, as_said(_last_whole(entries, limit)))
+    page = await _with_tools(store, session, agent, as_said(_last_whole(entries, limit)))
+    return msgspec.convert(page, list[HistoryEntry])
 
 
 def as_said(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -7,9 +7,11 @@ from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
+from prsm_core.engine.door.view import tell_budget
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.quiet import HOLD_SECONDS
@@ -32,8 +34,17 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
+    from prsm_core.door import (
+        BudgetReport,
+        Completion,
+        HistoryEntry,
+        ModelRow,
+        ProviderReport,
+        SessionSummary,
+        Snapshot,
+    )
     from prsm_core.engine.engine import OrchestrationEngine
-    from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.providers.survey import ProviderReport as Surveyed
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.workspace_files import Decisions, Undo
     from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
@@ -307,12 +318,12 @@ class LocalApp:
                 unwritten=unwritten,
                 redact=engine.journal.redact,
                 mode=self.options.mode.value,
-                budget=await self.budget(),
+                budget=to_builtins(await self.budget()),
             )
 
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[HistoryEntry]:
         """Return a page of an agent's conversation, also of one of an earlier run."""
         from prsm_core.engine.door.history import read_history
 
@@ -330,21 +341,21 @@ class LocalApp:
         rows = await self._store.agents(self._session)
         return ConversationStore.resolve_agent_id(agent, rows)
 
-    async def sessions(self) -> Sequence[Mapping[str, Any]]:
+    async def sessions(self) -> Sequence[SessionSummary]:
         """Return the sessions of the ledger, newest first."""
         from prsm_core.engine.door.offers import session_rows
 
         found = await self._store.sessions()
         return await asyncio.to_thread(session_rows, found, self._state_dir)
 
-    async def providers(self) -> Sequence[Mapping[str, Any]]:
+    async def providers(self) -> Sequence[ProviderReport]:
         """Look which providers can be used."""
-        from prsm_core.engine.door.offers import provider_values
+        from prsm_core.engine.door.offers import report_provider
 
         reports = await self._survey()
-        return [provider_values(name, reports[name]) for name in sorted(reports)]
+        return [report_provider(name, reports[name]) for name in sorted(reports)]
 
-    async def models(self) -> Sequence[Mapping[str, Any]]:
+    async def models(self) -> Sequence[ModelRow]:
         """Return the models of the configuration and of the providers that can be used."""
         from prsm_core.engine.door.offers import known_models
         from prsm_core.engine.providers.survey import DISCOVERY_SECONDS
@@ -355,7 +366,7 @@ class LocalApp:
         listed = {name: listing.models for name, listing in found.items()}
         return known_models(self._engine.settings, listed)
 
-    async def _survey(self) -> Mapping[str, ProviderReport]:
+    async def _survey(self) -> Mapping[str, Surveyed]:
         from prsm_core.engine.providers.survey import survey
 
         providers = self._engine.providers
@@ -366,12 +377,12 @@ class LocalApp:
         """Return the rules on commands and tools, and what was allowed always."""
         return self._engine.policy()
 
-    async def budget(self) -> Mapping[str, Any]:
+    async def budget(self) -> BudgetReport:
         """Return what the newest run has used, reserved and left."""
         budgets = self._engine.budgets
-        return {"run": budgets.run.report(), "spent": budgets.spent.text}
+        return tell_budget(budgets.run.report(), budgets.spent)
 
-    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
+    async def complete(self, text: str) -> Sequence[Completion]:
         """Return what the last word of a text may become."""
         from prsm_core.engine.door.completion import complete_word  # once a person types
 
@@ -426,7 +437,7 @@ class LocalApp:
         how = {"files": files, "conversation": conversation, "mine": mine, "possible": possible}
         return await self._undoing.undo(what, wanted, **how)
 
-    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
+    async def take_snapshot(self, description: str = "") -> Snapshot:
         """Keep the files as they are, and name that in the session."""
         return await self._undoing.take_snapshot(description)
 
@@ -452,7 +463,7 @@ class LocalApp:
         await self._engine.journal.flush()
         return await self._deciding.commit(changes, agent, by, message, is_dry=dry_run)
 
-    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
+    async def snapshots(self) -> Sequence[Snapshot]:
         """Return the snapshots of files that were taken for the session, oldest first."""
         from prsm_core.engine.door.files import snapshot_rows  # once somebody asks
 

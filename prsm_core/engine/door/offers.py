@@ -1,11 +1,14 @@
-"""Providers, models and sessions, as they are told to people: JSON values."""
+"""Providers, models and sessions, as they are told to people."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.domain.record import Record
+from prsm_core.door import ModelRow, ProviderReport, SessionSummary
 from prsm_core.engine.control.session_lock import Owner, find_owner
 from prsm_core.errors import ControlError
 from prsm_core.kit.quotation import without_references
@@ -17,39 +20,39 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.models import ModelCapability, ModelInfo
     from prsm_core.domain.sessions import RunNow
-    from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.providers.survey import ProviderReport as Surveyed
     from prsm_core.interfaces.store import AgentRow, SessionInfo
 
 
-def provider_values(name: str, report: ProviderReport) -> dict[str, Any]:
-    """Return what is known of a provider, but for its models."""
-    status, can = report.status, report.capabilities
-    return {
-        "name": name,
-        "available": status.available,
-        "version": status.version,
-        "tested": status.tested,
-        "logged_in": status.logged_in,
-        "enforcement": None if can is None else can.enforcement,
-        "resume": None if can is None else can.resume,
-        "reason": status.reason,
-        "hint": status.hint,
-        "gaps": list(status.gaps),
-    }
+def report_provider(name: str, surveyed: Surveyed) -> ProviderReport:
+    """Return what is known of a provider."""
+    status, can = surveyed.status, surveyed.capabilities
+    return ProviderReport(
+        name=name,
+        available=status.available,
+        version=status.version,
+        tested=status.tested,
+        logged_in=status.logged_in,
+        enforcement=None if can is None else can.enforcement,
+        resume=None if can is None else can.resume,
+        reason=status.reason,
+        hint=status.hint,
+        gaps=tuple(status.gaps),
+    )
 
 
 def known_models(
     settings: Settings, listed: Mapping[str, Sequence[ModelInfo]], provider: str | None = None
-) -> list[dict[str, Any]]:
-    """Return every model as JSON values, of one provider or all, by provider and id.
+) -> list[ModelRow]:
+    """Return every model, of one provider or all, by provider and id.
 
-    `listed` is what providers list. `known_from` says where it was found: alias, registry or
-    provider.
+    `listed` is what providers list.
     """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
 
     def seen(owner: str, model: str, source: str) -> dict[str, Any]:
-        row = rows.setdefault((owner, model), _blank(owner, model))
+        blank = {"provider": owner, "model": model, "aliases": [], "known_from": []}
+        row = rows.setdefault((owner, model), blank)
         if source not in row["known_from"]:
             row["known_from"].append(source)
         return row
@@ -62,25 +65,13 @@ def known_models(
         for info in models:
             row = seen(name, info.model_id, "provider")
             told = of_provider(info)
-            row.update({**told, "context_window": info.context_window or row["context_window"]})
-    return [rows[key] for key in sorted(rows) if provider is None or key[0] == provider]
-
-
-def _blank(provider: str, model: str) -> dict[str, Any]:
-    return {
-        "provider": provider,
-        "model": model,
-        "aliases": [],
-        "known_from": [],
-        "tier": None,
-        "cost_factor": None,
-        "speed_factor": None,
-        "affinities": {},
-        "display_name": None,
-        "context_window": None,
-        "reasoning_efforts": [],
-        "hidden": False,
-    }
+            window = info.context_window or row.get("context_window")
+            row.update({**told, "context_window": window})
+    return [
+        msgspec.convert(rows[key], ModelRow)
+        for key in sorted(rows)
+        if provider is None or key[0] == provider
+    ]
 
 
 def _of_registry(known: ModelCapability) -> dict[str, Any]:
@@ -103,31 +94,29 @@ def of_provider(info: ModelInfo) -> dict[str, Any]:
     }
 
 
-def session_rows(
-    found: Sequence[SessionInfo], state_dir: Path | None
-) -> Sequence[Mapping[str, Any]]:
+def session_rows(found: Sequence[SessionInfo], state_dir: Path | None) -> Sequence[SessionSummary]:
     """Return sessions as AppHandle.sessions tells them; reads their locks, if any are known."""
     return [_row(info, state_dir) for info in found]
 
 
-def _row(info: SessionInfo, state_dir: Path | None) -> Mapping[str, Any]:
+def _row(info: SessionInfo, state_dir: Path | None) -> SessionSummary:
     """Return a session as it is listed; one that nobody runs any more was interrupted."""
     status, pid = info.status, None
     if state_dir is not None:
         owning = Owning.look(state_dir, info.session_id)
         status, pid = owning.status(info.status, info.engine), owning.pid
-    return {
-        "session": info.session_id,
-        "name": info.name,
-        "run": info.run_id,
-        "status": status,
-        "task": without_references(info.task),
-        "workspace": info.workspace,
-        "started_at": info.started_at,
-        "last_seq": info.last_seq,
-        "pid": pid,
-        "origin": info.origin,
-    }
+    return SessionSummary(
+        session=info.session_id,
+        name=info.name,
+        run=info.run_id,
+        status=status,
+        task=without_references(info.task),
+        workspace=info.workspace,
+        started_at=info.started_at,
+        last_seq=info.last_seq,
+        pid=pid,
+        origin=info.origin,
+    )
 
 
 def lost_agents(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
@@ -18,7 +19,7 @@ from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import session_rows
-from prsm_core.engine.door.view import build_view, request_rows
+from prsm_core.engine.door.view import build_view, request_rows, tell_budget
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.interfaces.app_handle import METHODS
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
     from prsm_core.domain.sessions import RunNow
+    from prsm_core.door import BudgetReport, Completion, HistoryEntry, SessionSummary
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import RunHandle
     from prsm_core.interfaces.store import SessionInfo, Store
@@ -265,7 +267,7 @@ class ReplayApp:
             unwritten=(),
             redact=_as_it_is,
             mode=self.options.mode.value,
-            budget=await self.budget(),
+            budget=to_builtins(await self.budget()),
         )
 
     async def tree(self) -> Mapping[str, Any]:
@@ -283,7 +285,7 @@ class ReplayApp:
 
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[HistoryEntry]:
         """Return a page of an agent's conversation, as far as it was played."""
         agent_id = ConversationStore.resolve_agent_id(agent, self._played.picture().agents)
         end = self.seq + 1
@@ -293,12 +295,12 @@ class ReplayApp:
             self._store, session, agent_id, detail, before=before, limit=limit
         )
 
-    async def sessions(self) -> Sequence[Mapping[str, Any]]:
+    async def sessions(self) -> Sequence[SessionSummary]:
         """Return the sessions of the ledger, newest first, as they are now."""
         found = await self._store.sessions()
         return await asyncio.to_thread(session_rows, found, self._state_dir)
 
-    async def budget(self) -> Mapping[str, Any]:
+    async def budget(self) -> BudgetReport:
         """Return what had been used; what was reserved, no event tells."""
         spent = self._played.spent
         used = {
@@ -308,9 +310,9 @@ class ReplayApp:
             "spawns": len(self._played.names),
         }
         run = {kind: {"used": value, "reserved": 0} for kind, value in used.items()}
-        return {"run": run, "spent": spent.text}
+        return tell_budget(run, spent)
 
-    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
+    async def complete(self, text: str) -> Sequence[Completion]:
         """Return nothing: there is nobody to say it to."""
         return ()
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from prsm_core.domain.messages import MessageType
+from prsm_core.door import BudgetReport
 from prsm_core.engine.journal.views import build_tree, walk_tree
 from prsm_core.kit.quotation import without_references
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from prsm_core.domain.steps import HumanRequest
+    from prsm_core.domain.usage import Spent
     from prsm_core.engine.state import UsedByTurn
     from prsm_core.interfaces.store import OpenTurn, Picture, RunRow
 
@@ -107,6 +110,11 @@ def request_rows(
         }
         for row in requests
     ]
+
+
+def tell_budget(run: Mapping[str, Any], spent: Spent) -> BudgetReport:
+    """Return a budget as AppHandle.budget does; `run` is the report of a scope."""
+    return msgspec.convert({"run": run, "spent": spent.text}, BudgetReport)
 
 
 def _run(run: RunRow) -> dict[str, Any]:

@@ -324,8 +324,8 @@ async def test_what_is_streamed_and_what_is_kept_have_no_part_in_each_other(tmp_
         assert (await execution.run.result()).status == "completed"
         assert [one.text for one in joined if isinstance(one, Token)] == ["Hello ", "world"]
         assert isinstance(joined[0], StreamStart)
-        said = [each for each in await scene.app.history("master") if each["kind"] == "text"]
-        assert [each["text"] for each in said] == ["Hello world"]
+        said = [each for each in await scene.app.history("master") if each.kind == "text"]
+        assert [each.text for each in said] == ["Hello world"]
         await until(lambda: not scene.team.engine.feed._readers)
 
 

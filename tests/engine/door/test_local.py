@@ -16,6 +16,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.tools import McpServer
+from prsm_core.door import ResultEntry
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
@@ -71,11 +72,11 @@ async def test_a_page_of_a_long_history_takes_no_longer_than_of_a_short_one(tmp_
             for _ in range(length // 400):  # what others say later costs nothing either
                 await store.append([said("another", "aside")] * 400)
             page = await read_history(store, "s1", agent, "full", before=None, limit=200)
-            assert [entry["text"] for entry in page] == [
+            assert [getattr(entry, "text", "") for entry in page] == [
                 f"{number}" for number in range(length - 200, length)
             ]
             work[length] = work_of_a_page(path, agent)
-            assert work_of_a_page(path, agent, before=page[0]["seq"]) <= 1.2 * work[length]
+            assert work_of_a_page(path, agent, before=page[0].seq) <= 1.2 * work[length]
     assert work[20_000] <= 1.2 * work[400], work
 
 
@@ -97,7 +98,7 @@ async def test_pages_of_every_size_are_the_whole(tmp_path, kind):
             events.append(event("tool_call_finished", agent, call=call, status="completed"))
         await store.append(events)
         whole = await read_history(store, "s1", agent, "full", before=None, limit=10_000)
-        tools = [entry["tool"] for entry in whole if entry["kind"] == "tool_result"]
+        tools = [entry.tool for entry in whole if isinstance(entry, ResultEntry)]
         assert tools == [f"T{number}" for number in range(7)]
         for detail in ("full", "summary"):
             all_of_it = await read_history(store, "s1", agent, detail, before=None, limit=10_000)
@@ -108,7 +109,7 @@ async def test_pages_of_every_size_are_the_whole(tmp_path, kind):
                     store, "s1", agent, detail, before=before, limit=limit
                 ):
                     assert len(page) <= max(limit, 2)
-                    pages, before = [*page, *pages], page[0]["seq"]
+                    pages, before = [*page, *pages], page[0].seq
                 assert pages == all_of_it, (detail, limit)
 
 
@@ -126,7 +127,7 @@ async def test_the_history_of_an_agent_of_an_earlier_run_is_read_from_the_ledger
     assert before == ["master"]
     async with local_scene(first.workspace.parent) as scene:
         entries = await scene.app.history("master")
-        assert "the first run says this" in [entry.get("text") for entry in entries]
+        assert "the first run says this" in [getattr(entry, "text", "") for entry in entries]
 
 
 async def test_a_picture_has_what_a_turn_says_calls_and_has_not_read(tmp_path):
@@ -464,7 +465,7 @@ async def test_a_word_becomes_paths_of_the_workspace_alone(tmp_path):
     (workspace / "out").symlink_to(tmp_path)
 
     async def words(text):
-        return [row["text"] for row in await complete_word(text, str(workspace), ["w1", "w2"])]
+        return [row.text for row in await complete_word(text, str(workspace), ["w1", "w2"])]
 
     assert await words("look at @s") == ["@src/", "@setup.py"]
     assert await words("@src/m") == ["@src/main.py"]

@@ -98,7 +98,7 @@ async def test_at_the_end_the_tree_is_that_of_the_ledger():
         [master] = (await app.tree())["agents"]
         [worker] = master["children"]
         assert (worker["state"], worker["usage_self"]["total_tokens"]) == ("killed", 15)
-        assert (await app.budget())["run"]["spawns"]["used"] == 2
+        assert (await app.budget()).run["spawns"].used == 2
         assert await app.history("w1") == await app.history("w1", before=99)
 
 

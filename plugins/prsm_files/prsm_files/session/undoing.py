@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core import ConfigError
 from prsm_core.commands import SessionLock, held, require_quiet
-from prsm_core.engine.door.files import snapshot_values
+from prsm_core.engine.door.files import tell_snapshot
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
 from prsm_core.files import Undo
 from prsm_files.session.deciding import Choice, of_last_turn, told_decision
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from prsm_core import SessionSnapshot
+    from prsm_core.door import Snapshot
     from prsm_core.files import Decision, FilesContext, Hold
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
@@ -64,7 +65,7 @@ class Undoing(Undo):
         self._folder = Path(context.workspace)
         self._untold: list[str] = []  # what was cut off came to, until an answer tells it
 
-    async def take_snapshot(self, description: str) -> Mapping[str, Any]:
+    async def take_snapshot(self, description: str) -> Snapshot:
         """Keep the files as they are, and have the session name it; see AppHandle."""
         journal, redact = self._journal, self._journal.redact
         await journal.flush()
@@ -86,7 +87,7 @@ class Undoing(Undo):
         row = taken_by_hand(taken)
         if seq:
             await self._name(row)
-        return snapshot_values(about.session, row)
+        return tell_snapshot(about.session, row)
 
     async def _name(self, row: SessionSnapshot) -> None:
         known = await self._store.sessions()

@@ -343,7 +343,7 @@ async def test_a_snapshot_that_a_person_takes_meanwhile_has_others_taken_in_too(
         await app.take_snapshot("two")
         git("reflog", "expire", "--expire=now", "--all")
         git("gc", "-q", "--prune=now")
-        taken = SimpleNamespace(snapshot_id=first["id"])
+        taken = SimpleNamespace(snapshot_id=first.id)
         assert await files_of(team, taken) == {"a": "a\n"}
 
 

@@ -97,15 +97,15 @@ async def test_a_person_takes_a_snapshot_while_an_agent_works_and_undoes_nothing
                 assert refused.value.code == code
         await agent.complete()
 
-    told: dict[str, dict[str, object]] = {}
+    told: dict[str, Any] = {}
     async with opened() as team:
         assert (await team.run("begin", master=master)).status == "completed"
         rows = await door(team).snapshots()
     taken = told["taken"]
-    assert (taken["kind"], taken["description"], taken["unquiet"]) == ("manual", "so far", [])
+    assert (taken.kind, taken.description, taken.unquiet) == ("manual", "so far", ())
     assert taken in list(rows)
     [event] = [one for one in team.ledger.events("snapshot_taken") if one["kind"] == "manual"]
-    assert event["snapshot"] == taken["id"]
+    assert event["snapshot"] == taken.id
 
 
 @pytest.mark.requirement("U2")
@@ -114,7 +114,7 @@ async def test_a_snapshot_is_restored_once_it_was_said_what_that_changes(opened)
         await write(agent, team, "a", "one")
         told["taken"] = await door(team).take_snapshot("so far")
         await write(agent, team, "b", "two")
-        told["open"] = await refused(door(team).restore_snapshot(told["taken"]["id"]))
+        told["open"] = await refused(door(team).restore_snapshot(told["taken"].id))
         await agent.complete()
 
     async def refused(restoring):
@@ -125,7 +125,7 @@ async def test_a_snapshot_is_restored_once_it_was_said_what_that_changes(opened)
     told: dict[str, Any] = {}
     async with opened(check=False) as team:  # what is decided after a run comes behind its end
         assert (await team.run("begin", master=master)).status == "completed"
-        app, wanted = door(team), told["taken"]["id"]
+        app, wanted = door(team), told["taken"].id
         planned = await app.restore_snapshot(wanted[:8], dry_run=True)
         assert (team.workspace / "b").exists()
         done = await app.restore_snapshot(wanted)
@@ -146,7 +146,7 @@ async def test_before_a_session_has_begun_a_snapshot_is_of_none(opened):
     async with opened() as team:
         (team.workspace / "a").write_text("x")
         taken = await door(team).take_snapshot()
-        assert taken["session"] is None
+        assert taken.session is None
         assert list(await door(team).snapshots()) == []
 
 

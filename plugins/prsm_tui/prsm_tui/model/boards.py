@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from prsm_core.kit import escape_exact, format_duration
 from prsm_tui.model import words
 from prsm_tui.model.spoken import shown
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_core import RunOptions
+    from prsm_core.door import BudgetLine, BudgetReport, ModelRow, ProviderReport
     from prsm_tui.model.session import Session
 
 HEAD, PLAIN, DIM, WARNING = "head", "plain", "dim", "warning"
@@ -54,16 +57,16 @@ def failed(title: str, why: str) -> Board:
     return Board(title, [BoardLine(why, WARNING)])
 
 
-def models_board(rows: Sequence[Mapping[str, Any]], session: Session) -> Board:
+def models_board(rows: Sequence[ModelRow], session: Session) -> Board:
     """Return which model is in force and which comes, then all by provider; each can be picked."""
-    seen = [row for row in rows if not row.get("hidden")]
+    seen = [row for row in rows if not row.hidden]
     lines = [*_in_force(session), BoardLine("")]
     provider = None
     for row in seen:
-        if row["provider"] != provider:
-            provider = row["provider"]
+        if row.provider != provider:
+            provider = row.provider
             lines.append(BoardLine(escape_exact(str(provider)), HEAD))
-        lines.append(BoardLine(_model(row), PLAIN, f"{row['provider']}/{row['model']}"))
+        lines.append(BoardLine(_model(row), PLAIN, f"{row.provider}/{row.model}"))
     hidden = len(rows) - len(seen)
     if hidden:
         lines.append(BoardLine(f"and {hidden} that their providers hide: prsm models list", DIM))
@@ -86,40 +89,38 @@ def _in_force(session: Session) -> Iterator[BoardLine]:
         yield BoardLine(f"agents below it have {', '.join(sorted(others))}", HEAD)
 
 
-def _model(row: Mapping[str, Any]) -> str:
-    window, efforts = row.get("context_window"), row.get("reasoning_efforts") or ()
+def _model(row: ModelRow) -> str:
+    window, efforts = row.context_window, row.reasoning_efforts
     parts = [
-        f"tier {row['tier']}" if row.get("tier") else "",
-        f"cost x{row['cost_factor']:g}" if row.get("cost_factor") is not None else "",
-        f"speed x{row['speed_factor']:g}" if row.get("speed_factor") is not None else "",
+        f"tier {row.tier}" if row.tier else "",
+        f"cost x{row.cost_factor:g}" if row.cost_factor is not None else "",
+        f"speed x{row.speed_factor:g}" if row.speed_factor is not None else "",
         f"window {words.amount(window)}" if isinstance(window, int) else "",
-        f"also {', '.join(map(str, row['aliases']))}" if row.get("aliases") else "",
+        f"also {', '.join(map(str, row.aliases))}" if row.aliases else "",
         f"efforts {', '.join(map(str, efforts))}" if efforts else "",
     ]
     told = escape_exact(" · ".join(part for part in parts if part))
-    return f"  {escape_exact(str(row['model'])):<28} {told}".rstrip()
+    return f"  {escape_exact(str(row.model)):<28} {told}".rstrip()
 
 
-def providers_board(rows: Sequence[Mapping[str, Any]]) -> Board:
+def providers_board(rows: Sequence[ProviderReport]) -> Board:
     """Return the providers, those that can be used first, and why others cannot."""
     lines: list[BoardLine] = []
-    for row in sorted(rows, key=lambda one: not one.get("available")):
-        can = bool(row.get("available"))
+    for row in sorted(rows, key=lambda one: not one.available):
+        can = row.available
         parts = [
             "ready" if can else "not ready",
-            f"version {row['version']}" if row.get("version") else "",
-            _truth(row.get("logged_in"), "logged in", "not logged in"),
-            f"permissions: {row['enforcement']}" if row.get("enforcement") else "",
-            _truth(row.get("resume"), "resumes", "does not resume"),
+            f"version {row.version}" if row.version else "",
+            _truth(row.logged_in, "logged in", "not logged in"),
+            f"permissions: {row.enforcement}" if row.enforcement else "",
+            _truth(row.resume, "resumes", "does not resume"),
         ]
         text = escape_exact(" · ".join(part for part in parts if part))
-        name = escape_exact(str(row.get("name")))
+        name = escape_exact(row.name)
         lines.append(BoardLine(f"{'x' if can else '!'} {name:<12} {text}", PLAIN if can else DIM))
-        lines += [
-            BoardLine(f"    {shown(row[key])}", DIM) for key in ("reason", "hint") if row.get(key)
-        ]
-        lines += [BoardLine(f"    not there: {shown(gap)}", DIM) for gap in row.get("gaps") or ()]
-    ready = sum(bool(row.get("available")) for row in rows)
+        lines += [BoardLine(f"    {shown(text)}", DIM) for text in (row.reason, row.hint) if text]
+        lines += [BoardLine(f"    not there: {shown(gap)}", DIM) for gap in row.gaps]
+    ready = sum(row.available for row in rows)
     return Board(f"providers: {ready} of {len(rows)} ready", lines or [BoardLine("none", DIM)])
 
 
@@ -127,10 +128,10 @@ def _truth(value: object, yes: str, no: str) -> str:
     return "" if value is None else yes if value else no
 
 
-def budget_board(told: Mapping[str, Any], session: Session) -> Board:
+def budget_board(told: BudgetReport, session: Session) -> Board:
     """Return what the newest run has used, and each of its agents."""
-    lines = [BoardLine(f"used: {shown(told.get('spent'))}", HEAD)]
-    for kind, amount in (told.get("run") or {}).items():
+    lines = [BoardLine(f"used: {shown(told.spent)}", HEAD)]
+    for kind, amount in told.run.items():
         lines.append(BoardLine(f"  {_KINDS.get(kind, kind):<8} {_amount(kind, amount)}"))
     lines += [BoardLine(""), BoardLine("by agent, with all below it", HEAD)]
     rows = list(session.rows())
@@ -145,17 +146,18 @@ def budget_board(told: Mapping[str, Any], session: Session) -> Board:
     return Board("budget of the newest run", [*lines, BoardLine(""), BoardLine(why, DIM)])
 
 
-def _amount(kind: str, amount: Mapping[str, Any]) -> str:
-    used, limit = amount.get("used"), amount.get("limit")
+def _amount(kind: str, amount: BudgetLine) -> str:
+    used, limit = amount.used, amount.limit
     sign = "$" if kind == "usd" else ""
     parts = ["? used" if used is None else f"{sign}{_number(used)} used"]
-    if amount.get("reserved"):
-        parts.append(f"{sign}{_number(amount['reserved'])} reserved")
-    if limit is None:
+    if amount.reserved:
+        parts.append(f"{sign}{_number(amount.reserved)} reserved")
+    if limit is UNSET:
         return " · ".join([*parts, "no limit"])
     share = min(1.0, max(0.0, (used or 0) / limit)) if limit else 1.0
     full = round(share * _BAR)
-    parts.append(f"{sign}{_number(amount.get('left') or 0)} of {sign}{_number(limit)} left")
+    left = 0 if amount.left is UNSET else amount.left
+    parts.append(f"{sign}{_number(left)} of {sign}{_number(limit)} left")
     return f"[{'#' * full}{'.' * (_BAR - full)}] {share:.0%} · {' · '.join(parts)}"
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core import Event
+    from prsm_core.door import HistoryEntry, SessionSummary
 
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 _MESSAGES = {
@@ -426,15 +427,15 @@ class Session:
         task = "" if self.run is None else self.run.task[:_LOOKED_AT]
         return self.name or first_line(task, MOST_CALLED)
 
-    def take_name(self, rows: Iterable[Mapping[str, Any]]) -> bool:
+    def take_name(self, rows: Iterable[SessionSummary]) -> bool:
         """Take its name from the sessions, as AppHandle.sessions tells them; return if it is new.
 
         No event tells of a name: another process may give one.
         """
         before = self.name
         for row in rows:
-            if row["session"] == self.id:
-                self.name = escape_exact(str(row.get("name") or ""))
+            if row.session == self.id:
+                self.name = escape_exact(row.name or "")
         return self.name != before
 
     def add(self, agent: Agent) -> None:
@@ -476,7 +477,7 @@ class Session:
         self._take_spent(tree)
         self.is_spent_old = False
 
-    def take_page(self, agent: str, entries: Sequence[Mapping[str, Any]]) -> None:
+    def take_page(self, agent: str, entries: Sequence[HistoryEntry]) -> None:
         """Put a page of an agent's history in front of its transcript."""
         transcript = self.agents[agent].transcript
         transcript.prepend(entries)

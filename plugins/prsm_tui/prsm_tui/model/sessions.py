@@ -6,14 +6,17 @@ It takes the rows of `Hub.sessions`, and what masters did last; it knows no scre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from prsm_core.door import CallEntry, TextEntry, UserEntry
 from prsm_core.kit import escape_exact, escape_prose, first_line
 from prsm_tui.model.requests import request_of
 from prsm_tui.model.session import MOST_CALLED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from prsm_core.door import HistoryEntry, HubSession
 
 NEEDS_YOU, WORKS, DONE = GROUPS = "needs you", "works", "done"
 SIGNS = {
@@ -76,7 +79,7 @@ class Sessions:
         self.is_known = False  # whether anything has been read yet
         self._peeked: dict[str, tuple[int, Sequence[str]]] = {}
 
-    def take(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def take(self, rows: Sequence[HubSession]) -> None:
         """Take the sessions as they are now, newest first."""
         found = list(map(listed_of, rows))
         self.listed = [one for group in GROUPS for one in found if one.group == group]
@@ -86,7 +89,7 @@ class Sessions:
         if self.chosen not in known:
             self.chosen = self.listed[0].id if self.listed else None
 
-    def take_peek(self, session: str, seq: int, entries: Sequence[Mapping[str, Any]]) -> None:
+    def take_peek(self, session: str, seq: int, entries: Sequence[HistoryEntry]) -> None:
         """Take what a session's master did last, as it was at an event."""
         self._peeked[session] = seq, [line for entry in entries for line in _lines_of(entry)]
 
@@ -157,38 +160,35 @@ class Sessions:
         return all(word in about for word in words)
 
 
-def listed_of(row: Mapping[str, Any]) -> Listed:
+def listed_of(row: HubSession) -> Listed:
     """Return a session by its row of `Hub.sessions`."""
-    task = str(row.get("task") or "")
-    called = row.get("name") or first_line(task, MOST_CALLED) or "no task yet"
+    called = row.name or first_line(row.task, MOST_CALLED) or "no task yet"
     waits = [
-        request_of(told["kind"], told.get("agent"), told["opened_at"], told)
-        for told in row.get("waits") or ()
+        request_of(told["kind"], told.get("agent"), told["opened_at"], told) for told in row.waits
     ]
-    names = [escape_exact(str(told.get("name") or "")) for told in row.get("waits") or ()]
+    names = [escape_exact(str(told.get("name") or "")) for told in row.waits]
     return Listed(
-        id=str(row["session"]),
-        name=escape_exact(str(called)),
-        task=escape_prose(task),
-        status=escape_exact(str(row.get("status") or "")),
-        workspace=escape_exact(str(row.get("workspace") or "")),
-        origin=row.get("origin"),
+        id=row.session,
+        name=escape_exact(called),
+        task=escape_prose(row.task),
+        status=escape_exact(row.status or ""),
+        workspace=escape_exact(row.workspace),
+        origin=row.origin,
         waits=tuple(f"{name}: {one.head}" for name, one in zip(names, waits, strict=True)),
-        started_at=float(row.get("started_at") or 0.0),
-        last_seq=int(row.get("last_seq") or 0),
-        is_owned=row.get("pid") is not None,
+        started_at=row.started_at,
+        last_seq=row.last_seq,
+        is_owned=row.pid is not None,
     )
 
 
-def _lines_of(entry: Mapping[str, Any]) -> Sequence[str]:
+def _lines_of(entry: HistoryEntry) -> Sequence[str]:
     """Return an entry of a history in a few lines."""
-    kind = str(entry.get("kind"))
-    text = escape_prose(str(entry.get("text") or ""))
-    if kind == "tool_call":
-        return [f"[{escape_exact(str(entry.get('tool')))}]"]
-    if kind not in {"text", "user_message"} or not text.strip():
+    if isinstance(entry, CallEntry):
+        return [f"[{escape_exact(entry.tool)}]"]
+    text = escape_prose(entry.text)
+    if not isinstance(entry, TextEntry | UserEntry) or not text.strip():
         return ()
-    lead = "> " if kind == "user_message" else ""
+    lead = "> " if isinstance(entry, UserEntry) else ""
     lines = [line for line in text.splitlines() if line.strip()]
     more = ["…"] if len(lines) > _PEEKED else []
     return [f"{lead}{line}" for line in (*lines[:_PEEKED], *more)]

@@ -11,6 +11,8 @@ from prsm_tui.model.spoken import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from prsm_core import door
+
 _WORDS = {
     "added": ("+", "come back"),
     "deleted": ("-", "go"),
@@ -54,9 +56,9 @@ class Shelf:
     is_known: bool = False
     reads: int = 0  # how often they were read, or could not be
 
-    def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def take(self, rows: Iterable[door.Snapshot]) -> None:
         """Take over all snapshots, as AppHandle.snapshots tells them: each once, by its newest."""
-        known = {str(row["id"]): _snapshot(row) for row in rows}
+        known = {row.id: _snapshot(row) for row in rows}
         self.snapshots = sorted(known.values(), key=lambda one: one.taken_at, reverse=True)
         self.error, self.is_known = "", True
         self.version, self.reads = self.version + 1, self.reads + 1
@@ -88,15 +90,15 @@ class Shelf:
         self.version += 1
 
 
-def _snapshot(row: Mapping[str, Any]) -> Snapshot:
+def _snapshot(row: door.Snapshot) -> Snapshot:
     return Snapshot(
-        id=escape_exact(str(row["id"])),
-        kind=escape_exact(str(row.get("kind") or "")),
-        taken_at=float(row.get("taken_at") or 0.0),
-        description=first_line(str(row.get("description") or ""), 400),
-        branch=escape_exact(str(row.get("branch") or "")),
-        head=escape_exact(str(row.get("head") or ""))[:12],
-        agent=row.get("agent"),
-        unquiet=tuple(map(shown, row.get("unquiet") or ())),
-        bytes_skipped=int(row.get("bytes_skipped") or 0),
+        id=escape_exact(row.id),
+        kind=escape_exact(row.kind),
+        taken_at=row.taken_at,
+        description=first_line(row.description, 400),
+        branch=escape_exact(row.branch or ""),
+        head=escape_exact(row.head or "")[:12],
+        agent=row.agent,
+        unquiet=tuple(map(shown, row.unquiet)),
+        bytes_skipped=row.bytes_skipped,
     )

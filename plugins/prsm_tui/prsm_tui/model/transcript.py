@@ -14,12 +14,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
+from prsm_core.door import CallEntry, Entry, ResultEntry, TextEntry, ThinkingEntry, UserEntry
 from prsm_tui.model.blocks import Block, Call, Prompt, Said, Thought
 from prsm_tui.model.calls import call_of
 from prsm_tui.model.spoken import Spoken, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from prsm_core.door import HistoryEntry
 
 _TALK = (Prompt, Said, Thought, Call)
 KEPT = 150  # blocks, at least; twice as many at most
@@ -154,7 +159,7 @@ class Transcript:
         self._committed.pop(turn, None)
         self._says = {key: says for key, says in self._says.items() if key[0] != turn}
 
-    def prepend(self, entries: Sequence[Mapping[str, Any]]) -> None:
+    def prepend(self, entries: Sequence[HistoryEntry]) -> None:
         """Put a page of the history in front; an empty one says that nothing is before."""
         if not entries:
             self.is_whole = True
@@ -165,7 +170,7 @@ class Transcript:
         ended = {id(block) for block in page.ended_later}
         self.blocks = [*page.blocks, *(block for block in self.blocks if id(block) not in ended)]
         self._open = {**{call.call: call for call in page.open_calls()}, **self._open}
-        self.since = int(entries[0]["seq"])
+        self.since = entries[0].seq
         self.is_whole = self.since <= 1
 
     def _forget(self) -> None:
@@ -198,10 +203,10 @@ def _number(message: object) -> int:
     return message if isinstance(message, int) else 1
 
 
-_TEXTS: Mapping[str, type[Prompt] | type[Thought] | type[Said]] = {
-    "user_message": Prompt,
-    "thinking": Thought,
-    "text": Said,
+_TEXTS: Mapping[type[Entry], type[Prompt] | type[Thought] | type[Said]] = {
+    UserEntry: Prompt,
+    ThinkingEntry: Thought,
+    TextEntry: Said,
 }
 
 
@@ -218,15 +223,15 @@ class Page:
         self._ends = ends  # by call; those that are found are taken out, those that miss put in
         self._open: dict[str, Call] = {}
 
-    def add(self, entry: Mapping[str, Any]) -> None:
+    def add(self, entry: HistoryEntry) -> None:
         """Add the next entry."""
-        seq, at, kind = entry.get("seq"), float(entry.get("at") or 0.0), str(entry.get("kind"))
-        if kind in _TEXTS:
-            self.blocks.append(_TEXTS[kind](seq=seq, at=at, text=shown(entry.get("text"))))
-        elif kind == "tool_call":
-            self._begin(call_of(seq, at, entry))
-        elif kind == "tool_result":
-            self._end(seq, at, entry)
+        seq = entry.seq
+        if isinstance(entry, CallEntry):
+            self._begin(call_of(seq, entry.at, structs.asdict(entry)))
+        elif isinstance(entry, ResultEntry):
+            self._end(seq, entry)
+        else:
+            self.blocks.append(_TEXTS[type(entry)](seq=seq, at=entry.at, text=shown(entry.text)))
 
     def open_calls(self) -> Sequence[Call]:
         """Return the calls that have not ended."""
@@ -243,10 +248,10 @@ class Page:
             self.ended_later.append(end)
         self.blocks.append(call)
 
-    def _end(self, seq: int | None, at: float, entry: Mapping[str, Any]) -> None:
-        name = str(entry.get("call"))
+    def _end(self, seq: int | None, entry: ResultEntry) -> None:
+        name = entry.call
         call = self._open.pop(name, None)
         if call is None:
-            call = self._ends[name] = Call(call=name, seq=seq, at=at)
+            call = self._ends[name] = Call(call=name, seq=seq, at=entry.at)
             self.blocks.append(call)
-        call.close({"seq": seq, "status": entry.get("status"), "result": entry.get("text")})
+        call.close({"seq": seq, "status": entry.status, "result": entry.text})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003
 from typing import Any, Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from prsm_core.domain.record import Record
@@ -31,6 +32,9 @@ __all__ = [
     "ThinkingEntry",
     "UserEntry",
 ]
+
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class SessionSummary(Record, frozen=True, kw_only=True):
@@ -265,3 +269,11 @@ class Completion(Record, frozen=True, kw_only=True):
 
     text: str
     kind: Literal["file", "folder", "agent"]
+
+
+def json_schema() -> dict[str, Any]:
+    """Return one JSON Schema of all records, by their names in `$defs`."""
+    kinds = {name: globals()[name] for name in __all__}
+    shapes, parts = msgspec.json.schema_components(kinds.values(), ref_template="#/$defs/{name}")
+    unions = {name: shape for name, shape in zip(kinds, shapes, strict=True) if name not in parts}
+    return {"$schema": _DIALECT, "$defs": parts | unions}

@@ -66,11 +66,20 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
 
 
 @config.command(short_help="Print the JSON Schema of a configuration file.")
+@click.option("--door", "of_door", is_flag=True, help="That of what frontends are answered.")
 @workspace_option
 @click.pass_obj
 @agents_may
-def schema(launch: Launch, workspace: str) -> None:
-    """Print the JSON Schema of a configuration file, for editors, with what plugins take."""
+def schema(launch: Launch, of_door: bool, workspace: str) -> None:
+    """Print the JSON Schema of a configuration file, for editors, with what plugins take.
+
+    With --door it is that of the records which frontends are answered, each by its name.
+    """
+    if of_door:
+        from prsm_core import door
+
+        click.echo(json.dumps(door.json_schema(), indent=2))
+        return
     from prsm_core.cli.plugin_sections import plugin_sections
     from prsm_core.cli.setup import load_plugins
     from prsm_core.config.plugin_settings import full_schema

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 import prsm_core
 import prsm_core.commands
+import prsm_core.door
 import prsm_core.executors
 import prsm_core.files
 import prsm_core.kit
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _PROJECTS = (ROOT, *PLUGINS)
 # The packages whose names a plugin may use.
 _DOORS = (
-    *(prsm_core, prsm_core.commands, prsm_core.executors, prsm_core.files),
+    *(prsm_core, prsm_core.commands, prsm_core.door, prsm_core.executors, prsm_core.files),
     *(prsm_core.kit, prsm_core.policies, prsm_core.terminal),
 )
 _PUBLIC = {each.__name__: each.__all__ for each in _DOORS}

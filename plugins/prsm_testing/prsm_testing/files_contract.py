@@ -113,11 +113,11 @@ class WorkspaceFilesContract(ABC):
             before = _files(work)
             if self.keeps:
                 taken = await app.take_snapshot("before")
-                assert taken["id"] in {one["id"] for one in await app.snapshots()}
+                assert taken.id in {one.id for one in await app.snapshots()}
                 (work / "file").write_bytes(_BEFORE)
                 (work / "other").unlink()
                 (work / "new").write_text("new")
-                await app.restore_snapshot(taken["id"])
+                await app.restore_snapshot(taken.id)
                 assert _files(work) == before
             with pytest.raises(ConfigError) as refused:
                 await app.restore_snapshot("nothing")

@@ -11,7 +11,6 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
-from prsm_core.engine.door.view import tell_budget
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.quiet import HOLD_SECONDS
@@ -379,6 +378,8 @@ class LocalApp:
 
     async def budget(self) -> BudgetReport:
         """Return what the newest run has used, reserved and left."""
+        from prsm_core.engine.door.view import tell_budget
+
         budgets = self._engine.budgets
         return tell_budget(budgets.run.report(), budgets.spent)
 

@@ -11,7 +11,7 @@ from prsm_tui.model.spoken import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core import door
+    from prsm_core.door import Snapshot as SnapshotRecord
 
 _WORDS = {
     "added": ("+", "come back"),
@@ -56,7 +56,7 @@ class Shelf:
     is_known: bool = False
     reads: int = 0  # how often they were read, or could not be
 
-    def take(self, rows: Iterable[door.Snapshot]) -> None:
+    def take(self, rows: Iterable[SnapshotRecord]) -> None:
         """Take over all snapshots, as AppHandle.snapshots tells them: each once, by its newest."""
         known = {row.id: _snapshot(row) for row in rows}
         self.snapshots = sorted(known.values(), key=lambda one: one.taken_at, reverse=True)
@@ -90,7 +90,7 @@ class Shelf:
         self.version += 1
 
 
-def _snapshot(row: door.Snapshot) -> Snapshot:
+def _snapshot(row: SnapshotRecord) -> Snapshot:
     return Snapshot(
         id=escape_exact(row.id),
         kind=escape_exact(row.kind),

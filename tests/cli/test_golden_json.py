@@ -292,8 +292,12 @@ def _commands(command, path=()):
     """Yield the words of each command that prints JSON."""
     if isinstance(command, click.Group):
         context = click.Context(command)
-        for name in command.list_commands(context):
-            yield from _commands(command.get_command(context, name), (*path, name))
+        named = (
+            (name, command.get_command(context, name)) for name in command.list_commands(context)
+        )
+        for name, one in named:
+            # The list of commands also has those of packages that are not installed.
+            yield from _commands(one, (*path, name)) if one is not None else ()
     if any("--json" in parameter.opts for parameter in command.params):
         yield " ".join(path)
 

@@ -63,11 +63,16 @@ def model_of_keys(
     """Return the struct of a section that a table of parsers reads.
 
     `check` is given what was set, once each value is right by itself, and raises ConfigError where
-    values do not go together.
+    values do not go together. Whoever makes the struct of values, as in a test, has them read, too.
     """
+    kinds = {key: _kind(key, parser) for key, parser in keys.items()}
 
     def finish(section: Struct) -> None:
-        given = {key: value for key in keys if (value := getattr(section, key)) is not None}
+        given = {
+            key: value if isinstance(value, _Value) else kinds[key].parse(value)
+            for key in keys
+            if (value := getattr(section, key)) is not None
+        }
         if check is not None:
             _told(lambda: check({key: value.written for key, value in given.items()}))
         for key, value in given.items():
@@ -75,7 +80,7 @@ def model_of_keys(
 
     return defstruct(
         name,
-        [(key, _type(key, parser), None) for key, parser in keys.items()],
+        [(key, _annotated(kinds[key], key, parser), None) for key, parser in keys.items()],
         namespace={"__post_init__": finish},
         frozen=True,
         kw_only=True,
@@ -97,11 +102,15 @@ class _Value(Parsed):
         return cls(value, _told(lambda: cls.parser("", value)))
 
 
-def _type(key: str, parser: Parser) -> Any:
-    told = (parser.description if isinstance(parser, Key) else "") or _SHARED.get(key)
+def _kind(key: str, parser: Parser) -> type[_Value]:
     # Not bound to the value: a parser takes a place and what stands there.
     members = {"parser": staticmethod(parser), "json_schema": _schema_of(parser)}
-    return Annotated[type(key, (_Value,), members) | None, Meta(description=told)]
+    return type(key, (_Value,), members)
+
+
+def _annotated(kind: type[_Value], key: str, parser: Parser) -> Any:
+    description = (parser.description if isinstance(parser, Key) else "") or _SHARED.get(key)
+    return Annotated[kind | None, Meta(description=description)]
 
 
 def _schema_of(parser: Parser) -> Mapping[str, Any]:

@@ -4,8 +4,6 @@ They use an AppHandle and nothing else: so they are the same over an engine in t
 one in another, and a session that nobody streams pays nothing. What is streamed and what is kept
 have no part in each other: a stream that is left, lost or late changes nothing in the ledger.
 
-The stream of one agent, told from the events of its session: pure.
-
 The events of a session are for whoever shows all of it. A stream is for whoever has one agent speak
 in a chat or a pipe. The text of a message comes in the pieces in which its provider told it, but
 for a last word that may be the beginning of a secret: it comes with the next piece. All of them

@@ -6,13 +6,9 @@ they spare anybody. All else goes to a thread; while it writes and syncs one gro
 gathers in the queue. A failing job raises at its own caller and leaves the others alone: the group
 is then written again, each job in a savepoint. A job may therefore run twice.
 
-A doorbell: how the writer thread hands what is done to the event loop.
-
-It does what `call_soon_threadsafe` does at less cost: a ring is a byte in a pipe, and one read
-answers for all that was left meanwhile.
-
-The connection that writes belongs to one at a time: to the writer thread while it has jobs, else to
-the event loop. Each has the ledger's lock while it writes.
+The connection belongs to one at a time: to the writer thread while it has jobs, else to the event
+loop. Each has the ledger's lock while it writes. The thread hands back what is done by a doorbell,
+which costs less than `call_soon_threadsafe`: a ring is a byte in a pipe, and one read answers all.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """Running one turn: opened in the ledger, streamed from the provider, closed in the ledger.
 
-Whether an agent's turn rests: the model's response is complete, and calls wait for others.
-
-Then its agent is blocked and gives its slot back; what answers a call, or speaks, moves it again.
-
-The phases of a turn are a table:
+The phases of a turn are a table. In RESTING the agent is blocked and gives its slot back.
 
 NEW ⇄ STREAMING: it is opened in the ledger, or the ledger refuses it and nothing has begun.
 STREAMING ⇄ RESTING: the model's response is complete while some call is still open, until the

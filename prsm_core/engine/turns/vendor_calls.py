@@ -1,9 +1,8 @@
-"""The vendor's own calls of one turn: told to readers, to the broker and to the watch for circles.
+"""The vendor's own calls of one turn, and the plan that the model keeps by such calls.
 
-So is the plan that the model keeps by such calls.
-
-What is allowed is a call from then on, whether or not the vendor ever tells of it. The permission
-broker hears what became of each, so that repeats are seen.
+Readers, the broker and the watch for circles are told of them. What is allowed is a call from then
+on, whether or not the vendor ever tells of it. The permission broker hears what became of each, so
+that repeats are seen.
 
 A permission and the events of its call come by different ways: either may be first, and some
 vendors give them different ids, or the permission none. So a call is known by its id where both

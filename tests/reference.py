@@ -217,6 +217,8 @@ def _default(node: Mapping[str, Any]) -> str:
     default = node.get("default")
     if default in (None, "", [], (), {}):
         return "none"
+    if isinstance(default, float) and default.is_integer():
+        default = int(default)
     return f"`{json.dumps(default) if not isinstance(default, str) else default}`"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 # Annotations are values here, not texts: msgspec would have to evaluate each of these.
-from msgspec import Meta, convert, field, json, to_builtins
+from msgspec import Meta, field, json, to_builtins
 from msgspec.structs import asdict, replace
 
 from prsm_core.config.document import KeyPath
@@ -69,11 +69,11 @@ class EngineSettings(Section, frozen=True, kw_only=True):
     max_concurrent_agents: Count = 10
     max_agents_per_run: Count = 200
     max_resident_processes: Count = 32
-    agent_timeout_seconds: Seconds = 7200
-    tool_timeout_seconds: Seconds = 7200
-    idle_timeout_seconds: Seconds = 900
-    open_timeout_seconds: Seconds = 300
-    human_timeout_seconds: Seconds = 3600
+    agent_timeout_seconds: Seconds = 7200.0
+    tool_timeout_seconds: Seconds = 7200.0
+    idle_timeout_seconds: Seconds = 900.0
+    open_timeout_seconds: Seconds = 300.0
+    human_timeout_seconds: Seconds = 3600.0
     retry_attempts: CountOrZero = 5
     limits: Literal["ask", "wait", "end"] = "ask"
     gate_refusals: CountOrZero = 2
@@ -92,7 +92,7 @@ class GateSettings(Section, frozen=True, kw_only=True):
 
     command: Text
     cwd: Text | None = None
-    timeout_seconds: Seconds = 600
+    timeout_seconds: Seconds = 600.0
     roles: tuple[AgentRole, ...] = ()
     required: bool = True
 
@@ -358,9 +358,9 @@ class WorkspaceSettings(Section, frozen=True, kw_only=True):
     worktrees: Literal["off", "writers"] = "off"
     worktree_copy: tuple[InnerPath, ...] = ()
     worktree_setup: Text | None = None
-    worktree_setup_seconds: Seconds = 300
+    worktree_setup_seconds: Seconds = 300.0
     keep_snapshots: Count = 200
-    keep_days: Factor = 30
+    keep_days: Factor = 30.0
     keep_mib: Count = 2048
 
 
@@ -556,10 +556,10 @@ class Settings(Section, frozen=True, kw_only=True, dict=True):
         return {key: value for key, value in section.as_written().items() if key != "kind"}
 
     def as_json(self) -> dict[str, Any]:
-        """Return all settings as plain values, defaults included; a default of a float is one."""
+        """Return all settings as plain values, defaults included."""
         unset = {key: value for key, value in asdict(ProviderSettings()).items() if key != "own"}
         providers = {name: unset | each.as_written() for name, each in self.providers.items()}
-        return {**to_builtins(convert(to_builtins(self), Settings)), "providers": providers}
+        return {**to_builtins(self), "providers": providers}
 
     def expert_profiles(self) -> dict[str, ExpertProfile]:
         """Return the experts by id."""

@@ -1,12 +1,16 @@
 """Variables, --set and flags name the same settings as the files do."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from prsm_core.config import Settings
 from prsm_core.config.loader import parse_key
 from prsm_core.config.values import Section
+from prsm_core.domain.structs import read
 from prsm_core.errors import ConfigError
 
 SAMPLES: dict[str, dict[str, object]] = {
@@ -124,6 +128,18 @@ def test_the_samples_cover_every_setting():
         assert not isinstance(section, Section) or set(section.__struct_fields__) == set(
             SAMPLES[name]
         )
+
+
+@pytest.mark.parametrize(("section", "key", "value"), KEYS)
+def test_settings_are_shown_whatever_is_set(place, section, key, value):
+    settings = place.load(sets=[f"{section}.{key}={value}"]).settings
+    assert json.loads(json.dumps(settings.as_json()))[section]
+
+
+def test_a_default_of_a_number_with_a_fraction_is_one():
+    """JSON spells 7200 and 7200.0 differently: what is shown does not depend on who set it."""
+    shown = Settings().as_json()
+    assert json.dumps(shown) == json.dumps(to_builtins(read(Settings, shown)))
 
 
 @pytest.mark.requirement("U11")

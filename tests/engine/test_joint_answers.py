@@ -183,7 +183,7 @@ async def test_a_question_without_room_is_not_one_that_the_model_has_seen(team):
         [about] = team["master"].questions
         name = team["master"].questions[about].message.source
         await answer(agent, {"from": name, "correlation_id": about})
-        await agent.collect(2 - agent.text.count("is done"))
+        await agent.collect(2 - agent.text.count("has completed its task"))
         await agent.complete()
 
     async def asks(agent):

@@ -17,6 +17,7 @@ import click
 
 from prsm_core import ConfigError
 from prsm_core.commands import run_scratch
+from prsm_core.files import is_in_repository
 from prsm_core.kit import escape_prose, make_private
 from prsm_demo.provider import DEMO
 
@@ -92,17 +93,17 @@ def _closing(folder: Path, ledger: Path, *, keep: bool) -> str:
 
 
 def make_sample(state: Path) -> Path:
-    """Return a new temporary folder with the project, which is no part of another project.
+    """Return a new temporary folder with the project, which is in no repository.
 
-    Where the temporary folder is part of one, `state` is the place. Raises ConfigError when
-    neither will do.
+    Where the temporary folder is in one, `state` is the place. Raises ConfigError when neither
+    will do.
     """
     try:
         places = (Path(tempfile.gettempdir()).resolve(), make_private(state / "demos").resolve())
-        place = next(filter(_is_neutral, places), None)
+        place = next((one for one in places if not is_in_repository(str(one))), None)
         if place is None:
             raise ConfigError(
-                f"{' and '.join(map(str, places))} are part of a project",
+                f"{' and '.join(map(str, places))} are in a repository",
                 hint="TMPDIR names another folder for temporary files",
             )
         return _copy(place)
@@ -197,15 +198,6 @@ def _writing(record: Path) -> Iterator[None]:
             f"{record}: cannot be read or written: {error.strerror}",
             hint="PRSM_HOME names another folder for all state",
         ) from error
-
-
-def _is_neutral(place: Path) -> bool:
-    """Return whether a folder made here belongs to no repository and to no workspace."""
-    return not any(
-        (folder / name).exists()
-        for folder in (place, *place.parents)
-        for name in (".git", ".prism")
-    )
 
 
 def _copy(place: Path) -> Path:

@@ -237,19 +237,22 @@ def own(terminal):
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
-@pytest.mark.parametrize("made", [".git", ".prism"])
-def test_the_project_is_never_part_of_another_one(temp, tmp_path, made):
-    inside = temp / made
-    inside.mkdir()
-    if made == ".git":
-        (inside / "HEAD").write_text("ref: refs/heads/main\n")
-        (inside / "objects").mkdir()
-        (inside / "refs").mkdir()
+def test_the_project_is_in_no_repository(temp, tmp_path):
+    git = temp / ".git"
+    for part in ("objects", "refs"):
+        (git / part).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
     state = tmp_path / "state"
     assert make_sample(state).parent == state / "demos"
-    with pytest.raises(ConfigError, match="are part of a project") as caught:
+    with pytest.raises(ConfigError, match="are in a repository") as caught:
         make_sample(temp / "state")
     assert "TMPDIR" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("left", [".git", ".prism"])
+def test_a_folder_that_others_left_where_temporary_files_are_does_not_matter(temp, tmp_path, left):
+    (temp / left).mkdir()
+    assert make_sample(tmp_path / "state").parent == temp
 
 
 def test_a_temporary_folder_that_does_not_exist_is_told(prsm, tmp_path, monkeypatch):

@@ -82,17 +82,6 @@ _HOMES = {
         "AgentRow OpenCall OpenCalls OpenTurn Picture RunRow SessionInfo Store TakenNames"
     ),
     "interfaces.tool": "PeerMessage PeerNow ToolCall ToolContribution",
-    "kit.deadlines": "deadline",
-    "kit.hook_gate": "HOOK_COMMAND HookAsker HookGate",
-    "kit.programs": "runnable",
-    "kit.quotation": "quote_conversation",
-    "kit.section": (
-        "Key Parser parse_argv parse_choice parse_environment parse_flag parse_models parse_text "
-        "parse_url parse_words read_section"
-    ),
-    "kit.section_model": "model_of_keys",
-    "kit.starting": "proxy_missing require_folder",
-    "kit.version": "VersionRange numbers_of printed_version version_in",
     "lifecycle.machine": "Machine",
     "permissions.notes": "read_notes",
     "version": "__version__",

@@ -15,6 +15,7 @@ import pytest
 import prsm_core
 import prsm_core.commands
 import prsm_core.door
+import prsm_core.executors
 import prsm_core.files
 import prsm_core.kit
 import prsm_core.policies
@@ -90,9 +91,12 @@ def test_no_public_name_is_that_of_a_module_beside_it(package):
     assert not modules & set(package.__all__)
 
 
-def test_the_core_and_its_kit_mean_the_same_by_a_name():
-    both = set(dir(prsm_core)) & set(dir(prsm_core.kit))
-    assert not [name for name in both if getattr(prsm_core, name) != getattr(prsm_core.kit, name)]
+def test_a_public_name_of_the_core_has_one_room():
+    rooms: dict[str, list[str]] = {}
+    for room in (*PACKAGES[:-1], prsm_core.door, prsm_core.executors):
+        for name in room.__all__:
+            rooms.setdefault(name, []).append(room.__name__)
+    assert not {name: where for name, where in rooms.items() if len(where) > 1}
 
 
 def test_every_contract_is_a_public_name_of_the_package_for_tests():

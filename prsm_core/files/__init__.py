@@ -14,7 +14,7 @@ _HOMES = {
     "prsm_core.config.schema": "GateSettings WorkspaceSettings",
     "prsm_core.domain.changes": (
         "ACCEPTED Author COMMITTED ChangeRow Decision FileChange NAMED OPEN_STATES OUTSIDE PENDING "
-        "POSSIBLE REGION REJECTED SHARED SOLE UNMERGED path_text text_path"
+        "POSSIBLE REGION REJECTED SHARED SOLE UNMERGED UNSURE path_text text_path"
     ),
     "prsm_core.domain.ids": "Ids",
     "prsm_core.domain.steps": "Step",

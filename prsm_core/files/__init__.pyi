@@ -15,6 +15,7 @@ from prsm_core.domain.changes import REJECTED as REJECTED
 from prsm_core.domain.changes import SHARED as SHARED
 from prsm_core.domain.changes import SOLE as SOLE
 from prsm_core.domain.changes import UNMERGED as UNMERGED
+from prsm_core.domain.changes import UNSURE as UNSURE
 from prsm_core.domain.changes import Author as Author
 from prsm_core.domain.changes import ChangeRow as ChangeRow
 from prsm_core.domain.changes import Decision as Decision

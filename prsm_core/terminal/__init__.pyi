@@ -3,9 +3,6 @@
 from prsm_core.config.seen import SeenWarnings as SeenWarnings
 from prsm_core.domain.account import code_of as code_of
 from prsm_core.domain.account import problems_of as problems_of
-from prsm_core.domain.changes import OPEN_STATES as OPEN_STATES
-from prsm_core.domain.changes import UNMERGED as UNMERGED
-from prsm_core.domain.changes import UNSURE as UNSURE
 from prsm_core.engine.journal.views import build_tree as build_tree
 from prsm_core.engine.journal.views import walk_tree as walk_tree
 from prsm_core.kit.clocks import SystemClock as SystemClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core import runnable
+from prsm_core.kit import runnable
 
 LOGIN = "Run `claude` and log in, or set `api_key_env`."
 

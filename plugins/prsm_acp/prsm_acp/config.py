@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import (
+from prsm_core.kit import (
     Key,
     Parser,
     parse_environment,

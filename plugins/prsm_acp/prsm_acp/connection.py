@@ -14,11 +14,16 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_acp.errors import INTERNAL, AcpClosedError, AcpError, error_text
-from prsm_core import (
-    ProcessError,
+from prsm_core import ProcessError
+from prsm_core.kit import (
+    Ending,
+    as_object,
     deadline,
+    ended_how,
+    one_line,
+    read_object,
+    wait_for_exit,
 )
-from prsm_core.kit import Ending, as_object, ended_how, one_line, read_object, wait_for_exit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,9 +15,8 @@ from prsm_core import (
     ModelNotAvailableError,
     ProviderNotAvailableError,
     __version__,
-    runnable,
 )
-from prsm_core.kit import as_object, as_objects
+from prsm_core.kit import as_object, as_objects, runnable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

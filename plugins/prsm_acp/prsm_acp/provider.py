@@ -25,11 +25,8 @@ from prsm_core import (
     ProviderCapabilities,
     ProviderNotAvailableError,
     ProviderStatus,
-    numbers_of,
-    printed_version,
-    version_in,
 )
-from prsm_core.kit import require_key
+from prsm_core.kit import numbers_of, printed_version, require_key, version_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

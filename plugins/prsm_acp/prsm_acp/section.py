@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from prsm_acp.config import KEYS, AcpConfig
-from prsm_core import model_of_keys
+from prsm_core.kit import model_of_keys
 
 SETTINGS = model_of_keys("AcpSettings", KEYS, AcpConfig.from_settings)

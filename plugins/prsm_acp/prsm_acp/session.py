@@ -41,10 +41,16 @@ from prsm_core import (
     ToolCallStarted,
     TurnEnded,
     UsageReported,
-    deadline,
-    proxy_missing,
 )
-from prsm_core.kit import TurnSession, as_object, as_objects, one_line, read_base64
+from prsm_core.kit import (
+    TurnSession,
+    as_object,
+    as_objects,
+    deadline,
+    one_line,
+    proxy_missing,
+    read_base64,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice, vendor_keys
 
-from prsm_core import (
-    ConfigError,
-    Key,
-    Parser,
-    ProviderNotAvailableError,
-    model_of_keys,
-    parse_choice,
-    parse_text,
-)
+from prsm_core import ConfigError, ProviderNotAvailableError
+from prsm_core.kit import Key, Parser, model_of_keys, parse_choice, parse_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from prsm_core import (
+from prsm_core.kit import (
     Key,
     Parser,
+    find_key,
     parse_argv,
     parse_environment,
     parse_flag,
@@ -17,7 +18,6 @@ from prsm_core import (
     parse_url,
     read_section,
 )
-from prsm_core.kit import find_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

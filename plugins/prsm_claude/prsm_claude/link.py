@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_claude.control import TYPES, Control, ControlError
 from prsm_claude.transport import CliEndedError, CliTransport
-from prsm_core import (
-    ProviderNotAvailableError,
-    deadline,
-)
-from prsm_core.kit import one_line, read_base64
+from prsm_core import ProviderNotAvailableError
+from prsm_core.kit import deadline, one_line, read_base64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -28,10 +28,8 @@ from prsm_core import (
     ProviderCapabilities,
     ProviderNotAvailableError,
     ProviderStatus,
-    VersionRange,
-    deadline,
-    runnable,
 )
+from prsm_core.kit import VersionRange, deadline, runnable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from prsm_claude.config import KEYS, ClaudeConfig
-from prsm_core import model_of_keys
+from prsm_core.kit import model_of_keys
 
 SETTINGS = model_of_keys("ClaudeSettings", KEYS, ClaudeConfig.from_settings)

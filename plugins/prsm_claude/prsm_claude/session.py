@@ -33,11 +33,9 @@ from prsm_core import (
     PrsmError,
     StopReason,
     TurnEnded,
-    deadline,
-    quote_conversation,
     read_notes,
 )
-from prsm_core.kit import SeenImages, TurnSession
+from prsm_core.kit import SeenImages, TurnSession, deadline, quote_conversation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

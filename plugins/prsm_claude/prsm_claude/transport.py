@@ -6,11 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from prsm_claude.errors import NOISE
-from prsm_core import (
-    ProcessError,
-    deadline,
-)
-from prsm_core.kit import Ending, ended_how, read_object, wait_for_exit
+from prsm_core import ProcessError
+from prsm_core.kit import Ending, deadline, ended_how, read_object, wait_for_exit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence

@@ -11,23 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from prsm_codex import command, hooks, native
 from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
 from prsm_codex.stuck import unstick
-from prsm_core import (
-    ProviderNotAvailableError,
-    deadline,
-)
-from prsm_core.kit import link_login, make_private, require_key
+from prsm_core import ProviderNotAvailableError
+from prsm_core.kit import deadline, link_login, make_private, require_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
-    from prsm_core import (
-        HookGate,
-        Notice,
-        Process,
-        ProviderServices,
-    )
+    from prsm_core import Notice, Process, ProviderServices
+    from prsm_core.kit import HookGate
 
 HOME = "codex-home"  # the private home, below the provider's private folder
 THREAD_SECONDS = 120.0  # MCP servers start meanwhile

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import (
-    ConfigError,
+from prsm_core import ConfigError
+from prsm_core.kit import (
     Key,
     Parser,
+    find_key,
     parse_argv,
     parse_choice,
     parse_environment,
@@ -18,7 +19,6 @@ from prsm_core import (
     parse_url,
     read_section,
 )
-from prsm_core.kit import find_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

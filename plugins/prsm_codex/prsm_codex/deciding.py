@@ -11,15 +11,8 @@ from msgspec.structs import replace
 
 from prsm_codex import approvals, hooks, rollout
 from prsm_codex.events import arguments_of, escalates
-from prsm_core import (
-    Deny,
-    Notice,
-    PermissionRequest,
-    ToolCallFinished,
-    ToolCallStarted,
-    deadline,
-)
-from prsm_core.kit import one_line
+from prsm_core import Deny, Notice, PermissionRequest, ToolCallFinished, ToolCallStarted
+from prsm_core.kit import deadline, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping

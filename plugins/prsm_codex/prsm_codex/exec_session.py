@@ -32,15 +32,15 @@ from prsm_core import (
     TurnEnded,
     UsageReported,
     cut_result,
-    deadline,
-    proxy_missing,
 )
 from prsm_core.kit import (
     TurnSession,
     as_object,
     as_objects,
+    deadline,
     ended_how,
     one_line,
+    proxy_missing,
     read_object,
     readable_tail,
     token_count,
@@ -58,12 +58,12 @@ if TYPE_CHECKING:
     from prsm_core import (
         AgentHost,
         AssembledContext,
-        HookGate,
         McpEndpoint,
         Process,
         ProviderServices,
         SessionRequest,
     )
+    from prsm_core.kit import HookGate
 
 _STOP_GRACE = 1.0  # an ephemeral run keeps nothing that could be written half
 _CONNECT_SECONDS = 10.0  # Codex has started the required server before it begins the turn

@@ -11,12 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import (
-    HOOK_COMMAND,
-    ORCHESTRATION_TOOLS,
-    PermissionRequest,
-)
-from prsm_core.kit import as_objects
+from prsm_core import ORCHESTRATION_TOOLS, PermissionRequest
+from prsm_core.kit import HOOK_COMMAND, as_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

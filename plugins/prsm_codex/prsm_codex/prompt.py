@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import quote_conversation
+from prsm_core.kit import quote_conversation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,18 +34,14 @@ from prsm_codex.features import Features
 from prsm_codex.hooks import denial
 from prsm_codex.rpc import RpcError
 from prsm_core import (
-    HookGate,
     ModelInfo,
     Provider,
     ProviderCapabilities,
     ProviderNotAvailableError,
     ProviderSession,
     ProviderStatus,
-    VersionRange,
-    require_folder,
-    runnable,
 )
-from prsm_core.kit import make_private
+from prsm_core.kit import HookGate, VersionRange, make_private, require_folder, runnable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

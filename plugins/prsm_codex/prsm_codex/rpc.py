@@ -9,11 +9,16 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex.errors import NOISE
-from prsm_core import (
-    ProcessError,
+from prsm_core import ProcessError
+from prsm_core.kit import (
+    Ending,
+    as_object,
     deadline,
+    ended_how,
+    one_line,
+    read_object,
+    wait_for_exit,
 )
-from prsm_core.kit import Ending, as_object, ended_how, one_line, read_object, wait_for_exit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from prsm_codex.config import KEYS, CodexConfig
-from prsm_core import model_of_keys
+from prsm_core.kit import model_of_keys
 
 SETTINGS = model_of_keys("CodexSettings", KEYS, CodexConfig.from_settings)

@@ -42,9 +42,8 @@ from prsm_core import (
     PrsmError,
     StopReason,
     TurnEnded,
-    deadline,
 )
-from prsm_core.kit import SeenImages, TurnSession, as_object, one_line, read_urls
+from prsm_core.kit import SeenImages, TurnSession, as_object, deadline, one_line, read_urls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

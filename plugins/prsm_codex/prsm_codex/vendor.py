@@ -15,12 +15,14 @@ from prsm_codex.provider import CodexProvider
 from prsm_core import (
     AgentRole,
     ConfigError,
-    Key,
-    Parser,
     Provider,
     ProviderCapabilities,
     ProviderServices,
     ProviderStatus,
+)
+from prsm_core.kit import (
+    Key,
+    Parser,
     parse_argv,
     parse_choice,
     parse_environment,

@@ -7,18 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import Spent
+from prsm_core.files import OPEN_STATES, UNMERGED, UNSURE
 from prsm_core.kit import escape_exact, escape_prose, format_duration
-from prsm_core.terminal import (
-    OPEN_STATES,
-    UNMERGED,
-    UNSURE,
-    format_table,
-    hanging,
-    problem_lines,
-    problems_of,
-    subject,
-    walk_tree,
-)
+from prsm_core.terminal import format_table, hanging, problem_lines, problems_of, subject, walk_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

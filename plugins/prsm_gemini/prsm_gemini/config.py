@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import (
-    ConfigError,
+from prsm_core import ConfigError
+from prsm_core.kit import (
     Key,
     Parser,
     parse_argv,

@@ -33,8 +33,8 @@ from prsm_core import (
     ProviderSession,
     StopReason,
     TurnEnded,
-    quote_conversation,
 )
+from prsm_core.kit import quote_conversation
 from prsm_gemini import home as homes
 from prsm_gemini.home import Home
 from prsm_gemini.turn import HeadlessTurn
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
         AgentHost,
         AssembledContext,
         Box,
-        HookGate,
         McpEndpoint,
         Process,
         ProviderServices,
         SessionRequest,
     )
+    from prsm_core.kit import HookGate
     from prsm_gemini.config import GeminiConfig
 
 

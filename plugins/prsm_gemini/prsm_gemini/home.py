@@ -16,11 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import (
-    HOOK_COMMAND,
-    ProviderNotAvailableError,
-)
-from prsm_core.kit import link_login, make_private, require_key, write_private
+from prsm_core import ProviderNotAvailableError
+from prsm_core.kit import HOOK_COMMAND, link_login, make_private, require_key, write_private
 from prsm_gemini.tools import COMPLETE, SERVER, SHELL, offered
 
 if TYPE_CHECKING:

@@ -16,17 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
-    HookGate,
     ModelInfo,
     Provider,
     ProviderCapabilities,
     ProviderNotAvailableError,
     ProviderStatus,
     PrsmError,
-    VersionRange,
-    deadline,
-    runnable,
 )
+from prsm_core.kit import HookGate, VersionRange, deadline, runnable
 from prsm_gemini import home as homes
 from prsm_gemini.config import Backend, GeminiConfig
 from prsm_gemini.headless import HeadlessSession

@@ -20,10 +20,8 @@ from prsm_core import (
     ProviderNotAvailableError,
     StopReason,
     TurnEnded,
-    deadline,
-    proxy_missing,
 )
-from prsm_core.kit import readable_tail, wait_for_exit
+from prsm_core.kit import deadline, proxy_missing, readable_tail, wait_for_exit
 from prsm_gemini.errors import NOISE, answered, ended, failed
 from prsm_gemini.events import Translator
 from prsm_gemini.tools import COMPLETE, permission_request

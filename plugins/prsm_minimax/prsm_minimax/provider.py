@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex import Vendor, VendorProvider, build_vendor, take_choice, vendor_keys
 
-from prsm_core import Key, Parser, ProviderNotAvailableError, model_of_keys, parse_choice
+from prsm_core import ProviderNotAvailableError
+from prsm_core.kit import Key, Parser, model_of_keys, parse_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

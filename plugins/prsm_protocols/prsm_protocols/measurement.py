@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prsm_core import ConfigError, EventSink, Key, parse_choice, parse_text
-from prsm_core import model_of_keys as _model
+from prsm_core import ConfigError, EventSink
+from prsm_core.kit import Key, parse_choice, parse_text
+from prsm_core.kit import model_of_keys as _model
 from prsm_protocols.labels import STATE, is_under_protocol, page_of, pin_of
 from prsm_protocols.places import measurements_folder
 from prsm_protocols.tool_names import MEASURE, TRANSITION

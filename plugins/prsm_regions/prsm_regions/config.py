@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import ConfigError, Key, Parser, parse_choice, parse_flag, parse_text, read_section
+from prsm_core import ConfigError
+from prsm_core.kit import Key, Parser, parse_choice, parse_flag, parse_text, read_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from prsm_core import PrsmError, deadline
+from prsm_core import PrsmError
+from prsm_core.kit import deadline
 from prsm_regions.symbols.answers import render
 from prsm_regions.symbols.definitions import MAX_TEXT, cut
 from prsm_regions.symbols.files import look

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from prsm_core import (
-    ConfigError,
+from prsm_core import ConfigError, ModelNotAvailableError
+from prsm_core.kit import (
     Key,
-    ModelNotAvailableError,
     Parser,
     parse_argv,
     parse_choice,

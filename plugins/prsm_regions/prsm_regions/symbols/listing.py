@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core import LineTooLongError, ProviderNotAvailableError, deadline
+from prsm_core import LineTooLongError, ProviderNotAvailableError
+from prsm_core.kit import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -29,40 +29,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HOMES = {
-    "domain.account": "Problem",
-    "domain.agents": (
-        "AgentDescriptor AgentResult AgentRole AgentState ExpertProfile Grant PermissionMode "
-        "SpawnRequest UNCHECKED"
-    ),
+    "domain.agents": "AgentResult AgentRole AgentState PermissionMode",
     "domain.boxes": "Box",
-    "domain.budgets": "Budget BudgetKind",
     "domain.events": "Event",
     "domain.images": "Image",
-    "domain.messages": "MessageType RoutedMessage",
     "domain.models": "ModelCapability ModelInfo ModelTier TaskProfile",
     "domain.permissions": (
         "Allow Answer Ask Deny PermissionContext PermissionRequest Question Verdict"
     ),
-    "domain.sessions": (
-        "AgentNow AskedQuestion CallState Origin RunNow SessionState TurnEnd TurnState"
-    ),
-    "domain.snapshots": "SessionSnapshot",
     "domain.tools": (
         "EDIT_TOOLS McpEndpoint McpServer NATIVE_TOOLS ORCHESTRATION_TOOLS ToolOutcome ToolSpec"
     ),
     "domain.turns": (
-        "AbortSignal AgentError AgentMessage AgentToolCall AssembledContext AssistantMessage "
-        "CompactionResult Effect ErrorKind Notice PlanEntry PlanUpdated ProviderEvent StepEnded "
-        "StopReason TextDelta ThinkingDelta TokenBudget ToolCallFinished ToolCallStarted "
-        "ToolOutput TurnEnded TurnResult UsageReported cut_result"
+        "AgentError AgentMessage AssembledContext AssistantMessage ErrorKind Notice PlanEntry "
+        "PlanUpdated ProviderEvent StepEnded StopReason TextDelta ThinkingDelta "
+        "ToolCallFinished ToolCallStarted ToolOutput TurnEnded UsageReported cut_result"
     ),
     "domain.usage": "Provenance Spent TokenUsage",
     "errors": (
-        "AgentSpawnError AgentTimeoutError BudgetExceededError ConfigError ControlError "
-        "DeadlockDetectedError ExpertNotFoundError FencedError InvalidTransitionError "
-        "LineTooLongError MaxDepthExceededError MessageRoutingError ModelNotAvailableError "
-        "OrchestrationError PluginError ProcessError ProviderNotAvailableError PrsmError "
-        "RunAbortedError SessionOwnedError StoreError ToolCallTimeoutError ToolInputError"
+        "ConfigError ControlError InvalidTransitionError LineTooLongError MessageRoutingError "
+        "ModelNotAvailableError OrchestrationError PluginError ProcessError "
+        "ProviderNotAvailableError PrsmError RunAbortedError SessionOwnedError StoreError "
+        "ToolInputError"
     ),
     "hookspecs": "hookimpl",
     "interfaces.app_handle": "AppHandle RunHandle",
@@ -78,9 +66,7 @@ _HOMES = {
     "interfaces.runs": "RunOptions RunResult",
     "interfaces.scorer": "ModelScorerSpec",
     "interfaces.sink": "EventSink EventSinkSpec RunInfo",
-    "interfaces.store": (
-        "AgentRow OpenCall OpenCalls OpenTurn Picture RunRow SessionInfo Store TakenNames"
-    ),
+    "interfaces.store": "Store",
     "interfaces.tool": "PeerMessage PeerNow ToolCall ToolContribution",
     "lifecycle.machine": "Machine",
     "permissions.notes": "read_notes",

@@ -76,7 +76,7 @@ async def _attach(frontend: AttachableFrontend, workspace: str, prefix: str | No
         await open_running(workspace, prefix, via=_VIA) as client,
         open_session(workspace, client.session) as (store, info),
     ):
-        return await frontend.attach(SessionOwner(client), store, info)
+        return await frontend.attach(SessionOwner(client, store, info))
 
 
 async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stays: bool) -> int:

@@ -12,11 +12,15 @@ from prsm_core import attach
 _HOMES = {
     "prsm_core.config.paths": "Paths",
     "prsm_core.config.schema": "GateSettings WorkspaceSettings",
+    "prsm_core.domain.agents": "AgentDescriptor SpawnRequest UNCHECKED",
     "prsm_core.domain.changes": (
         "ACCEPTED Author COMMITTED ChangeRow Decision FileChange NAMED OPEN_STATES OUTSIDE PENDING "
         "POSSIBLE REGION REJECTED SHARED SOLE UNMERGED UNSURE path_text text_path"
     ),
     "prsm_core.domain.ids": "Ids",
+    "prsm_core.domain.messages": "MessageType",
+    "prsm_core.domain.sessions": "SessionState",
+    "prsm_core.domain.snapshots": "SessionSnapshot",
     "prsm_core.domain.steps": "Step",
     "prsm_core.domain.writes.changes": "ChangesDecided FileChanged",
     "prsm_core.domain.writes.snapshots": "SnapshotTaken",
@@ -31,7 +35,9 @@ _HOMES = {
     "prsm_core.engine.workspace_files": (
         "ChangeWatch Decisions FilesContext Folders Proof ToldTurn Trees Undo WorkspaceFiles"
     ),
+    "prsm_core.errors": "AgentSpawnError",
     "prsm_core.interfaces.files": "FilesCare STRAYS WorkspaceFilesSpec",
+    "prsm_core.interfaces.store": "AgentRow",
     "prsm_core.workspace.identity": ("RepoIdentity find_git_dir is_in_repository repo_identity"),
 }
 

@@ -3,6 +3,9 @@
 from prsm_core.config.paths import Paths as Paths
 from prsm_core.config.schema import GateSettings as GateSettings
 from prsm_core.config.schema import WorkspaceSettings as WorkspaceSettings
+from prsm_core.domain.agents import UNCHECKED as UNCHECKED
+from prsm_core.domain.agents import AgentDescriptor as AgentDescriptor
+from prsm_core.domain.agents import SpawnRequest as SpawnRequest
 from prsm_core.domain.changes import ACCEPTED as ACCEPTED
 from prsm_core.domain.changes import COMMITTED as COMMITTED
 from prsm_core.domain.changes import NAMED as NAMED
@@ -23,6 +26,9 @@ from prsm_core.domain.changes import FileChange as FileChange
 from prsm_core.domain.changes import path_text as path_text
 from prsm_core.domain.changes import text_path as text_path
 from prsm_core.domain.ids import Ids as Ids
+from prsm_core.domain.messages import MessageType as MessageType
+from prsm_core.domain.sessions import SessionState as SessionState
+from prsm_core.domain.snapshots import SessionSnapshot as SessionSnapshot
 from prsm_core.domain.steps import Step as Step
 from prsm_core.domain.writes.changes import ChangesDecided as ChangesDecided
 from prsm_core.domain.writes.changes import FileChanged as FileChanged
@@ -51,9 +57,11 @@ from prsm_core.engine.workspace_files import ToldTurn as ToldTurn
 from prsm_core.engine.workspace_files import Trees as Trees
 from prsm_core.engine.workspace_files import Undo as Undo
 from prsm_core.engine.workspace_files import WorkspaceFiles as WorkspaceFiles
+from prsm_core.errors import AgentSpawnError as AgentSpawnError
 from prsm_core.interfaces.files import STRAYS as STRAYS
 from prsm_core.interfaces.files import FilesCare as FilesCare
 from prsm_core.interfaces.files import WorkspaceFilesSpec as WorkspaceFilesSpec
+from prsm_core.interfaces.store import AgentRow as AgentRow
 from prsm_core.workspace.identity import RepoIdentity as RepoIdentity
 from prsm_core.workspace.identity import find_git_dir as find_git_dir
 from prsm_core.workspace.identity import is_in_repository as is_in_repository

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
-    from prsm_core.interfaces.store import SessionInfo, Store
+    from prsm_core.interfaces.store import Store
     from prsm_core.terminal.owner import SessionOwner
 
 DRAIN_SECONDS = 30.0  # for events that were committed before the result came
@@ -36,10 +36,10 @@ class RunFrontend(Frontend):
 
 
 class AttachableFrontend(RunFrontend):
-    """Shows also a session that another process runs, from its ledger and its owner."""
+    """Shows also a session that another process runs."""
 
     @abstractmethod
-    async def attach(self, owner: SessionOwner, store: Store, info: SessionInfo) -> int:
+    async def attach(self, owner: SessionOwner) -> int:
         """Show the session and put its requests to the person, until it ends or they leave.
 
         Returns the exit code of the run that ended last, 0 for a person who leaves before, and 1

@@ -9,10 +9,12 @@ from prsm_core.domain.usage import Spent
 from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.control.client import ControlClient
+    from prsm_core.interfaces.store import SessionInfo, Store
 
 T = TypeVar("T")
 
@@ -22,11 +24,22 @@ GONE = frozenset({"no_answer", "no_owner", "closing"})
 
 
 class SessionOwner:
-    """The owner of the session, asked one thing at a time; once it has gone it takes no answer."""
+    """The owner of a session, asked one thing at a time; once it has gone it takes no answer.
 
-    def __init__(self, client: ControlClient) -> None:
+    session: The id of the session.
+    task: Of its first run, as the person wrote it.
+    """
+
+    def __init__(self, client: ControlClient, store: Store, info: SessionInfo) -> None:
+        self.session = info.session_id
+        self.task = info.task
         self._client = client
+        self._store = store
         self._turn = asyncio.Lock()
+
+    def events(self, after: int = 0, *, follow: bool = False) -> AsyncIterator[Event]:
+        """Yield the session's events, also when its owner has gone; see `Store.events`."""
+        return self._store.events(self.session, after, follow=follow)
 
     async def resolve_permission(self, request: str, verdict: str) -> bool:
         """Answer a permission request; see AppHandle."""

@@ -8,16 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core import (
-    AgentDescriptor,
-    AgentResult,
-    AgentRole,
-    AgentState,
-    ExpertProfile,
-    PermissionMode,
-    RoutedMessage,
-    SpawnRequest,
-)
+from prsm_core import AgentResult, AgentRole, AgentState, PermissionMode
+from prsm_core.domain.agents import AgentDescriptor, ExpertProfile, SpawnRequest
+from prsm_core.domain.messages import RoutedMessage
 
 RESULTS = st.builds(
     AgentResult,

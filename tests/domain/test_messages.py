@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prsm_core import MessageType, RoutedMessage
+from prsm_core.domain.messages import MessageType, RoutedMessage
 
 
 def test_there_are_the_specified_kinds_of_message():

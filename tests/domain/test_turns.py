@@ -8,18 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core import (
-    AgentError,
-    AgentMessage,
+from prsm_core import AgentError, AgentMessage, AssembledContext, ErrorKind, StopReason, TokenUsage
+from prsm_core.domain.turns import (
+    CUT_MARK,
+    RESULT_LIMIT,
     AgentToolCall,
-    AssembledContext,
     CompactionResult,
-    ErrorKind,
-    StopReason,
-    TokenUsage,
     TurnResult,
+    cut_result,
 )
-from prsm_core.domain.turns import CUT_MARK, RESULT_LIMIT, cut_result
 from prsm_core.domain.writes.calls import CALL, call_values, running_row
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from prsm_core.terminal import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prsm_core import Event, SessionInfo, Store
+    from prsm_core import Event
     from prsm_core.terminal import SessionOwner
 
 KILLED = ": its process did, before the run was finished"
@@ -38,10 +38,8 @@ _ONLY_SHOWN = "stdin is no terminal: what its agents ask is only shown, `prsm an
 class Attached:
     """Shows one session on this terminal."""
 
-    def __init__(self, owner: SessionOwner, store: Store, info: SessionInfo) -> None:
+    def __init__(self, owner: SessionOwner) -> None:
         self._owner = owner
-        self._store = store
-        self._info = info
         self._asks = sys.stdin is not None and sys.stdin.isatty()
         self._err = sys.stderr
         self._person = Person(
@@ -62,7 +60,7 @@ class Attached:
 
         Returns the exit code; see `attach_session`.
         """
-        self._say(f"attached to session {self._info.session_id}: {first_line(self._info.task)}")
+        self._say(f"attached to session {self._owner.session}: {first_line(self._owner.task)}")
         self._say(_LEAVE if self._asks else _ONLY_SHOWN)
         spent = await self._owner.spent()
         if spent != Spent():
@@ -87,7 +85,7 @@ class Attached:
         """Learn what has happened; show what is still open, and how a run that is over ended."""
         asked: dict[str, Event] = {}
         end: Event | None = None
-        async for event in self._store.events(self._info.session_id):
+        async for event in self._owner.events():
             self._note(event)
             self._person.learn(event)
             if event.type in REQUESTS:
@@ -118,8 +116,7 @@ class Attached:
 
     async def _read(self, *, follow: bool = False) -> None:
         """Show the events that have not been shown."""
-        session = self._info.session_id
-        async for event in self._store.events(session, self._seen, follow=follow):
+        async for event in self._owner.events(self._seen, follow=follow):
             self._note(event)
             self._show(event)
             await room_in(self._err)

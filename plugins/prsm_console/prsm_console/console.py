@@ -37,17 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
     from prsm_console.screen import Screen
-    from prsm_core import (
-        AppHandle,
-        Clock,
-        Event,
-        Problem,
-        RunHandle,
-        RunResult,
-        SessionInfo,
-        Store,
-    )
-    from prsm_core.terminal import SeenWarnings, SessionOwner, WorkTree
+    from prsm_core import AppHandle, Clock, Event, RunHandle, RunResult, Store
+    from prsm_core.terminal import Problem, SeenWarnings, SessionOwner, WorkTree
 
 _TOLD = frozenset({"unmerged", "unanswered", "refused"})  # … by lines of their own
 LOOK_SECONDS = 1.0  # for which a run waits for what git says of the files before it
@@ -152,11 +143,11 @@ class ConsoleFrontend(AttachableFrontend):
         used = sum((Spent.from_dict(node["usage_self"]) for node in nodes), Spent())
         screen.print_lines([kept, *ends, *([f"until then: {used.text}"] if nodes else [])])
 
-    async def attach(self, owner: SessionOwner, store: Store, info: SessionInfo) -> int:
+    async def attach(self, owner: SessionOwner) -> int:
         """Show a session that another process runs, and let the person answer its requests."""
         from prsm_console.attached import Attached  # few look at what runs elsewhere
 
-        return await Attached(owner, store, info).run()
+        return await Attached(owner).run()
 
     async def _look_before(self) -> None:
         self._before = await self._look(self._folder)

@@ -18,7 +18,7 @@ from prsm_mcp.server import WAIT_TOOL
 from prsm_mcp.wire import LINE_LIMIT, TCP_PREFIX, LineReader, encode
 
 from prsm_core.domain.tools import ToolOutcome
-from prsm_core.errors import ControlError, LineTooLongError, ToolCallTimeoutError
+from prsm_core.errors import ControlError, LineTooLongError, OrchestrationError
 from prsm_core.kit.clocks import SystemClock, first_of
 from prsm_core.kit.local_socket import short_name
 from prsm_core.version import __version__
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 READ_SECONDS = 300.0
 PROTOCOL = "2025-06-18"  # of MCP
 _ANSWER_LIMIT = 4 * LINE_LIMIT
+
+
+class SilentEngineError(OrchestrationError):
+    """The engine said nothing for as long as a read may take."""
+
+    code = "silent_engine"
 
 
 class BridgeClient:
@@ -83,7 +89,7 @@ class BridgeClient:
         `wait_for_message` with a timeout of its own comes back `pending` when that is over.
 
         Raises:
-            ToolCallTimeoutError: the engine said nothing for `read_s` seconds.
+            SilentEngineError: the engine said nothing for `read_s` seconds.
             ControlError: the engine cannot be reached, refused the token, or broke off.
         """
         key = json.dumps([name, arguments], sort_keys=True)
@@ -257,8 +263,8 @@ def _data(text: str) -> Any:
     return None
 
 
-def _silence(seconds: float) -> ToolCallTimeoutError:
-    return ToolCallTimeoutError(
+def _silence(seconds: float) -> SilentEngineError:
+    return SilentEngineError(
         f"the engine said nothing for {seconds:g} s; the connection was reset",
         hint="make the same call again: it gets the answer of the first",
     )

@@ -169,7 +169,7 @@ async def test_a_session_that_ends_while_one_attaches_is_told_with_its_end(
     ):
         leader.process.stdin.close()
         await leader.process.wait()
-        await Attached(SessionOwner(client), store, info).run()
+        await Attached(SessionOwner(client, store, info)).run()
     told = capsys.readouterr().err
     assert told.count("the run has ended: completed") == 1
     assert told.endswith("prsm: the session has ended\n")

@@ -10,9 +10,9 @@ from prsm_mcp.bridge import Bridge
 from prsm_testing.doubles import answers
 from prsm_testing.fake_clock import FakeClock
 
-from plugins.prsm_mcp.tests.client import READ_SECONDS, BridgeClient
+from plugins.prsm_mcp.tests.client import READ_SECONDS, BridgeClient, SilentEngineError
 from plugins.prsm_mcp.tests.peers import Relay, WaitingHost
-from prsm_core.errors import ControlError, ToolCallTimeoutError
+from prsm_core.errors import ControlError
 
 ASKS = {"prompt": "work", "name": "a", "wait": True}
 
@@ -73,7 +73,7 @@ async def test_five_minutes_of_silence_reset_the_connection_and_are_an_error(bri
     host, clock = WaitingHost(wait_for_message=answers("{}")), FakeClock(autojump=False)
     async with bridge.endpoint(host, "a1") as endpoint, client_of(endpoint, clock=clock) as client:
         async with asyncio.TaskGroup() as group:
-            call = group.create_task(raises(ToolCallTimeoutError, client.call("wait", {})))
+            call = group.create_task(raises(SilentEngineError, client.call("wait", {})))
             await host.began.get()
             await clock.advance(READ_SECONDS - 1)
             assert not call.done()
@@ -163,7 +163,7 @@ async def test_the_answer_of_a_call_whose_read_timed_out_is_given_to_the_next(te
         ):
             async with asyncio.TaskGroup() as group:
                 call = client.call("spawn_child", ASKS)
-                lost = group.create_task(raises(ToolCallTimeoutError, call))
+                lost = group.create_task(raises(SilentEngineError, call))
                 await begun.wait()
                 await clock.advance(READ_SECONDS)
             assert "make the same call again" in lost.result().hint
@@ -231,7 +231,7 @@ async def test_a_token_outlives_the_error_that_its_call_met(team, tmp_path):
         ):
             async with asyncio.TaskGroup() as group:
                 call = client.call("spawn_child", ASKS)
-                lost = group.create_task(raises(ToolCallTimeoutError, call))
+                lost = group.create_task(raises(SilentEngineError, call))
                 await team.seen("tool_call_started", tool="wait_for_message")
                 line.is_held = True  # the engine's answers come no further
                 await line.held.wait()

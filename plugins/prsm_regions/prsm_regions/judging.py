@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from prsm_core import UNCHECKED, Notice, OrchestrationError
+from prsm_core import Notice, OrchestrationError
+from prsm_core.files import UNCHECKED
 from prsm_core.kit import names_file
 from prsm_regions.drafts import PlanError
 from prsm_regions.signatures import (

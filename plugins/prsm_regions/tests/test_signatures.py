@@ -21,7 +21,7 @@ from prsm_regions.signatures import (
     read_answer,
 )
 
-from prsm_core import UNCHECKED
+from prsm_core.files import UNCHECKED
 
 SUBTASK = Draft(name="ui", description="the page", region="ui", checks=("pytest ui",))
 GIVEN = (

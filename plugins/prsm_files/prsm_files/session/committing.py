@@ -19,8 +19,8 @@ from prsm_files.session.reasons import Reasons
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core import AgentRow, Store
-    from prsm_core.files import ChangeRow, FileChange
+    from prsm_core import Store
+    from prsm_core.files import AgentRow, ChangeRow, FileChange
     from prsm_files.commits.records import Commit, Outcome
     from prsm_files.session.reasons import Reason
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from prsm_core import AgentSpawnError, PrsmError
-from prsm_core.files import run_shell
+from prsm_core import PrsmError
+from prsm_core.files import AgentSpawnError, run_shell
 from prsm_core.policies import is_within
 
 if TYPE_CHECKING:

@@ -18,8 +18,15 @@ from prsm_core.files import Trees, repo_identity
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from prsm_core import AgentDescriptor, AgentState, SpawnRequest
-    from prsm_core.files import AgentRecord, ChangeRow, Roster, WritingCall
+    from prsm_core import AgentState
+    from prsm_core.files import (
+        AgentDescriptor,
+        AgentRecord,
+        ChangeRow,
+        Roster,
+        SpawnRequest,
+        WritingCall,
+    )
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.folders import Workspaces
     from prsm_files.session.trees import TreeKeeper

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import SessionSnapshot, StoreError
-from prsm_core.files import SnapshotTaken, Step
+from prsm_core import StoreError
+from prsm_core.files import SessionSnapshot, SnapshotTaken, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from prsm_core import ConfigError, MessageType
-from prsm_core.files import REJECTED, path_text
+from prsm_core import ConfigError
+from prsm_core.files import REJECTED, MessageType, path_text
 from prsm_files.changes.forgetting import name_of
 from prsm_files.changes.merging import TAKING_BACK, Side, merged
 from prsm_files.changes.records import Entry
@@ -32,8 +32,8 @@ from prsm_files.shadow.written import KNOWN, TRACKERS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core import SessionSnapshot, SessionState, Store
-    from prsm_core.files import Decision, Ids
+    from prsm_core import Store
+    from prsm_core.files import Decision, Ids, SessionSnapshot, SessionState
     from prsm_files.changes.acting import Acted
     from prsm_files.shadow.acts import Act, Owed, Wrote
     from prsm_files.shadow.records import Plan, Restored, RootPlan

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from prsm_core import AgentSpawnError, AgentState, PrsmError
+from prsm_core import AgentState, PrsmError
 from prsm_core.engine.state import told_region
-from prsm_core.files import WritingCall, path_text, repo_identity
+from prsm_core.files import AgentSpawnError, WritingCall, path_text, repo_identity
 from prsm_core.kit import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from prsm_core import AgentDescriptor, Clock, Store
-    from prsm_core.files import AgentRecord, Journal, QuietMoment, Roster
+    from prsm_core import Clock, Store
+    from prsm_core.files import AgentDescriptor, AgentRecord, Journal, QuietMoment, Roster
     from prsm_core.kit import Background
     from prsm_files.session.folders import Workspaces
     from prsm_files.session.furnishing import Furnishing

@@ -30,9 +30,8 @@ from prsm_files.shadow.worktree import Shadow
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from prsm_core import SessionSnapshot
     from prsm_core.door import Snapshot
-    from prsm_core.files import Decision, FilesContext, Hold
+    from prsm_core.files import Decision, FilesContext, Hold, SessionSnapshot
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
     from prsm_files.session.taking_back import Prompt

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from prsm_core import UNCHECKED, OrchestrationError
+from prsm_core import OrchestrationError
 from prsm_core.engine.processes.shell import run_captured
 from prsm_core.engine.state import NEVER
-from prsm_core.files import Evidence, Level, Proof, is_in_repository
+from prsm_core.files import UNCHECKED, Evidence, Level, Proof, is_in_repository
 from prsm_core.kit.quotation import quote
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from prsm_acp.events import Translator
 from prsm_acp.launch import prepare
 from prsm_acp.manifest import McpPlace
 from prsm_acp.prompt import SERVER, prompt_text
+from prsm_acp.servers import WatchedServers
 from prsm_acp.turn import AcpTurn
 from prsm_core import (
     AgentError,
@@ -113,6 +114,7 @@ class AcpSession(TurnSession[AcpTurn]):
         self._launch = launch
         self._home = self._vendor_home = home  # the vendor's may be another one: see `open`
         self._stack = AsyncExitStack()
+        self._watched = WatchedServers(request.mcp_servers, home)
         self._connection: Connection | None = None
         self._translator = Translator(manifest, host.is_orchestration)
         self._responder = Responder(request, host, manifest, self._translator)
@@ -132,6 +134,7 @@ class AcpSession(TurnSession[AcpTurn]):
         launch = self._launch(self._request, self._home, endpoint)
         self._vendor_home = Path(launch.env.get(self._manifest.home_variable) or Path.home())
         await prepare(launch, self._home)
+        await self._watched.prepare()
         name = self._manifest.name
         env = {**launch.env, **self._request.variables}
         process = await self.services.start_process(
@@ -167,7 +170,8 @@ class AcpSession(TurnSession[AcpTurn]):
 
     def _box(self, endpoint: McpEndpoint | None) -> Box | None:
         """Return the box with the agent's folder, its private one, and its way to the tools."""
-        box, shown = self._request.box, {} if endpoint is None else endpoint.shown
+        box, tools = self._request.box, {} if endpoint is None else endpoint.shown
+        shown = {**tools, **self._watched.shown}
         return box and box.opened(self._request.cwd, str(self._home), shown=shown)
 
     async def _endpoint(self) -> McpEndpoint | None:
@@ -182,8 +186,8 @@ class AcpSession(TurnSession[AcpTurn]):
 
     def _servers(self, endpoint: McpEndpoint | None) -> Mapping[str, McpServer]:
         if endpoint is None or self._manifest.mcp is not McpPlace.SESSION:
-            return self._request.mcp_servers
-        return {SERVER: handshake.own_server(endpoint), **self._request.mcp_servers}
+            return self._watched.servers
+        return {SERVER: handshake.own_server(endpoint), **self._watched.servers}
 
     async def _opened(
         self,
@@ -233,6 +237,7 @@ class AcpSession(TurnSession[AcpTurn]):
         text = prompt_text(context, self._role, has_tools=bool(self._host.tools))
         blocks = [{"type": "text", "text": text}, *await self._images(turn, context)]
         params = {"sessionId": self._session_id, "prompt": blocks}
+        await turn.put(await self._watched.lost())
         turn.sent, self._role = True, None
         try:
             # No deadline of its own: the engine's clocks end a turn.
@@ -326,7 +331,7 @@ class AcpSession(TurnSession[AcpTurn]):
 
     async def _finish(self, turn: AcpTurn, ended: TurnEnded, *events: ProviderEvent) -> None:
         self._responder.forget()
-        rest = self._translator.finish()
+        rest = [*self._translator.finish(), *await self._watched.lost()]
         steps: list[ProviderEvent] = [StepEnded()] if ended.error is None else []
         await turn.put([*rest, *events, *steps, ended])
 

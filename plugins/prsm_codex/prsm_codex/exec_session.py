@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from prsm_codex import approvals, command, hooks, native
 from prsm_codex.app_server import child_home
 from prsm_codex.command import TOOL_SERVER
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         AgentHost,
         AssembledContext,
         McpEndpoint,
+        McpServer,
         Process,
         ProviderServices,
         SessionRequest,
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
 _STOP_GRACE = 1.0  # an ephemeral run keeps nothing that could be written half
 _CONNECT_SECONDS = 10.0  # Codex has started the required server before it begins the turn
 _GO_ON = "Begin."
+_SERVERS_FAILED = "required MCP servers failed to initialize: "
 
 
 Json = Mapping[str, Any]
@@ -154,6 +158,24 @@ class ExecSession(TurnSession[CodexTurn]):
         home, env = child_home(self._config, self.services)
         if (notice := await unstick(home, self.services)) is not None:
             await turn.put([notice])
+        error = await self._run(turn, translator, home, env, context, text)
+        while lost := lost_servers(self._request.mcp_servers, error):
+            # Nothing was asked yet: a server that Codex waits for keeps its session from beginning.
+            self._leave_out(lost)
+            await turn.put([_not_there(name) for name in lost])
+            error = await self._run(turn, translator, home, env, context, text)
+        await self._finish(turn, translator, error)
+
+    async def _run(
+        self,
+        turn: CodexTurn,
+        translator: ExecTranslator,
+        home: Path,
+        env: dict[str, str],
+        context: AssembledContext,
+        text: str,
+    ) -> AgentError | None:
+        """Run one process with a turn; return why it failed."""
         with self._layer(home) as profile:
             argv = command.exec_argv(
                 self._config,
@@ -168,10 +190,14 @@ class ExecSession(TurnSession[CodexTurn]):
             try:
                 if turn.stopping:
                     process.kill()
-                await self._talk(turn, translator, process, text)
+                return await self._talk(turn, translator, process, text)
             finally:
                 process.kill()
                 self._gate.dismiss(self)
+
+    def _leave_out(self, lost: Sequence[str]) -> None:
+        kept = {n: s for n, s in self._request.mcp_servers.items() if n not in lost}
+        self._request = replace(self._request, mcp_servers=kept)
 
     async def refused(self, turn: CodexTurn, error: PrsmError) -> None:
         """End a turn whose process could not be started or talked with."""
@@ -208,7 +234,7 @@ class ExecSession(TurnSession[CodexTurn]):
 
     async def _talk(
         self, turn: CodexTurn, translator: ExecTranslator, process: Process, text: str
-    ) -> None:
+    ) -> AgentError | None:
         with contextlib.suppress(ProcessError):  # how it ended says why it does not read
             await process.write(text.encode())
         process.close_stdin()
@@ -223,8 +249,7 @@ class ExecSession(TurnSession[CodexTurn]):
             if translator.is_over:
                 break
         code = await self._exit_code(process, translator)
-        error = translator.error or _ended(translator, code, process.stderr_tail, bad_lines)
-        await self._finish(turn, translator, error)
+        return translator.error or _ended(translator, code, process.stderr_tail, bad_lines)
 
     async def _exit_code(self, process: Process, translator: ExecTranslator) -> int:
         """Return the exit code; 0 of a process that lingers after the end of its turn.
@@ -306,6 +331,23 @@ def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -
     how = f": {ended_how(code)}" if code else " without a result (exit code 0)"
     message = f"codex exec ended{how}{skipped}" + (f": {tail[-1]}" if tail else "")
     return AgentError(kind=ErrorKind.UNKNOWN, message=message, retryable=was_killed(code))
+
+
+def lost_servers(servers: Mapping[str, McpServer], error: AgentError | None) -> list[str]:
+    """Return the MCP servers without which Codex did not begin, though nobody requires them.
+
+    PRSM has Codex require each one, for it would not wait for any other. None where somebody
+    requires one of them: the turn cannot go on.
+    """
+    _, _, told = error.message.partition(_SERVERS_FAILED) if error is not None else ("", "", "")
+    entries = told.split("; ")
+    lost = [name for name in servers if any(e.startswith(f"{name}: ") for e in entries)]
+    return [] if any(servers[name].required for name in lost) else lost
+
+
+def _not_there(server: str) -> Notice:
+    text = f"The MCP server {server} is not there: Codex could not start it"
+    return Notice("warning", one_line(text))
 
 
 class ExecTranslator:

@@ -120,6 +120,41 @@ async def test_what_mcp_servers_are_given_is_in_no_command_line_and_in_no_file_f
     assert found["far.away"]["http_headers"] == {"Authorization": "s3cret-2"}
 
 
+LOST = (
+    "Error: thread/start: thread/start failed: error creating thread: Fatal error: Failed to "
+    "initialize session: required MCP servers failed to initialize: local: handshaking with MCP "
+    "server failed: connection closed: initialize response; far.away: timed out (code -32603)\n"
+)
+
+
+@pytest.mark.requirement("U35")
+async def test_a_server_that_codex_cannot_start_is_named_and_left_out(tmp_path):
+    servers = {**SERVERS, "kept": McpServer(command="serve")}
+    gone = {"stderr": LOST, "code": 1}
+    turns = (gone, fine("one"), fine("two"))
+    async with playing(tmp_path, *turns, mcp_servers=servers) as (session, _):
+        events = await run_turn(session, "First.")
+        await run_turn(session, "Second.")
+    assert events[-1].stop_reason is StopReason.END_TURN
+    texts = [notice.text for notice in only(Notice, events)]
+    assert [text for text in texts if "MCP" in text] == [
+        "The MCP server local is not there: Codex could not start it",
+        "The MCP server far.away is not there: Codex could not start it",
+    ]
+    for number in (1, 2):
+        assert set(tomllib.loads(asked(tmp_path, number)["layer"])["mcp_servers"]) == {"kept"}
+
+
+@pytest.mark.requirement("U35")
+async def test_a_required_server_that_codex_cannot_start_ends_the_turn(tmp_path):
+    servers = {**SERVERS, "local": McpServer(command="serve", required=True)}
+    gone = {"stderr": LOST, "code": 1}
+    async with playing(tmp_path, gone, mcp_servers=servers) as (session, _):
+        events = await run_turn(session, "hi")
+    assert events[-1].stop_reason is StopReason.ERROR
+    assert "local: handshaking with MCP server failed" in events[-1].error.message
+
+
 async def test_each_turn_tells_again_what_was_said(tmp_path):
     async with playing(tmp_path, fine("one"), fine("two"), fine("three")) as (session, _):
         await run_turn(session, "First.", ("user", "Earlier."))

@@ -1,17 +1,29 @@
-"""How the process of one agent is started: argv, environment, files; the files are written here."""
+"""How the process of one agent is started, and those of its MCP servers.
+
+The files of a launch are written here. A server that is lost is named here, for the protocol has no
+word for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.kit import make_private, write_private
+from msgspec import structs
+
+from prsm_core import Notice
+from prsm_core.kit import ended_how, make_private, one_line, shown_to_clients, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from prsm_core import McpServer
+
+_WATCH = Path(__file__).with_name("watch_server.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +56,49 @@ def _prepare(launch: Launch, home: Path) -> None:
 async def discard(home: Path) -> None:
     """Remove an agent's private folder."""
     await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+
+
+class WatchedServers:
+    """The servers that an agent starts by a command, each in the hands of `watch_server`.
+
+    One that is reached by a URL is the agent's alone to know of.
+    """
+
+    def __init__(self, servers: Mapping[str, McpServer], home: Path) -> None:
+        folder = home / "servers"
+        started = [name for name, server in servers.items() if server.url is None]
+        self._folder = folder
+        self._notes = {name: folder / str(number) for number, name in enumerate(started)}
+        self.servers = {name: self._watched(name, server) for name, server in servers.items()}
+
+    @property
+    def shown(self) -> Mapping[str, str]:
+        """What their box must show besides, as `Box.mounts`."""
+        return shown_to_clients(_WATCH, None) if self._notes else {}
+
+    async def prepare(self) -> None:
+        """Make the folder for the notes."""
+        if self._notes:
+            await asyncio.to_thread(make_private, self._folder)
+
+    async def lost(self) -> list[Notice]:
+        """Return a warning for each server that has ended by itself, once."""
+        return await asyncio.to_thread(self._lost) if self._notes else []
+
+    def _lost(self) -> list[Notice]:
+        noted = {name: note.read_text() for name, note in self._notes.items() if note.exists()}
+        codes = {name: int(text) for name, text in noted.items() if text}
+        for name in codes:
+            del self._notes[name]
+        return [_told(name, code) for name, code in codes.items()]
+
+    def _watched(self, name: str, server: McpServer) -> McpServer:
+        if server.command is None:
+            return server
+        words = ("-I", "-S", str(_WATCH), str(self._notes[name]), server.command, *server.args)
+        return structs.replace(server, command=sys.executable, args=words)
+
+
+def _told(name: str, code: int) -> Notice:
+    text = f"The MCP server {name} is not there: it ended by itself, {ended_how(code)}"
+    return Notice("warning", one_line(text))

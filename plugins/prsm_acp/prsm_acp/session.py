@@ -21,10 +21,9 @@ from prsm_acp.errors import (
     turn_ended,
 )
 from prsm_acp.events import Translator
-from prsm_acp.launch import prepare
+from prsm_acp.launch import WatchedServers, prepare
 from prsm_acp.manifest import McpPlace
 from prsm_acp.prompt import SERVER, prompt_text
-from prsm_acp.servers import WatchedServers
 from prsm_acp.turn import AcpTurn
 from prsm_core import (
     AgentError,

@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from prsm_acp.servers import WatchedServers
+from prsm_acp.launch import WatchedServers
 
 from prsm_core.domain.tools import McpServer
 

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from tests.import_graph import circles, graph_of, imports
-from tests.sources import CORE, ROOT, TESTING
+from tests.sources import CORE, PLUGINS, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,9 @@ def ranks(contract: str) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("package", [CORE, TESTING / TESTING.name], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "package", [CORE, *(each / each.name for each in PLUGINS)], ids=lambda path: path.name
+)
 def test_no_file_of_a_package_stands_in_a_circle(package, report):
     graph = graph_of(package)
     found = circles(graph)

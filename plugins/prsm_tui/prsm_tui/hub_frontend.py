@@ -42,7 +42,7 @@ class SessionsFrontend(HubFrontend):
 
         Raises ConfigError where there is no terminal. In the linear mode lines are written.
         """
-        from prsm_tui.linear.switch import switched_on_by
+        from prsm_tui.settings import switched_on_by
 
         is_linear = self._own is not None and self._own.linear
         switch = switched_on_by(os.environ, setting=is_linear)
@@ -129,7 +129,7 @@ class TuiFrontend(Frontend):
 
         Raises ConfigError where there is no terminal.
         """
-        from prsm_tui.linear.switch import switched_on_by
+        from prsm_tui.settings import switched_on_by
 
         terminal, keyboard = self._terminals.needed("tui")
         is_linear = self._own is not None and self._own.linear

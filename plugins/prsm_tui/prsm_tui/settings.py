@@ -1,4 +1,4 @@
-"""What `frontends.tui` of the configuration may hold."""
+"""What `frontends.tui` of the configuration may hold, and whether lines are written, not drawn."""
 
 # Annotations are values here, not texts: msgspec would have to evaluate each of these.
 from collections.abc import Mapping
@@ -6,8 +6,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from prsm_core import ConfigError
 from prsm_tui.keys import Keymap
 
+VARIABLE = "PRSM_LINEAR"
 _Keys = Mapping[str, str | tuple[str, ...]]
 
 
@@ -43,3 +45,16 @@ class TuiSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 def _as_lists(keys: _Keys) -> Mapping[str, tuple[str, ...]]:
     return {name: (key,) if isinstance(key, str) else key for name, key in keys.items()}
+
+
+def switched_on_by(environ: Mapping[str, str], *, setting: bool) -> str | None:
+    """Return what turned the linear mode on, None where it is off; the environment comes first.
+
+    Raises ConfigError for a value of the variable that is neither 1 nor 0.
+    """
+    value = environ.get(VARIABLE, "").strip()
+    if value not in {"", "0", "1"}:
+        raise ConfigError(f"{VARIABLE} is {value!r}", hint="1 turns the linear mode on, 0 off")
+    if value:
+        return f"{VARIABLE}=1" if value == "1" else None
+    return "frontends.tui.linear: true" if setting else None

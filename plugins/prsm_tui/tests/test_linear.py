@@ -20,10 +20,9 @@ from prsm_tui.hub_frontend import TuiFrontend
 from prsm_tui.linear.keyboard import Keyboard
 from prsm_tui.linear.page import Page
 from prsm_tui.linear.person import Person
-from prsm_tui.linear.switch import switched_on_by
 from prsm_tui.model.session import Session
 from prsm_tui.pump import Pump
-from prsm_tui.settings import TuiSettings
+from prsm_tui.settings import TuiSettings, switched_on_by
 
 from plugins.prsm_tui.tests.ears import DEADLINE, Ears
 from plugins.prsm_tui.tests.scenes import engine

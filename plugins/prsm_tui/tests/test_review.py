@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from prsm_tui.model.comments import Addressee, Comment, addressee, comment_text, letters, where
+from prsm_tui.model.comments import Addressee, addressee, comment_text, letters, where
 from prsm_tui.model.patches import ADDED, REMOVED, SAME, PatchLine
-from prsm_tui.model.review import WAYS, Review, change_of, size_of
+from prsm_tui.model.review import WAYS, Comment, Review, change_of, size_of
 from prsm_tui.model.session import Session
 from prsm_tui.model.shelf import Shelf
 

@@ -1,7 +1,8 @@
-"""What may be typed behind a slash in the linear mode."""
+"""What may be typed in the linear mode: commands behind a slash, numbers, a yes."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from prsm_tui.commands import COMMANDS, Command
@@ -55,7 +56,25 @@ MANY: Mapping[str, Command] = {
     "delete": Command("/delete NUMBER", "delete a session for good; asks"),
 }
 
+_YES = frozenset({"1", "y", "yes"})
+
 
 def help_lines(known: Mapping[str, Command] = LINEAR) -> Sequence[str]:
     """Return commands as lines."""
     return [f"help: {command.usage}: {command.does}" for command in known.values()]
+
+
+def numbered(typed: str, known: Sequence[str]) -> Sequence[str] | None:
+    """Return the ids that numbers mean, of those that are known; None where one is none."""
+    words = re.split(r"[,\s]+", typed.strip())
+    if not all(word.isascii() and word.isdigit() and len(word) < 7 for word in words):
+        return None
+    places = [int(word) for word in words]
+    if not all(1 <= place <= len(known) for place in places):
+        return None
+    return list(dict.fromkeys(known[place - 1] for place in places))
+
+
+def is_yes(typed: str) -> bool:
+    """Return whether a question is answered by yes; anything else is a no."""
+    return typed.strip().lower() in _YES

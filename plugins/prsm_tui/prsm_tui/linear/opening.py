@@ -18,8 +18,7 @@ from prsm_tui.acts import Acts
 from prsm_tui.commands import Command, read_command, unknown
 from prsm_tui.hub_acts import HubActs
 from prsm_tui.leaving import owns_runs
-from prsm_tui.linear.commands import MANY, help_lines
-from prsm_tui.linear.desk import is_yes, numbered
+from prsm_tui.linear.commands import MANY, help_lines, is_yes, numbered
 from prsm_tui.linear.keyboard import Keyboard, columns_of
 from prsm_tui.linear.page import Page
 from prsm_tui.linear.person import LEAVE_SECONDS, Person
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core import AppHandle, Hub
-    from prsm_tui.model.comments import Comment
+    from prsm_tui.model.review import Comment
     from prsm_tui.model.sessions import Listed
 
 PAUSE_SECONDS = 5.0  # without a key, after which what comes is written though a line is begun

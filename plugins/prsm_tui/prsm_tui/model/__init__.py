@@ -4,10 +4,8 @@ Nothing here knows a screen, a clock or an engine. Every text that somebody else
 already: it can be drawn as it is.
 
 session     the root: takes events, knows the agents, the run and what waits
-talk        what events say of what an agent says and does
 transcript  the blocks of one agent, and what it is saying right now
 blocks      the kinds of blocks
-sieve       which blocks a filter shows
 spoken      a text that comes in pieces
 agents      one agent in the tree
 silence     the warning that nothing is heard of a run
@@ -16,6 +14,6 @@ review      the changes of files, by file, agent or turn
 patches     the lines of one change, and in two columns
 comments    to whom comments on lines go, and what they say
 shelf       snapshots of files, and what a restore would change
-boards      pages of models, providers, the budget, rules and settings
+board       a page of lines; boards  models, providers, the budget, rules and settings as such
 words       states, amounts and times in a few characters
 """

@@ -5,13 +5,13 @@ Each is made of what the core tells, as lines; what it does not tell is said wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from prsm_core.kit import escape_exact, format_duration
 from prsm_tui.model import words
+from prsm_tui.model.board import DIM, HEAD, PLAIN, WARNING, Board, BoardLine
 from prsm_tui.model.spoken import shown
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from prsm_core.door import BudgetLine, BudgetReport, ModelRow, ProviderReport
     from prsm_tui.model.session import Session
 
-HEAD, PLAIN, DIM, WARNING = "head", "plain", "dim", "warning"
 MODELS, PROVIDERS, BUDGET, POLICY, SETTINGS = "models", "providers", "budget", "policy", "settings"
 _BAR = 20  # cells
 _VERDICTS = ("deny", "ask", "allow")
@@ -32,24 +31,6 @@ _KINDS: Mapping[str, str] = {
     "turns": "turns",
     "spawns": "agents",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class BoardLine:
-    """A line: its text, how it looks, and what is picked by Enter on it; blank for nothing."""
-
-    text: str
-    look: str = PLAIN
-    pick: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Board:
-    """A page; `hint` says what can be done with it."""
-
-    title: str
-    lines: Sequence[BoardLine]
-    hint: str = ""
 
 
 def failed(title: str, why: str) -> Board:
@@ -219,16 +200,3 @@ def settings_board(options: RunOptions, session: Session, *, owns: bool) -> Boar
         "names the files."
     )
     return Board("settings of this session", [*lines, BoardLine(""), BoardLine(why, DIM)])
-
-
-@dataclass(slots=True)
-class Boards:
-    """Owns the pages that were made last."""
-
-    pages: dict[str, Board] = field(default_factory=dict)
-    version: int = 0  # another one whenever one is
-
-    def put(self, name: str, board: Board) -> None:
-        """Take over a page."""
-        self.pages[name] = board
-        self.version += 1

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_core.kit import first_line
 from prsm_tui.model.patches import REMOVED
+from prsm_tui.model.review import Comment, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,26 +17,6 @@ if TYPE_CHECKING:
     from prsm_tui.model.session import Session
 
 _FENCES = re.compile("`+")
-_SHORT = 60  # characters of a comment that stand for it
-
-
-@dataclass(frozen=True, slots=True)
-class Comment:
-    """What is said about some lines of a change, or, where there are none, about all of it."""
-
-    change: str
-    lines: tuple[PatchLine, ...]
-    text: str
-
-    @property
-    def place(self) -> tuple[object, ...]:
-        """What tells it from others: one place has one comment."""
-        return self.change, *self.lines[:1], *self.lines[-1:]
-
-    @property
-    def short(self) -> str:
-        """Where it is, and how it begins."""
-        return f"{subject_of(self.lines)}: {first_line(self.text, _SHORT)}"
 
 
 class Addressee(NamedTuple):
@@ -144,16 +123,3 @@ def where(lines: Sequence[PatchLine]) -> str:
     if any(line.kind != REMOVED for line in lines):
         return numbers_of(lines)
     return f"{numbers_of(lines)}, which {'was' if len(lines) == 1 else 'were'} removed"
-
-
-def subject_of(lines: Sequence[PatchLine]) -> str:
-    """Return what a comment is on: its lines by number, or all of the change."""
-    return numbers_of(lines) if lines else "all of the change"
-
-
-def numbers_of(lines: Sequence[PatchLine]) -> str:
-    """Return the numbers of lines, from the first to the last."""
-    stays = [line.new for line in lines if line.kind != REMOVED and line.new is not None]
-    numbers = stays or [line.old for line in lines if line.old is not None]
-    first, last = min(numbers), max(numbers)
-    return f"line {first}" if first == last else f"lines {first} to {last}"

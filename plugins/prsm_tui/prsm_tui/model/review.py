@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.kit import escape_exact
-from prsm_tui.model.patches import read_patch
+from prsm_core.kit import escape_exact, first_line
+from prsm_tui.model.patches import REMOVED, read_patch
 from prsm_tui.model.spoken import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_tui.model.comments import Comment
     from prsm_tui.model.patches import PatchLine
 
 WAYS = ("file", "agent", "turn")
 OPEN = frozenset({"pending", "unmerged"})  # states in which something can be decided
 OUTSIDE = "(outside)"  # a person, or another program
 UNSURE = frozenset({"possible", "region"})  # no call explains it: a person may have made it
+_SHORT = 60  # characters of a comment that stand for it
 _MARKS = {"added": "+", "deleted": "-", "modified": "~"}
 
 
@@ -94,6 +94,25 @@ class Detail:
     reason: str = ""
     said: str = ""  # said or thought
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """What is said about some lines of a change, or, where there are none, about all of it."""
+
+    change: str
+    lines: tuple[PatchLine, ...]
+    text: str
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What tells it from others: one place has one comment."""
+        return self.change, *self.lines[:1], *self.lines[-1:]
+
+    @property
+    def short(self) -> str:
+        """Where it is, and how it begins."""
+        return f"{subject_of(self.lines)}: {first_line(self.text, _SHORT)}"
 
 
 @dataclass(slots=True)
@@ -225,3 +244,16 @@ def size_of(changes: Iterable[Change]) -> str:
         return ""
     removed = sum(one.removed or 0 for one in counted)
     return f"+{sum(one.added or 0 for one in counted)} -{removed}"
+
+
+def subject_of(lines: Sequence[PatchLine]) -> str:
+    """Return what a comment is on: its lines by number, or all of the change."""
+    return numbers_of(lines) if lines else "all of the change"
+
+
+def numbers_of(lines: Sequence[PatchLine]) -> str:
+    """Return the numbers of lines, from the first to the last."""
+    stays = [line.new for line in lines if line.kind != REMOVED and line.new is not None]
+    numbers = stays or [line.old for line in lines if line.old is not None]
+    first, last = min(numbers), max(numbers)
+    return f"line {first}" if first == last else f"lines {first} to {last}"

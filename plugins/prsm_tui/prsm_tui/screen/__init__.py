@@ -5,7 +5,6 @@ hub_app     the same for many sessions: the list, and the session that is visite
 driver      the terminal that Textual draws on
 panes       the panes of one session
 lines       a list of lines with a cursor, of which only those that are seen are made
-tree        the agents
 transcript  the blocks of the chosen agent
 filtering   a filter while it is typed
 drawing     blocks as lines
@@ -14,15 +13,13 @@ pasting     what a terminal pastes, as text
 prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
 status      the line at the bottom
-place       a screen beside the panes; places  which there are
-changes     what was changed; change_rows  … as rows; commenting  where a comment is typed
-diff        the lines of one change; patch_rows  … as rows
+place       a screen beside the panes
+changes     what was changed, and where a comment on it is typed
+diff        the lines of one change
 snapshots   snapshots of the files, and what a restore changes
 board       a page to be read; palette  all commands
 sessions    the list of sessions, and a peek at the chosen one
-new_session where another session begins
 help        the keys of a place
-attention   how a terminal tells something while its window is not in front
 themes      how the screen is coloured
 keys        the keys of the table as bindings
 messages    what a person did; file_messages  … with files, each with its act

@@ -55,7 +55,6 @@ from prsm_tui.screen.messages import (
 from prsm_tui.screen.needs_you import NeedsYou
 from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.place import Place
-from prsm_tui.screen.places import make_place
 from prsm_tui.screen.status import title_of
 from prsm_tui.screen.themes import HIGH_CONTRAST, ON_DARK, ON_LIGHT, UNCOLOURED, UNDIMMED
 
@@ -336,7 +335,25 @@ class Tui(App[None]):
         if isinstance(here, Place):
             _ = self.pop_screen()
         if not isinstance(here, Place) or here.named != name:
-            _ = self.push_screen(make_place(name, self.session, lambda: self.delivery, self.keymap))
+            _ = self.push_screen(self._make_place(name))
+
+    def _make_place(self, name: str) -> Place:
+        """Return the screen of a name, imported only now; else a page of the model."""
+        if name == "changes":
+            from prsm_tui.screen.changes import Changes
+
+            return Changes(self.session, lambda: self.delivery, self.keymap)
+        if name == "snapshots":
+            from prsm_tui.screen.snapshots import Snapshots
+
+            return Snapshots(self.session, self.keymap)
+        if name == "palette":
+            from prsm_tui.screen.palette import Palette
+
+            return Palette(self.session, self.keymap)
+        from prsm_tui.screen.board import BoardScreen
+
+        return BoardScreen(self.session, name, lambda: self.chosen, self.keymap)
 
     def on_command_picked(self, message: CommandPicked) -> None:
         """Do a command, or let the words that it needs be typed."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 
 from prsm_tui.keys import PAGE
-from prsm_tui.model.boards import DIM, HEAD, PLAIN, WARNING
+from prsm_tui.model.board import DIM, HEAD, PLAIN, WARNING
 from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
@@ -15,7 +15,7 @@ from prsm_tui.screen.place import Place
 from prsm_tui.screen.wrapping import hanging
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from prsm_tui.acts import Acts
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
-    from prsm_tui.screen.app import Tui
 
 _STYLES: Mapping[str, Style] = {
     HEAD: Style(bold=True),
@@ -72,9 +71,13 @@ class BoardScreen(Place):
     BoardScreen #board { height: 1fr; }
     """
 
-    def __init__(self, session: Session, name: str, keymap: Keymap) -> None:
+    def __init__(
+        self, session: Session, name: str, chosen: Callable[[], str | None], keymap: Keymap
+    ) -> None:
+        """`chosen` tells the id of the agent that a model is picked for."""
         super().__init__(session, keymap)
         self.named = name
+        self._chosen = chosen
         self._rows: Sequence[tuple[Line, str]] = ()
         self._drawn: tuple[object, ...] = ()
         self._shown = Lines(id="board")
@@ -146,8 +149,7 @@ class BoardScreen(Place):
         """Pick what the cursor is on."""
         at = self._shown.cursor
         if 0 <= at < len(self._rows) and self._rows[at][1]:
-            chosen = cast("Tui", self.app).chosen
-            self.post_message(ModelPicked(self._rows[at][1], chosen))
+            self.post_message(ModelPicked(self._rows[at][1], self._chosen()))
 
     def action_again(self) -> None:
         """Have the page made anew."""

@@ -21,9 +21,18 @@ from textual.message import Message
 from textual.widgets import Static
 
 from prsm_tui.keys import CHANGES, DIFF
-from prsm_tui.model.comments import Comment, addressee, sending, subject_of
+from prsm_tui.model.comments import addressee, sending
 from prsm_tui.model.patches import REMOVED
-from prsm_tui.model.review import WAYS, Change, Detail, Group, size_of, without_unsure
+from prsm_tui.model.review import (
+    WAYS,
+    Change,
+    Comment,
+    Detail,
+    Group,
+    size_of,
+    subject_of,
+    without_unsure,
+)
 from prsm_tui.screen.diff import Diff
 from prsm_tui.screen.file_messages import (
     AuthorWanted,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_tui.acts import Acts
-    from prsm_tui.model.comments import Comment
+    from prsm_tui.model.review import Comment
 
 
 class ActWanted(Message):

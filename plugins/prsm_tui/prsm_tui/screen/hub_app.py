@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.acts import Acts
     from prsm_tui.hub_acts import HubActs
-    from prsm_tui.model.comments import Comment
+    from prsm_tui.model.review import Comment
     from prsm_tui.model.sessions import Listed, Sessions
     from prsm_tui.rounds import Rounds
     from prsm_tui.screen.messages import SessionPassed, SessionWanted, SteppedOut

@@ -46,7 +46,7 @@ _HOMES = {
     "endings": "Ending ended_how wait_for_exit was_killed",
     "filenames": "names_file",
     "homes": "link_login make_private write_private",
-    "hook_gate": "HOOK_COMMAND HookAsker HookGate",
+    "hook_gate": "HookGate",
     "images": "SeenImages read_base64 read_urls",
     "keys": "find_key require_key",
     "local_socket": "bind_private peer_credentials shown_to_clients",
@@ -63,7 +63,7 @@ _HOMES = {
     ),
     "section_model": "model_of_keys",
     "starting": "proxy_missing require_folder",
-    "stdio": "Wire open_wire take_stdio",
+    "stdio": "Wire take_stdio",
     "streams": (
         "AgentPhase AgentStream Execution Reasoning StreamCallbacks StreamEnd StreamError "
         "StreamEvent StreamStart Token ToolStatus open_execution open_stream"
@@ -74,7 +74,7 @@ _HOMES = {
         "format_duration"
     ),
     "turns": "Turn TurnSession",
-    "version": "VersionRange numbers_of printed_version version_in",
+    "version": "VersionRange",
 }
 
 __getattr__, __dir__, __all__ = attach(__name__, _HOMES)

@@ -11,8 +11,6 @@ from prsm_core.kit.filenames import names_file as names_file
 from prsm_core.kit.homes import link_login as link_login
 from prsm_core.kit.homes import make_private as make_private
 from prsm_core.kit.homes import write_private as write_private
-from prsm_core.kit.hook_gate import HOOK_COMMAND as HOOK_COMMAND
-from prsm_core.kit.hook_gate import HookAsker as HookAsker
 from prsm_core.kit.hook_gate import HookGate as HookGate
 from prsm_core.kit.images import SeenImages as SeenImages
 from prsm_core.kit.images import read_base64 as read_base64
@@ -51,7 +49,6 @@ from prsm_core.kit.section_model import model_of_keys as model_of_keys
 from prsm_core.kit.starting import proxy_missing as proxy_missing
 from prsm_core.kit.starting import require_folder as require_folder
 from prsm_core.kit.stdio import Wire as Wire
-from prsm_core.kit.stdio import open_wire as open_wire
 from prsm_core.kit.stdio import take_stdio as take_stdio
 from prsm_core.kit.streams import AgentPhase as AgentPhase
 from prsm_core.kit.streams import AgentStream as AgentStream
@@ -78,6 +75,3 @@ from prsm_core.kit.text import format_duration as format_duration
 from prsm_core.kit.turns import Turn as Turn
 from prsm_core.kit.turns import TurnSession as TurnSession
 from prsm_core.kit.version import VersionRange as VersionRange
-from prsm_core.kit.version import numbers_of as numbers_of
-from prsm_core.kit.version import printed_version as printed_version
-from prsm_core.kit.version import version_in as version_in

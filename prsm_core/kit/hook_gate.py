@@ -8,33 +8,24 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.deadlines import deadline
 from prsm_core.kit.local_socket import bind_private, peer_credentials, shown_to_clients
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from prsm_core.interfaces.provider import BackgroundTask, ProviderServices
 
+    # Takes an event, and returns what the hook says to the vendor's program, in that one's words.
+    Asker = Callable[[Mapping[str, Any]], Awaitable[str]]
+
 HOOK_CLIENT = Path(__file__).with_name("hook_client.py")
 ANSWER_SECONDS = 6 * 24 * 3600.0  # then the client gives up and refuses
-
-HOOK_COMMAND = (
-    """/bin/sh -c '"$PRSM_HOOK_PYTHON" -I -S "$PRSM_HOOK_CLIENT" """
-    """|| { echo "It could not be checked, so it did not run." >&2; exit 2; }'"""
-)
-"""The command line that a vendor's program is given as its hook; what it needs is environment.
-
-Vendors let a call run when its hook fails, be it killed or not to be found; an exit code of 2 with
-a text on stderr refuses. The text is the same for every engine: a vendor may ask to trust it. See
-`HookGate.admit` for the environment.
-"""
 
 MAX_ASKED = 256  # events of one asker that wait for an answer
 MAX_READ = 512  # connections that have not said yet what they ask
@@ -44,21 +35,11 @@ _MAX_EVENT = 32 * 2**20  # bytes; the arguments of one call
 _READ_SECONDS = 20.0  # for a client to say what it asks
 _CHUNK = 1 << 16
 
-Json = Mapping[str, Any]
-
-
-class HookAsker(Protocol):
-    """Who answers for the events of one process."""
-
-    async def on_hook(self, event: Json) -> str:
-        """Return what the hook says to the vendor's program, in that program's words."""
-        ...
-
 
 class _Admitted:
     """An asker, and what it is deciding."""
 
-    def __init__(self, asker: HookAsker) -> None:
+    def __init__(self, asker: Asker) -> None:
         self.asker = asker
         self.deciding: set[_Connection] = set()
 
@@ -78,7 +59,16 @@ class HookGate:
     A token says for which process is asked; it is given by environment. `refusal` returns what a
     hook says to refuse, for a reason. A connection that is closed without an answer is a refusal,
     too. `client` is the program that asks, and `seconds` how long it waits for an answer.
+
+    `command` is the command line that a vendor's program is given as its hook. Vendors let a call
+    run when its hook fails, be it killed or not to be found; an exit code of 2 with a text on
+    stderr refuses. The text is the same for every engine: a vendor may ask to trust it.
     """
+
+    command: Final = (
+        """/bin/sh -c '"$PRSM_HOOK_PYTHON" -I -S "$PRSM_HOOK_CLIENT" """
+        """|| { echo "It could not be checked, so it did not run." >&2; exit 2; }'"""
+    )
 
     def __init__(
         self,
@@ -100,8 +90,10 @@ class HookGate:
         self._server: asyncio.Server | None = None
         self._path = folder / f"hook-{os.getpid()}-{secrets.token_hex(4)}.sock"
 
-    async def admit(self, asker: HookAsker) -> dict[str, str]:
-        """Let a process ask; return the environment that HOOK_COMMAND needs for that.
+    async def admit(self, asker: Asker) -> dict[str, str]:
+        """Let a process ask; return the environment that `command` needs for that.
+
+        `asker` takes each event, and returns what the hook says to the vendor's program.
 
         Raises ProviderNotAvailableError when there is no socket to be had.
         """
@@ -118,13 +110,13 @@ class HookGate:
 
     @property
     def shown(self) -> dict[str, str]:
-        """What HOOK_COMMAND needs to see where it runs in a box; see `Box.mounts`."""
+        """What `command` needs to see where it runs in a box; see `Box.mounts`."""
         return shown_to_clients(self._client, self._path)
 
-    def dismiss(self, asker: HookAsker) -> None:
+    def dismiss(self, asker: Asker) -> None:
         """Refuse whatever a process still asks, also what is being decided."""
         for digest, admitted in tuple(self._admitted.items()):
-            if admitted.asker is asker:
+            if admitted.asker == asker:
                 del self._admitted[digest]
                 for connection in admitted.deciding:
                     connection.task.cancel()
@@ -202,7 +194,7 @@ class HookGate:
             return self._refusal("it cannot be read")
         admitted.deciding.add(connection)
         try:
-            return await admitted.asker.on_hook(event)
+            return await admitted.asker(event)
         finally:
             admitted.deciding.discard(connection)
 

@@ -26,10 +26,36 @@ _FIRST_FREE = 3  # below are the standard descriptors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """The descriptors that lead to the client; `open_wire` closes them."""
+    """The descriptors that lead to the client; `open` closes them."""
 
     incoming: int
     outgoing: int
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """Speak to the client by streams; its descriptors are closed on leaving."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        incoming = os.fdopen(self.incoming, "rb", buffering=0)
+        outgoing = os.fdopen(self.outgoing, "wb", buffering=0)
+        with incoming, outgoing:
+            sending, flow = await loop.connect_write_pipe(
+                lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), outgoing
+            )
+            receiving: asyncio.BaseTransport | None = None
+            try:
+                if _is_stream(self.incoming):
+                    receiving, _ = await loop.connect_read_pipe(
+                        lambda: asyncio.StreamReaderProtocol(reader), incoming
+                    )
+                else:  # a file: it never blocks, and the loop cannot wait for it
+                    reader.feed_data(incoming.read())
+                    reader.feed_eof()
+                yield reader, asyncio.StreamWriter(sending, flow, None, loop)
+            finally:
+                sending.close()
+                if receiving is not None:
+                    receiving.close()
 
 
 def take_stdio(client: str = "client", *, hint: str | None = None) -> Wire:
@@ -50,35 +76,6 @@ def take_stdio(client: str = "client", *, hint: str | None = None) -> Wire:
     redirect_stdout(elsewhere)
     os.close(empty)
     return wire
-
-
-@asynccontextmanager
-async def open_wire(
-    wire: Wire,
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Speak to the client by streams; its descriptors are closed on leaving."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    incoming = os.fdopen(wire.incoming, "rb", buffering=0)
-    outgoing = os.fdopen(wire.outgoing, "wb", buffering=0)
-    with incoming, outgoing:
-        sending, flow = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), outgoing
-        )
-        receiving: asyncio.BaseTransport | None = None
-        try:
-            if _is_stream(wire.incoming):
-                receiving, _ = await loop.connect_read_pipe(
-                    lambda: asyncio.StreamReaderProtocol(reader), incoming
-                )
-            else:  # a file: it never blocks, and the loop cannot wait for it
-                reader.feed_data(incoming.read())
-                reader.feed_eof()
-            yield reader, asyncio.StreamWriter(sending, flow, None, loop)
-        finally:
-            sending.close()
-            if receiving is not None:
-                receiving.close()
 
 
 def _is_stream(descriptor: int) -> bool:

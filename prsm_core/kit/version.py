@@ -100,28 +100,25 @@ class VersionRange(Record, frozen=True, kw_only=True):
 
     Attributes:
         program: The vendor's name of it.
-        oldest: The first that works at all.
         tested_from: The first that was tested.
         below: The first that was not tested any more.
+        oldest: The first that works at all.
         install: The command that installs it, or a newer one.
+        cure: What to do where it is missing, as a sentence; by default to install it.
         package: Its npm package, if it is one.
     """
 
     program: str
-    oldest: Numbers
     tested_from: Numbers
     below: Numbers
-    install: str
+    oldest: Numbers = (0, 0, 0)
+    install: str = ""
+    cure: str = ""
     package: str | None = None
 
     def __str__(self) -> str:
         """Return what was tested, as `>=1.2,<1.3`."""
         return f">={_dotted(self.tested_from)},<{_dotted(self.below)}"
-
-    @property
-    def cure(self) -> str:
-        """What to do where the program is missing."""
-        return f"Install it with `{self.install}`, or set `command`."
 
     async def found(
         self,
@@ -151,7 +148,7 @@ class VersionRange(Record, frozen=True, kw_only=True):
             command,
             services,
             name=self.program,
-            cure=self.cure,
+            cure=self.cure or f"Install it with `{self.install}`, or set `command`.",
             env=env,
             package=self.package,
             fresh=fresh,

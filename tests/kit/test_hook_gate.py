@@ -14,7 +14,7 @@ import pytest
 from prsm_testing.doubles import open_services, until
 from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.kit.hook_gate import HOOK_COMMAND, MAX_ASKED, MAX_READ, HookGate
+from prsm_core.kit.hook_gate import MAX_ASKED, MAX_READ, HookGate
 from prsm_core.kit.local_socket import short_name
 from tests.engine.hostile import sockets_of, state_of
 from tests.foreign_user import needs_root, said_to_nobody
@@ -65,7 +65,7 @@ class Hook:
         process = await asyncio.create_subprocess_exec(
             "/bin/bash",
             "-c",
-            HOOK_COMMAND,
+            HookGate.command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -92,7 +92,7 @@ async def opened(folder, person, *, clock=None, **options):
     async with open_services(folder, clock=clock) as services:
         gate = HookGate(folder, services, refusal=refusal, **options)
         try:
-            yield gate, await gate.admit(person)
+            yield gate, await gate.admit(person.on_hook)
         finally:
             await gate.aclose()
 
@@ -144,10 +144,10 @@ async def test_a_wrong_token_is_refused(tmp_path, token):
 async def test_one_process_cannot_ask_as_another(tmp_path):
     first, second = Person("first"), Person("second")
     async with opened(tmp_path, first) as (gate, env):
-        other = await gate.admit(second)
+        other = await gate.admit(second.on_hook)
         assert (await run(env)).out == "first"
         assert (await run(other)).out == "second"
-        gate.dismiss(first)
+        gate.dismiss(first.on_hook)
         refused = await run(env)
         assert not refused.allows
         assert "token" in refused.out
@@ -291,7 +291,7 @@ async def test_more_than_are_read_at_once_are_refused(tmp_path):
 async def test_more_than_one_asker_may_ask_at_once_is_refused(tmp_path):
     person = Person("yes", waits=asyncio.Event())
     async with opened(tmp_path, person) as (gate, env), streams(env, MAX_ASKED + 1) as clients:
-        other = await gate.admit(Person("another"))
+        other = await gate.admit(Person("another").on_hook)
         async with asyncio.timeout(60):
             for _, writer in clients:
                 await say(env, writer)
@@ -309,7 +309,7 @@ async def test_what_is_being_decided_when_a_process_is_dismissed_is_refused(tmp_
     async with opened(tmp_path, person) as (gate, env):
         hook = await Hook.start(env)
         await until(lambda: person.asked)
-        gate.dismiss(person)
+        gate.dismiss(person.on_hook)
         assert not (await hook.outcome()).allows
 
 

@@ -7,7 +7,7 @@ import pytest
 
 ECHO = """
 import asyncio, os, sys
-from prsm_core.kit import open_wire, take_stdio
+from prsm_core.kit import take_stdio
 from prsm_core.loop.output import finish_output, write_aside
 
 if "aside" in sys.argv:
@@ -18,7 +18,7 @@ async def serve():
     print("a plugin prints")
     os.system("echo a program prints")
     assert sys.stdin.read() == ""
-    async with open_wire(wire) as (reader, writer):
+    async with wire.open() as (reader, writer):
         while line := await reader.readline():
             writer.write(line.upper())
             await writer.drain()

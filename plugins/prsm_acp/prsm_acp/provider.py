@@ -26,7 +26,7 @@ from prsm_core import (
     ProviderNotAvailableError,
     ProviderStatus,
 )
-from prsm_core.kit import numbers_of, printed_version, require_key, version_in
+from prsm_core.kit import VersionRange, require_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -183,9 +183,10 @@ class AcpProvider(Provider):
         """Look for the program and its version; see Provider."""
         manifest = self.manifest
         gaps = (*GAPS, *manifest.gaps)
+        versions = versions_of(manifest)
         try:
             env = self.environment()
-            version = await program_version(manifest.command, manifest, self.services, env)
+            version = await versions.found(manifest.command, self.services, env)
         except ProviderNotAvailableError as error:
             return ProviderStatus(
                 available=False,
@@ -197,7 +198,7 @@ class AcpProvider(Provider):
         reason = None
         if version is None:
             reason = f"{manifest.name} told no version"
-        elif not is_tested(version, manifest):
+        elif not versions.is_tested(version):
             reason = f"version {version} of {manifest.name} was not tested"
         return ProviderStatus(
             available=True, version=version, tested=manifest.tested, reason=reason, gaps=gaps
@@ -254,22 +255,13 @@ class _Mute:
         raise AcpError(f"{method} is not supported", number=METHOD_NOT_FOUND)
 
 
-async def program_version(
-    argv: tuple[str, ...], manifest: Manifest, services: ProviderServices, env: Mapping[str, str]
-) -> str | None:
-    """Return the version of an agent; see printed_version."""
-    text = await printed_version(
-        argv,
-        services,
-        name=manifest.name,
+def versions_of(manifest: Manifest) -> VersionRange:
+    """Return the versions of an agent; tested is its manifest's, whatever the last number."""
+    major, minor = map(int, (manifest.tested or "0.0").split("."))
+    return VersionRange(
+        program=manifest.name,
+        tested_from=(major, minor, 0),
+        below=(major, minor + 1, 0) if manifest.tested else (0, 0, 0),
         cure=f"Install it: {manifest.install}." if manifest.install else "Set `command`.",
-        env=env,
         package=manifest.package,
     )
-    return version_in(text or "")
-
-
-def is_tested(found: str | None, manifest: Manifest) -> bool:
-    """Return whether a version is the one the manifest was tried with, but for its last number."""
-    numbers, tried = numbers_of(found or ""), numbers_of(manifest.tested or "")
-    return numbers is not None and tried is not None and numbers[:2] == tried[:2]

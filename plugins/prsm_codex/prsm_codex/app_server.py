@@ -108,11 +108,11 @@ class AppServer:
         threads = Threads()
         name = "codex" if home is None else "codex, first start"
         home, env = child_home(config, services, home)
-        env |= await gate.admit(threads) if gate else {}
+        env |= await gate.admit(threads.on_hook) if gate else {}
 
         def dismiss() -> None:
             if gate is not None:
-                gate.dismiss(threads)
+                gate.dismiss(threads.on_hook)
 
         try:
             notice = await unstick(home, services)

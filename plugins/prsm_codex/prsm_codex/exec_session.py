@@ -193,7 +193,7 @@ class ExecSession(TurnSession[CodexTurn]):
                 return await self._talk(turn, translator, process, text)
             finally:
                 process.kill()
-                self._gate.dismiss(self)
+                self._gate.dismiss(self.on_hook)
 
     def _leave_out(self, lost: Sequence[str]) -> None:
         kept = {n: s for n, s in self._request.mcp_servers.items() if n not in lost}
@@ -225,7 +225,7 @@ class ExecSession(TurnSession[CodexTurn]):
         return [*self.services.environment, *self._request.variables]
 
     async def _start(self, home: Path, env: dict[str, str], argv: Sequence[str]) -> Process:
-        env |= await self._gate.admit(self) if self._features.hooked else {}
+        env |= await self._gate.admit(self.on_hook) if self._features.hooked else {}
         env |= self._endpoint.env if self._endpoint else {}
         env |= self._request.variables
         return await self.services.start_process(

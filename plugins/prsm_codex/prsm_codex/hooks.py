@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import ORCHESTRATION_TOOLS, PermissionRequest
-from prsm_core.kit import HOOK_COMMAND, as_objects
+from prsm_core.kit import HookGate, as_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ def overrides() -> dict[str, Any]:
     Before a call of the engine's own tools it does not run: they are asked for when they arrive,
     and three processes would start each time to say so. The text is the same for every engine.
     """
-    hook = {"type": "command", "command": HOOK_COMMAND, "timeout": _CODEX_SECONDS}
+    hook = {"type": "command", "command": HookGate.command, "timeout": _CODEX_SECONDS}
     return {"hooks.PreToolUse": [{"matcher": all_but(ORCHESTRATION_TOOLS), "hooks": [hook]}]}
 
 
@@ -78,7 +78,7 @@ def _hooks(listed: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_own(hook: Mapping[str, Any]) -> bool:
-    expected = {"eventName": _EVENT, "source": _SOURCE, "command": HOOK_COMMAND}
+    expected = {"eventName": _EVENT, "source": _SOURCE, "command": HookGate.command}
     return all(hook.get(key) == value for key, value in expected.items())
 
 

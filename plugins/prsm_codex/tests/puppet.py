@@ -14,7 +14,7 @@ from prsm_testing.doubles import RecordingHost, open_background, session_request
 
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.kit.hook_gate import HOOK_COMMAND
+from prsm_core.kit.hook_gate import HookGate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ HOOK = {
     "key": "k",
     "eventName": "preToolUse",
     "source": "sessionFlags",
-    "command": HOOK_COMMAND,
+    "command": HookGate.command,
     "enabled": True,
     "currentHash": "sha256:1",
     "trustStatus": "trusted",

@@ -121,7 +121,7 @@ class HeadlessSession(ProviderSession):
             turn = HeadlessTurn(self._request, self._host, self._services, endpoint)
             stack.callback(self._turn_over, turn)
             self._turn = turn
-            hook_env = await self._gate.admit(turn)
+            hook_env = await self._gate.admit(turn.on_hook)
             try:
                 process, prompt = await self._start(context, endpoint, hook_env)
             except ProcessError as error:
@@ -132,7 +132,7 @@ class HeadlessSession(ProviderSession):
                     yield event
 
     def _turn_over(self, turn: HeadlessTurn) -> None:
-        self._gate.dismiss(turn)
+        self._gate.dismiss(turn.on_hook)
         self._turn = None
 
     async def _start(

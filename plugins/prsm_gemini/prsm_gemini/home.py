@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import ProviderNotAvailableError
-from prsm_core.kit import HOOK_COMMAND, link_login, make_private, require_key, write_private
+from prsm_core.kit import HookGate, link_login, make_private, require_key, write_private
 from prsm_gemini.tools import COMPLETE, SERVER, SHELL, offered
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _hooks(env: Mapping[str, str]) -> dict[str, Any]:
     hook = {
         "type": "command",
         "name": "prsm",
-        "command": HOOK_COMMAND,
+        "command": HookGate.command,
         "timeout": _DAYS_MS,
         "env": dict(env),
     }

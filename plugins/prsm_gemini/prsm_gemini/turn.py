@@ -172,7 +172,7 @@ class HeadlessTurn:
         return TurnEnded(StopReason.ERROR, failed(reason, code, stderr))
 
     async def on_hook(self, event: Json) -> str:
-        """Answer an event of a hook; see HookAsker."""
+        """Answer an event of a hook; see HookGate."""
         name = event.get("hook_event_name")
         if name == "BeforeAgent":
             return await self._begin()

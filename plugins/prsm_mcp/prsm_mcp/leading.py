@@ -23,7 +23,6 @@ from prsm_core.kit import (
     escape_command,
     escape_exact,
     escape_prose,
-    open_wire,
     whole_number,
     with_notice,
 )
@@ -155,7 +154,7 @@ async def serve_stdio(
     """Serve the tools of an agent until the client closes its side; see `serve`."""
     await load_mcp()
     async with (
-        open_wire(wire) as (reader, writer),
+        wire.open() as (reader, writer),
         open_streams(LineReader(reader), writer) as pair,
     ):
         await serve(host, *pair, patience_s=patience_s, instructions=instructions, asker=asker)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core import Answer, HubFrontend, PrsmError, Spent
-from prsm_core.kit import open_wire, take_stdio
+from prsm_core.kit import take_stdio
 from prsm_regions.extension.feeds import Feed, tokens_of
 from prsm_regions.extension.messages import (
     LINE_LIMIT,
@@ -414,7 +414,7 @@ class ExtensionFrontend(HubFrontend):
 
     async def run(self, hub: Hub) -> int:
         """Lead one run after the other until stdin ends; return the exit code of the last one."""
-        async with open_wire(take_stdio("editor", hint=HINT)) as (reader, writer):
+        async with take_stdio("editor", hint=HINT).open() as (reader, writer):
             return await Leader(hub, Wire(writer)).lead(_lines(reader))
 
 

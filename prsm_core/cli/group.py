@@ -1,4 +1,4 @@
-"""The `prsm` command: a lazy group, one module a command.
+"""The `prsm` command: a lazy group, which imports the module of a command.
 
 `prsm --help` imports no command and no plugin. A command's module imports click only; what the
 command works with is imported when it runs, so that its own --help stays as cheap. Commands of
@@ -30,17 +30,17 @@ COMMANDS = {
     "run": ("prsm_core.cli.run:run", "Run a task with a tree of agents."),
     "resume": ("prsm_core.cli.resume:resume", "Go on with a run that was cut off."),
     "demo": ("", "Watch a scripted team at work: no model, no key."),
-    "tree": ("prsm_core.cli.tree:tree", "Show the agents of a session."),
-    "events": ("prsm_core.cli.events:events", "Print the events of a session."),
-    "history": ("prsm_core.cli.history:history", "Show the conversation of an agent."),
+    "tree": ("prsm_core.cli.watching:tree", "Show the agents of a session."),
+    "events": ("prsm_core.cli.watching:events", "Print the events of a session."),
+    "history": ("prsm_core.cli.watching:history", "Show the conversation of an agent."),
     "sessions": (
         "prsm_core.cli.sessions.commands:sessions",
         "List, show, rename, delete, compact, fork, export, import.",
     ),
-    "replay": ("prsm_core.cli.replay:replay", "Show a session again, from its log."),
-    "diff": ("prsm_core.cli.diff:diff", "Compare two sessions."),
+    "replay": ("prsm_core.cli.watching:replay", "Show a session again, from its log."),
+    "diff": ("prsm_core.cli.watching:diff", "Compare two sessions."),
     "fork": (
-        "prsm_core.cli.fork:fork",
+        "prsm_core.cli.sessions.commands:fork",
         "Go on from a point of a session, in another one.",
     ),
     "snapshot": (
@@ -60,19 +60,19 @@ COMMANDS = {
         "",
         "Take back the last act, a prompt, a turn, or what an ID names.",
     ),
-    "export": ("prsm_core.cli.export:export", "Write a session to a file."),
-    "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),
-    "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),
+    "export": ("prsm_core.cli.sessions.commands:export", "Write a session to a file."),
+    "prompt": ("prsm_core.cli.steering:prompt", "Tell something to an agent of a running session."),
+    "kill": ("prsm_core.cli.steering:kill", "Kill an agent of a running session."),
     "model": (
-        "prsm_core.cli.model:model",
+        "prsm_core.cli.steering:model",
         "Let an agent of a running session go on with another model.",
     ),
-    "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
-    "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
+    "answer": ("prsm_core.cli.steering:answer", "Answer what agents ask of a person."),
+    "attach": ("prsm_core.cli.steering:attach", "Follow a running session and answer it."),
     "mcp": ("", "Let an MCP client, such as Claude Code, lead a tree."),
-    "install": ("prsm_core.cli.install:install", "Install a package of this project."),
+    "install": ("prsm_core.cli.packages:install", "Install a package of this project."),
     "uninstall": (
-        "prsm_core.cli.uninstall:uninstall",
+        "prsm_core.cli.packages:uninstall",
         "Show what is on disk, and how to remove it.",
     ),
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins, or write a new one."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from benchmarks.harness import PAIRS, Plan
-from prsm_core.loop.garbage import collect_seldom
+from prsm_core.loop.leaving import collect_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

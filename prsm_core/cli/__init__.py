@@ -34,8 +34,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def run_as_process(work: Callable[[Launch], object]) -> int:
     """Do what nothing else is done beside in this process; return the exit code."""
-    from prsm_core.loop.garbage import collect_no_more, collect_seldom
-    from prsm_core.loop.leaving import see_out
+    from prsm_core.loop.leaving import collect_no_more, collect_seldom, see_out
 
     collect_seldom()
     code = _run(work)

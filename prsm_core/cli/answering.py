@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from prsm_core.cli.control import running_sessions, state_dir
-from prsm_core.cli.saying import say
-from prsm_core.cli.table import print_table
+from prsm_core.cli.saying import print_table, say
 from prsm_core.domain.events import EVENT_FIELDS, Event
 from prsm_core.domain.permissions import Answer
 from prsm_core.engine.control.client import open_control

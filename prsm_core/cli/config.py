@@ -48,7 +48,7 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
     settings = setup.settings
     redactor = Redactor(known_secrets(settings, os.environ))
     if any((settings.mcp_servers, *(each.mcp_servers for each in settings.experts.values()))):
-        from prsm_core.cli.server_names import refused_names
+        from prsm_core.cli.checkup.values import refused_names
 
         for line in refused_names(settings, setup.plugins):
             click.echo(f"note: {line}", err=True)
@@ -57,7 +57,7 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
     if as_json:
         click.echo(json.dumps(values, indent=2))
     else:
-        from prsm_core.config.dump import dump_document
+        from prsm_core.config.document import dump_document
 
         click.echo(dump_document(values), nl=False)
     commands = build_policy(setup.plugins.collect(CommandPolicySpec), settings.permissions)

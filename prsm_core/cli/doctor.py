@@ -37,7 +37,7 @@ def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
 
     from prsm_core.cli.checkup.examination import examine
     from prsm_core.cli.logs import configure_logging
-    from prsm_core.cli.table import stdout_width
+    from prsm_core.cli.saying import stdout_width
     from prsm_core.config.secrets import environment_secrets
     from prsm_core.permissions import Redactor
 

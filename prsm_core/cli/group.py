@@ -28,7 +28,7 @@ EDITOR = "extension"  # the frontend by which an editor leads
 
 COMMANDS = {
     "run": ("prsm_core.cli.run:run", "Run a task with a tree of agents."),
-    "resume": ("prsm_core.cli.resume:resume", "Go on with a run that was cut off."),
+    "resume": ("prsm_core.cli.run:resume", "Go on with a run that was cut off."),
     "demo": ("", "Watch a scripted team at work: no model, no key."),
     "tree": ("prsm_core.cli.watching:tree", "Show the agents of a session."),
     "events": ("prsm_core.cli.watching:events", "Print the events of a session."),

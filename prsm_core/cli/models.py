@@ -195,7 +195,7 @@ def _print_found(
     from msgspec import to_builtins
 
     from prsm_core.cli.model_rows import listing_problems
-    from prsm_core.cli.table import print_table
+    from prsm_core.cli.saying import print_table
 
     problems = listing_problems(found)
     if as_json:
@@ -223,7 +223,7 @@ def _ranking(setup: Setup, known: Iterable[ModelCapability], task: TaskProfile) 
 def _print_ranked(
     shown: Sequence[Mapping[str, Any]], task: TaskProfile, as_json: bool, problems: list[str]
 ) -> None:
-    from prsm_core.cli.table import print_table
+    from prsm_core.cli.saying import print_table
 
     if as_json:
         about = {"category": task.category, "complexity": task.complexity}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.table import print_table
+from prsm_core.cli.saying import print_table
 from prsm_core.executors import ExecutorSpec
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import FrontendSpec

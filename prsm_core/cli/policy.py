@@ -121,7 +121,7 @@ def _loaded(
     launch: Launch, workspace: str, sessions: Sequence[str], other: Path | None
 ) -> tuple[list[Recorded], CommandPolicy, frozenset[str]]:
 
-    from prsm_core.cli.recorded import read_recorded
+    from prsm_core.cli.judging import read_recorded
     from prsm_core.cli.setup import load_setup
     from prsm_core.loop.run import run_to_end
 
@@ -161,7 +161,7 @@ def _replayed_row(row: Replayed) -> dict[str, object]:
 
 
 def _print_replay(rows: Sequence[Replayed], shown: Sequence[Replayed]) -> None:
-    from prsm_core.cli.table import print_table
+    from prsm_core.cli.saying import print_table
     from prsm_core.kit.text import first_line
 
     counts = _counts(rows)
@@ -274,7 +274,7 @@ policy.add_command(suggest)
 @agents_may
 def list_rules(launch: Launch, workspace: str, as_json: bool) -> None:
     """List the rules of the configuration and of the policy files, and where they stand."""
-    from prsm_core.cli.table import print_table
+    from prsm_core.cli.saying import print_table
 
     rows = _listed(launch, workspace)
     if as_json:

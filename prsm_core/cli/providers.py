@@ -67,8 +67,7 @@ def _model(model: ModelInfo) -> dict[str, Any]:
 
 
 def _print(found: Mapping[str, ProviderReport], settings: Settings) -> None:
-    from prsm_core.cli.saying import say
-    from prsm_core.cli.table import print_table
+    from prsm_core.cli.saying import print_table, say
     from prsm_core.engine.turns.model_parameters import describe_ignored
     from prsm_core.kit.text import escape_exact
 

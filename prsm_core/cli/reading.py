@@ -13,8 +13,7 @@ import click
 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
-from prsm_core.cli.saying import say
-from prsm_core.cli.table import print_table
+from prsm_core.cli.saying import print_table, say
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.cli.checkup.folders import format_size
-from prsm_core.cli.installers import CORE, managed_by
+from prsm_core.cli.installing import CORE, managed_by
 from prsm_core.domain.record import Record
 from prsm_core.kit.places import own_folders
 

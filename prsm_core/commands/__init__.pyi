@@ -15,10 +15,10 @@ from prsm_core.cli.options import workspace_option as workspace_option
 from prsm_core.cli.places import workspace_paths as workspace_paths
 from prsm_core.cli.run_options import lead_options as lead_options
 from prsm_core.cli.run_options import without_plugin_option as without_plugin_option
+from prsm_core.cli.saying import print_table as print_table
 from prsm_core.cli.saying import say as say
 from prsm_core.cli.scratch import ScratchRun as ScratchRun
 from prsm_core.cli.scratch import run_scratch as run_scratch
-from prsm_core.cli.table import print_table as print_table
 from prsm_core.engine.control.client import open_control as open_control
 from prsm_core.engine.control.holding import held as held
 from prsm_core.engine.control.holding import require_quiet as require_quiet

@@ -1,4 +1,4 @@
-"""Reads YAML into plain JSON values and remembers where each of them stands."""
+"""Reads YAML into plain JSON values, remembers where each of them stands, and writes them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from prsm_core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
 
 KeyPath = tuple[str | int, ...]
 
@@ -214,3 +215,12 @@ class _Reader:
 
     def _at(self, mark: yaml.Mark) -> str:
         return f"{self._source}:{mark.line + 1}" if self._numbered else self._source
+
+
+def dump_document(values: Any) -> str:
+    """Return plain values as YAML in the order they have, ending with a newline.
+
+    What is not ASCII is escaped: a terminal shows it as it is written.
+    """
+    text: str = yaml.safe_dump(values, sort_keys=False)
+    return text

@@ -139,6 +139,6 @@ def _rewritten(lists: Lists) -> str:
     values = {
         verdict: [list(words) for words in rules] for verdict, rules in lists.items() if rules
     }
-    from prsm_core.config.dump import dump_document
+    from prsm_core.config.document import dump_document
 
     return dump_document(values) if values else ""

@@ -16,6 +16,7 @@ from contextlib import closing
 from itertools import count
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import StoreError
 from prsm_core.store.known import BUSY_TIMEOUT_MS, WritingConnection
 from prsm_core.store.migrations import check_version, migrate, no_ledger, require_current
@@ -23,6 +24,18 @@ from prsm_core.store.migrations import check_version, migrate, no_ledger, requir
 if TYPE_CHECKING:
     import threading
     from pathlib import Path
+
+
+class StoreLimits(Record, frozen=True, kw_only=True):
+    """Bounds of an open store; the defaults suit every run."""
+
+    max_pending: int = 1024  # queued steps; submitters beyond it wait
+    max_group: int = 256  # steps of one transaction: bounds how long the lock is held
+    checkpoint_rows: int = 2000  # changed rows between checkpoints, about 5 MB of log
+    at_once_s: float = 0.001  # that a step may take for which the event loop waits
+    lock_timeout_s: float = 30.0
+    poll_s: float = 0.05  # how late a follower sees the commit of another process
+
 
 _log = logging.getLogger("prsm.store")
 

@@ -13,8 +13,7 @@ from prsm_core.interfaces.store import OpenCall, OpenCalls, OpenTurn, Picture, R
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode
 from prsm_core.store.event_log import stretches
-from prsm_core.store.inbox import read_unconsumed
-from prsm_core.store.requests import read_open
+from prsm_core.store.waiting import read_open, read_unconsumed
 
 if TYPE_CHECKING:
     import sqlite3

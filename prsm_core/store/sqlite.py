@@ -19,18 +19,18 @@ from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store, TakenNames
-from prsm_core.store import agent_rows, event_log, inbox, requests, runs
+from prsm_core.store import agent_rows, event_log, runs, waiting
 from prsm_core.store.apply import Applied, apply_step, prepare
 from prsm_core.store.connection import (
     STRANGE,
     LedgerLock,
+    StoreLimits,
     has_begun,
     open_reader,
     require_file,
     strange_rows,
     to_store_error,
 )
-from prsm_core.store.limits import StoreLimits
 from prsm_core.store.picture import Pictures
 from prsm_core.store.writer import Writer, closed_error
 
@@ -316,11 +316,11 @@ class SqliteStore(Store):
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
         """Return the messages that the present incarnations have not consumed."""
-        return await self._read(inbox.read_unconsumed, session_id)
+        return await self._read(waiting.read_unconsumed, session_id)
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
         """Return the requests nobody has answered, oldest first."""
-        return await self._read(requests.read_open, session_id)
+        return await self._read(waiting.read_open, session_id)
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""

@@ -19,10 +19,9 @@ from prsm_core.store.agent_rows import read_descriptor, read_sums
 from prsm_core.store.changes import read_changes
 from prsm_core.store.codec import decode, encode
 from prsm_core.store.event_log import AFTER_ALL, read_names, stretches
-from prsm_core.store.inbox import to_message
 from prsm_core.store.open_turn import ToldTurn, build_call, build_effect
-from prsm_core.store.requests import to_request
 from prsm_core.store.runs import to_grant
+from prsm_core.store.waiting import to_message, to_request
 
 if TYPE_CHECKING:
     import sqlite3

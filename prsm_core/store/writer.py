@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from prsm_core.store.connection import StoreLimits
     from prsm_core.store.known import WritingConnection
-    from prsm_core.store.limits import StoreLimits
 
 T = TypeVar("T")
 

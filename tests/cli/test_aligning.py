@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.cli.sessions.comparing import MOST, aligned
+from prsm_core.cli.sessions.diffing import MOST, aligned
 
 KEYS = st.lists(st.sampled_from("abc"), max_size=9)
 

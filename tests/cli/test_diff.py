@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from prsm_core.cli.sessions.comparing import compare
+from prsm_core.cli.sessions.diffing import compare
 from prsm_core.domain.events import Event
 from tests.cli.sessions_scene import play
 

@@ -131,7 +131,7 @@ def test_the_packages_that_the_system_manages_are_left_to_it(clone):
     look = (
         "import sys, sysconfig, json; sys.prefix = sys.base_prefix\n"
         "sysconfig.get_path = lambda name, *a: sys.argv[1]\n"
-        "from prsm_core.cli.installers import find_installer\n"
+        "from prsm_core.cli.installing import find_installer\n"
         "from prsm_core.errors import ConfigError\n"
         "try:\n    find_installer({})\n"
         "except ConfigError as error:\n    print(json.dumps([error.message, error.hint]))\n"

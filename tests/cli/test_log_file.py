@@ -9,8 +9,14 @@ import sys
 
 import pytest
 
-from prsm_core.cli.log_file import KEPT, NAME, PrivateLogFile
-from prsm_core.cli.logs import FullFormatter, configure_logging, log_to_file
+from prsm_core.cli.logs import (
+    KEPT,
+    NAME,
+    FullFormatter,
+    PrivateLogFile,
+    configure_logging,
+    log_to_file,
+)
 
 SECRET = "correct-horse-battery-staple"  # noqa: S105 - of no one
 
@@ -140,7 +146,7 @@ def test_the_log_never_holds_more_than_its_bound(tmp_path):
 WRITER = """
 import logging, sys
 from pathlib import Path
-from prsm_core.cli.log_file import PrivateLogFile
+from prsm_core.cli.logs import PrivateLogFile
 from prsm_core.cli.logs import FullFormatter
 with PrivateLogFile.opened(Path(sys.argv[1]), FullFormatter("%(message)s"), 20000) as handler:
     for number in range(300):

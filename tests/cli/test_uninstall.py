@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.cli.installers import managed_by
+from prsm_core.cli.installing import managed_by
 
 
 @pytest.fixture

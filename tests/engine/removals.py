@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.turns import IMAGE_SCHEME
-from prsm_core.store.citations import cited_in
+from prsm_core.store.removal import cited_in
 from prsm_core.workspace.images import FILE, remove_images
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from prsm_core.cli import main
-from prsm_core.loop.garbage import OBJECTS
+from prsm_core.loop.leaving import OBJECTS
 
 SCENARIO = {"lanes": {"master": {"steps": [{"say": "done"}]}}}
 PROGRAM = """

@@ -11,8 +11,7 @@ from prsm_testing.steps import Steps
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.store.compaction import compact, measure
-from prsm_core.store.removal import remove_session
+from prsm_core.store.removal import compact, measure, remove_session
 from tests.store.dumps import dump, query, size
 
 MUCH = 40  # events of 64 KiB
@@ -20,17 +19,17 @@ MUCH = 40  # events of 64 KiB
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from prsm_core.store import compaction
+from prsm_core.store import removal
 
-opened = compaction.open_writer
+opened = removal.open_writer
 
 def doomed(path, lock):
     conn = opened(path, lock)
     conn.set_progress_handler(lambda: os.kill(os.getpid(), signal.SIGKILL), int(sys.argv[2]))
     return conn
 
-compaction.open_writer = doomed
-compaction.compact(Path(sys.argv[1]))
+removal.open_writer = doomed
+removal.compact(Path(sys.argv[1]))
 print("compacted")
 """
 

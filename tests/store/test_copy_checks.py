@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from prsm_testing.samples import sample_events
 
-from prsm_core.cli.sessions.comparing import items_of
+from prsm_core.cli.sessions.diffing import items_of
 from prsm_core.domain.events import EVENT_FIELDS, LIVE_TYPES
 from prsm_core.engine.journal.views import conversation
 from prsm_core.kit.streams import StreamFold

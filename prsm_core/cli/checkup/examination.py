@@ -21,9 +21,8 @@ from prsm_core.builtin import BUILTINS
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.checkup.folders import check_disk, check_folders, format_size
-from prsm_core.cli.checkup.values import check_values
+from prsm_core.cli.checkup.values import check_values, refused_names
 from prsm_core.cli.plugin_sections import plugin_sections
-from prsm_core.cli.server_names import refused_names
 from prsm_core.cli.setup import CURE, provider_names
 from prsm_core.cli.surveying import ask_for_names, ask_providers
 from prsm_core.config import Settings, ledger_path, load_settings, resolve_paths

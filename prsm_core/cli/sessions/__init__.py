@@ -2,9 +2,9 @@
 
 commands      the command line of it       listing       all of a repository, one a line
 showing       one: runs, tree, talk        changing      its name, and that it is to go
-replaying     one, event by event          page          one, as HTML
+replaying     one, event by event
 exporting     one, to a file               importing     one, from a file
-comparing     what differs between two     diffing       that, for a person
+diffing       what differs between two
 forking       another one, from a point    deleting      its removal, which a kill does not tear
 compacting    the disk space of deleted ones
 leftovers     what others keep of one         unfinished    deletions that were cut off

@@ -14,7 +14,7 @@ from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.errors import PrsmError, SessionOwnedError
-from prsm_core.store.compaction import compact, measure
+from prsm_core.store.removal import compact, measure
 
 if TYPE_CHECKING:
     from prsm_core.engine.control.session_lock import Owner

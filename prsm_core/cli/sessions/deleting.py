@@ -23,8 +23,8 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import PrsmError, SessionOwnedError, StoreError
-from prsm_core.store.citations import cited_in
 from prsm_core.store.removal import (
+    cited_in,
     holds_session,
     names_outside,
     overwrite_removed,

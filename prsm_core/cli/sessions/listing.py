@@ -11,8 +11,7 @@ from msgspec.structs import asdict
 
 from prsm_core.cli.ledger import open_ledger
 from prsm_core.cli.places import workspace_paths
-from prsm_core.cli.saying import say
-from prsm_core.cli.table import print_table
+from prsm_core.cli.saying import print_table, say
 from prsm_core.domain.usage import Spent, total
 from prsm_core.engine.door.offers import session_rows
 from prsm_core.errors import StoreError

@@ -12,9 +12,8 @@ from msgspec import to_builtins
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.reading import print_agents
-from prsm_core.cli.saying import say
+from prsm_core.cli.saying import print_table, say
 from prsm_core.cli.sessions.listing import at_text, name_of
-from prsm_core.cli.table import print_table
 from prsm_core.door import CallEntry
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import Owning, lost_agents

@@ -1,10 +1,11 @@
-"""Reading messages between agents."""
+"""Reads what waits: messages between agents, and requests to a person."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.steps import HumanRequest
 from prsm_core.store.codec import decode
 
 if TYPE_CHECKING:
@@ -43,4 +44,26 @@ def to_message(row: tuple[Any, ...]) -> RoutedMessage:
         correlation_id=correlation_id,
         payload=decode(payload),
         created_at=created_at,
+    )
+
+
+def read_open(conn: sqlite3.Connection, session_id: str) -> list[HumanRequest]:
+    """Return the session's open requests, oldest first."""
+    rows = conn.execute(
+        "SELECT request_id, agent_id, kind, payload, opened_at FROM requests"
+        " WHERE session_id = ? AND ended IS NULL ORDER BY rowid",
+        (session_id,),
+    )
+    return [to_request(row) for row in rows]
+
+
+def to_request(row: tuple[Any, ...]) -> HumanRequest:
+    """Return a request from its columns."""
+    request_id, agent_id, kind, payload, opened_at = row
+    return HumanRequest(
+        request_id=request_id,
+        agent_id=agent_id,
+        kind=kind,
+        payload=decode(payload),
+        opened_at=opened_at,
     )

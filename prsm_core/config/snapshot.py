@@ -110,7 +110,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
         Raises ConfigError when something else stands there.
         """
-        for refused in ("", *_above(name), name):
+        for refused in ("", *(("agents",) if name.startswith("agents/") else ()), name):
             if refused in self.refused:
                 raise ConfigError(f"{self.path(refused)}: {self.refused[refused]}")
         return self.files.get(name)
@@ -278,10 +278,6 @@ def _unknown(root: Path) -> tuple[str, ...]:
 def _is_used(name: str) -> bool:
     folder, _, last = name.rpartition("/")
     return name in _USED or (folder == "agents" and last.endswith(".md"))
-
-
-def _above(name: str) -> tuple[str, ...]:
-    return ("agents",) if name.startswith("agents/") else ()
 
 
 def _why(mode: int) -> str:

@@ -291,7 +291,10 @@ def _read(paths: Paths) -> dict[str, Grant]:
     except OSError as error:
         raise cannot_be_read(path, error) from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise _damaged(path) from error
+        raise ConfigError(
+            f"{path}: cannot be read as the list of trusted workspaces",
+            hint="delete it; no workspace is trusted then",
+        ) from error
 
 
 def _grant(value: Any) -> Grant:
@@ -299,13 +302,6 @@ def _grant(value: Any) -> Grant:
     if isinstance(value, str):  # of a time when the folder was not noted
         return Grant(content=value)
     return convert(value, Grant)
-
-
-def _damaged(path: Path) -> ConfigError:
-    return ConfigError(
-        f"{path}: cannot be read as the list of trusted workspaces",
-        hint="delete it; no workspace is trusted then",
-    )
 
 
 def _known(paths: Paths) -> Grant | None:

@@ -331,7 +331,7 @@ def is_ours(error: BaseException) -> bool:
         task = _running_task()
         return task is not None and task.cancelling() > 0
     if isinstance(error, GeneratorExit):
-        return _is_loop_running() and _running_task() is None
+        return asyncio._get_running_loop() is not None and _running_task() is None
     return is_interrupt(error)
 
 
@@ -341,10 +341,6 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, PrsmError):
         return error.message
     return str(error) if isinstance(error, BlockedError) else one_line(error)
-
-
-def _is_loop_running() -> bool:
-    return asyncio._get_running_loop() is not None
 
 
 def _running_task() -> asyncio.Task[Any] | None:

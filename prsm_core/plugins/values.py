@@ -73,7 +73,7 @@ def first_problem(value: object, table: Table) -> str | None:
     """Return what is wrong with a value, for people; None if nothing is."""
     fields = table.get(type(value))
     if fields is None:
-        fields = _of_base(value, table)
+        fields = next((fields for cls, fields in table.items() if isinstance(value, cls)), None)
     if fields is None:
         names = " or ".join(cls.__name__ for cls in table)
         return f"a {type(value).__name__}, which is no {names}"
@@ -83,10 +83,6 @@ def first_problem(value: object, table: Table) -> str | None:
             what = "missing" if inner is _MISSING else f"a {type(inner).__name__}: {_short(inner)}"
             return f"a {type(value).__name__} whose {name} is {what}, not {kind.words}"
     return None
-
-
-def _of_base(value: object, table: Table) -> Fields | None:
-    return next((fields for cls, fields in table.items() if isinstance(value, cls)), None)
 
 
 def _short(value: object) -> str:

@@ -143,7 +143,7 @@ def merged(
         if one is not None and not one.blob:
             return Side(now, f"its content is not kept: {one.why}")
     if now == base:
-        if other is None or _is_there(root, other):
+        if other is None or not root.shadow.ask("cat-file", "-e", other.blob).code:
             return Side(other)
         return Side(now, "what was there before is gone: the repository has thrown it away")
     if now is None:
@@ -179,7 +179,3 @@ def merged_lines(
             return Side(now, words.lines)
     blob = root.shadow.word("hash-object", "-w", "--stdin", stdin=said.out)
     return Side(Entry(mode, blob))
-
-
-def _is_there(root: Root, entry: Entry) -> bool:
-    return not root.shadow.ask("cat-file", "-e", entry.blob).code

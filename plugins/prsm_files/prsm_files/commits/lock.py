@@ -89,7 +89,7 @@ class IndexLock:
             self.release()
             return True
         if not self.is_ours:
-            if _is_one(self._new, self._index):
+            if self._index.exists() and self._new.samefile(self._index):
                 self._new.unlink()
                 return True
             if stamp_of(self._index) != stamp:
@@ -98,10 +98,6 @@ class IndexLock:
             self.take(Path(self._new).read_bytes())
         self.put()
         return True
-
-
-def _is_one(new: Path, index: Path) -> bool:
-    return index.exists() and new.samefile(index)
 
 
 def _held(lock: Path) -> ConfigError:

@@ -151,25 +151,22 @@ def told_outcome(
     known = {row.change.id: row.change for row in rows}
     paths = {id_: change.path for id_, change in known.items()}
     return {
-        "commits": [_told(one, known, names) for one in outcome.commits],
+        "commits": [
+            {
+                "commit": one.id or None,
+                "repository": one.root,
+                "subject": one.message.partition("\n")[0],
+                "message": one.message,
+                "agents": [{"agent": agent, "name": names.get(agent)} for agent in one.agents],
+                "possible": any(known[change].is_unsure for change in one.changes),
+                "changes": list(one.changes),
+                "files": sorted({known[change].path for change in one.changes}),
+            }
+            for one in outcome.commits
+        ],
         "left": [{"change": one.id, "path": paths[one.id], "why": one.why} for one in outcome.left],
         "held": [
             {"change": one.id, "path": paths[one.id], "commit": one.commit or None}
             for one in outcome.held
         ],
-    }
-
-
-def _told(
-    one: Commit, known: Mapping[str, FileChange], names: Mapping[str, str]
-) -> Mapping[str, Any]:
-    return {
-        "commit": one.id or None,
-        "repository": one.root,
-        "subject": one.message.partition("\n")[0],
-        "message": one.message,
-        "agents": [{"agent": agent, "name": names.get(agent)} for agent in one.agents],
-        "possible": any(known[change].is_unsure for change in one.changes),
-        "changes": list(one.changes),
-        "files": sorted({known[change].path for change in one.changes}),
     }

@@ -160,12 +160,9 @@ def decided_by(rows: Iterable[ChangeRow], act: Act, session: str) -> tuple[Decis
     return tuple(
         Decision(row.change.id, row.change.path, one.new, one.why or None)
         for row in rows
-        if (one := verdicts.get(row.change.id)) is not None and _is_as_before(row, one)
+        if (one := verdicts.get(row.change.id)) is not None
+        and (row.state == one.old or {row.state, one.old} <= OPEN_STATES)
     )
-
-
-def _is_as_before(row: ChangeRow, one: Verdict) -> bool:
-    return row.state == one.old or {row.state, one.old} <= OPEN_STATES
 
 
 def of_merge(rows: Iterable[ChangeRow], act: Act) -> tuple[Verdict, ...]:

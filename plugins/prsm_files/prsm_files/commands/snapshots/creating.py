@@ -84,17 +84,13 @@ async def _teller(workspace: str) -> _Teller | None:
     try:
         async with open_ledger(workspace) as store:
             for info in await store.sessions():
-                if _works_in(info.workspace, root):
+                if not is_gone(info.workspace) and repo_identity(Path(info.workspace)).root == root:
                     at = await newest_commit(store, info.session_id, info.last_seq)
                     return _Teller(info.session_id, info.run_id or "", at)
     except StoreError as error:
         if error.code != "no_ledger":
             _say_untold(error)
     return None
-
-
-def _works_in(folder: str, root: Path) -> bool:
-    return not is_gone(folder) and repo_identity(Path(folder)).root == root
 
 
 def _owned(workspace: str, teller: _Teller, stack: ExitStack) -> _Teller | None:

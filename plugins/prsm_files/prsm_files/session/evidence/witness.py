@@ -150,7 +150,11 @@ class Witness:
         contents: dict[str, _Content] = {}
         unknown: dict[str, str] = {}
         for path, place in places.items():
-            history = _history(rows, top, place)
+            history = [
+                row
+                for row in rows
+                if text_path(row.change.path) == place and text_path(row.change.folder) == top
+            ]
             later = [row for row in history if row.change.id in since]
             own = [row for row in later if _may_be_of(row, family)]
             if later and not own:
@@ -166,14 +170,6 @@ class Witness:
                 held = _in_tree(shadow, tree or base_of(self._session), list(unknown))
                 contents |= {unknown[place]: one for place, one in held.items()}
             return seen | _blobs(shadow, contents)
-
-
-def _history(rows: Iterable[ChangeRow], top: str, place: str) -> list[ChangeRow]:
-    return [
-        row
-        for row in rows
-        if text_path(row.change.path) == place and text_path(row.change.folder) == top
-    ]
 
 
 def _may_be_of(row: ChangeRow, family: Collection[str]) -> bool:

@@ -11,18 +11,11 @@ from prsm_core.cli.callers import agents_may_unless
 from prsm_core.cli.options import image_option, text_argument, workspace_option
 from prsm_core.cli.run_options import (
     UNATTENDED_SECONDS,
-    budget_tokens_option,
-    budget_usd_option,
-    finite,
     label_option,
+    limit_options,
     mode_option,
-    on_ask_option,
-    set_option,
     solo_option,
-    trust_option,
-    unattended_option,
     widens,
-    without_plugin_option,
 )
 from prsm_core.domain.agents import PermissionMode
 
@@ -82,21 +75,7 @@ def _tell_start(task: str) -> None:
     " given. It remembers what was said, and keeps its model and mode.",
 )
 @click.option("--new", is_flag=True, help="Run in a new session, which is the default.")
-@on_ask_option
-@trust_option
-@without_plugin_option
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=float,
-    callback=finite,
-    metavar="SECONDS",
-    help="End the run after this time.",
-)
-@unattended_option
-@budget_usd_option
-@budget_tokens_option
-@set_option
+@limit_options("End the run after this time.")
 @click.pass_obj
 @agents_may_unless(widens)
 def run(launch: Launch, /, *, as_json: bool, detach: bool, **options: Any) -> int:
@@ -169,21 +148,7 @@ def _checked(
 @click.option("--ui", metavar="NAME", help="Frontend; console if not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print one event a line; nobody is asked.")
 @click.option("--detach", is_flag=True, help="Return once the run goes on, and print its session.")
-@on_ask_option
-@trust_option
-@without_plugin_option
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=float,
-    callback=finite,
-    metavar="SECONDS",
-    help="End the run this long from here; what is left of its own limit if not given.",
-)
-@unattended_option
-@budget_usd_option
-@budget_tokens_option
-@set_option
+@limit_options("End the run this long from here; what is left of its own limit if not given.")
 @click.pass_obj
 def resume(
     launch: Launch, /, *, as_json: bool, detach: bool, ui: str | None, **options: Any

@@ -120,6 +120,31 @@ set_option = click.option(
 )
 
 
+def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return the decorator of a command that takes these options, in this order."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def limit_options(timeout: str) -> Callable[[F], F]:
+    """Return the decorator of a command that begins a run or goes on with one.
+
+    What the person lets it do, and its limits; `timeout` is the help of --timeout.
+    """
+    timeout_option = click.option(
+        "--timeout", "timeout_s", type=float, callback=finite, metavar="SECONDS", help=timeout
+    )
+    return with_options(
+        *(on_ask_option, trust_option, without_plugin_option, timeout_option, unattended_option),
+        *(budget_usd_option, budget_tokens_option, set_option),
+    )
+
+
 def widens(given: Mapping[str, Any]) -> bool:
     """Return whether these options let agents do what the files and the person would not.
 
@@ -170,13 +195,7 @@ def lead_options(*, patience: str) -> Callable[[F], F]:
         set_option,
     )
 
-    def decorate(function: F) -> F:
-        function = agents_may_unless(widens)(function)
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    return lambda function: with_options(*options)(agents_may_unless(widens)(function))
 
 
 _WIDENING = ("PRSM__", "PRSM_PLUGINS")  # variables; no program of an engine inherits them

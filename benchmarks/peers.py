@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from prsm_testing.scenario import Step
+from prsm_testing.playback import Step
 
 from benchmarks.first import ANSWER, KEY, PROMPT, PRSM, make_places, open_folder
 from benchmarks.first_turn import environment

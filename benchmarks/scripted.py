@@ -12,8 +12,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from prsm_testing.model_server import ModelServer
-from prsm_testing.playback import Reply
-from prsm_testing.scenario import Call, Step
+from prsm_testing.playback import Call, Reply, Step
 
 from benchmarks.first import ANSWER
 

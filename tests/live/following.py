@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prsm_testing.scenario import Call
+from prsm_testing.playback import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable

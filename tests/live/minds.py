@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsm_testing.playback import Reply
-from prsm_testing.scenario import Call, HttpError, Step
+from prsm_testing.playback import Call, HttpError, Reply, Step
 
 from prsm_core.kit.quotation import unquote
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from prsm_testing.model_server import ModelServer
-from prsm_testing.scenario import Call
+from prsm_testing.playback import Call
 
 from prsm_core.engine.turns.going_on import CUT_OFF
 from tests.live.following import Moment, Seen, call, detached, follow

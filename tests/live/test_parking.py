@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from prsm_testing.model_server import ModelServer
-from prsm_testing.scenario import Call
+from prsm_testing.playback import Call
 
 from tests.live.family import command_line
 from tests.live.minds import Known, Minds, answers_in

@@ -14,7 +14,7 @@ import signal
 import pytest
 from prsm_testing.doubles import until
 from prsm_testing.model_server import ModelServer
-from prsm_testing.scenario import Call
+from prsm_testing.playback import Call
 
 from plugins.prsm_files.tests.shadow_scene import every_byte
 from tests.live.following import call, detached

@@ -12,7 +12,7 @@ import signal
 
 import pytest
 from prsm_testing.model_server import ModelServer
-from prsm_testing.scenario import Call
+from prsm_testing.playback import Call
 
 from tests.live.following import Moment, call, detached, follow
 from tests.live.minds import Known, Minds

@@ -20,8 +20,8 @@ from prsm_testing.doubles import (
     turn_context,
     until,
 )
+from prsm_testing.misbehaving_team import RushClock
 from prsm_testing.provider_scene import call, end, error, failure, reason
-from prsm_testing.rush_clock import RushClock
 
 from plugins.prsm_acp.tests.fake_manifest import MANIFEST
 from prsm_core.domain.boxes import Box

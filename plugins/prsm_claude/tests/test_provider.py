@@ -14,7 +14,7 @@ from prsm_claude.plugin import prsm_providers
 from prsm_claude.provider import build
 from prsm_testing.doubles import RecordingHost, open_services, session_request, until
 from prsm_testing.fake_clock import FakeClock
-from prsm_testing.rush_clock import RushClock
+from prsm_testing.misbehaving_team import RushClock
 
 from plugins.prsm_claude.tests.conftest import FAKE
 from prsm_core.errors import ConfigError, ProviderNotAvailableError

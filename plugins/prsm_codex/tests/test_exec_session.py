@@ -21,7 +21,7 @@ from prsm_testing.doubles import (
     session_request,
     until,
 )
-from prsm_testing.rush_clock import RushClock
+from prsm_testing.misbehaving_team import RushClock
 
 from prsm_core.domain.tools import McpEndpoint, McpServer
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, Notice, StopReason, ToolCallStarted

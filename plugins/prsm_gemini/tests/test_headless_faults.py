@@ -19,8 +19,8 @@ from prsm_testing.doubles import (
     session_request,
     until,
 )
+from prsm_testing.misbehaving_team import RushClock
 from prsm_testing.provider_scene import end, error, reason, streaming
-from prsm_testing.rush_clock import RushClock
 
 from plugins.prsm_gemini.tests.test_contract import FAKE
 from prsm_core.domain.turns import (

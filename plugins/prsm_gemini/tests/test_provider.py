@@ -15,7 +15,7 @@ from prsm_gemini.acp import GeminiAcp
 from prsm_gemini.config import Backend, GeminiConfig
 from prsm_gemini.provider import build, is_headless
 from prsm_testing.doubles import RecordingHost, open_services, session_request, until
-from prsm_testing.rush_clock import RushClock
+from prsm_testing.misbehaving_team import RushClock
 
 from plugins.prsm_gemini.tests.test_contract import FAKE
 from prsm_core.domain.models import ModelInfo

@@ -33,7 +33,7 @@ _HOMES = {
     "hub_double": "ScriptedHub",
     "hub_rules": "HubContract HubScene",
     "memory_store": "MemoryStore",
-    "misbehaving_team": "MisbehavingTeam Outcome",
+    "misbehaving_team": "MisbehavingTeam Outcome RushClock",
     "misbehaviour_contract": "Misbehaviour MisbehaviourContract each fake_command",
     "model_server": "ModelServer",
     "odd_values": "with_odd_values",
@@ -41,7 +41,6 @@ _HOMES = {
     "provider_contract": "MeteringContract ProviderContract",
     "provider_scene": "Scene ScriptedModel Stage call end error failure reason streaming",
     "resume_contract": "ResumeContract",
-    "rush_clock": "RushClock",
     "samples": (
         "later_events sample_contexts sample_events sample_models sample_requests sample_tasks"
     ),
@@ -51,8 +50,7 @@ _HOMES = {
     "sink_contract": "EventSinkContract",
     "store_contract": "StoreContract",
     "terminal": "Terminal open_terminal",
-    "tool_contract": "ToolContract",
-    "tool_double": "RecordingToolCall",
+    "tool_contract": "RecordingToolCall ToolContract",
 }
 
 __getattr__, __dir__, __all__ = attach(__name__, _HOMES)

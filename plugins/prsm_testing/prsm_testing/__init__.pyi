@@ -31,6 +31,7 @@ from prsm_testing.hub_rules import HubScene as HubScene
 from prsm_testing.memory_store import MemoryStore as MemoryStore
 from prsm_testing.misbehaving_team import MisbehavingTeam as MisbehavingTeam
 from prsm_testing.misbehaving_team import Outcome as Outcome
+from prsm_testing.misbehaving_team import RushClock as RushClock
 from prsm_testing.misbehaviour_contract import Misbehaviour as Misbehaviour
 from prsm_testing.misbehaviour_contract import MisbehaviourContract as MisbehaviourContract
 from prsm_testing.misbehaviour_contract import each as each
@@ -52,7 +53,6 @@ from prsm_testing.provider_scene import failure as failure
 from prsm_testing.provider_scene import reason as reason
 from prsm_testing.provider_scene import streaming as streaming
 from prsm_testing.resume_contract import ResumeContract as ResumeContract
-from prsm_testing.rush_clock import RushClock as RushClock
 from prsm_testing.samples import later_events as later_events
 from prsm_testing.samples import sample_contexts as sample_contexts
 from prsm_testing.samples import sample_events as sample_events
@@ -65,5 +65,5 @@ from prsm_testing.sink_contract import EventSinkContract as EventSinkContract
 from prsm_testing.store_contract import StoreContract as StoreContract
 from prsm_testing.terminal import Terminal as Terminal
 from prsm_testing.terminal import open_terminal as open_terminal
+from prsm_testing.tool_contract import RecordingToolCall as RecordingToolCall
 from prsm_testing.tool_contract import ToolContract as ToolContract
-from prsm_testing.tool_double import RecordingToolCall as RecordingToolCall

@@ -19,7 +19,7 @@ from prsm_testing.playback import Conversation, Reply, pieces, strings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prsm_testing.scenario import Call, HttpError
+    from prsm_testing.playback import Call, HttpError
 
 _PATH = re.compile(r"/v1beta/models/(?P<model>[^/:]+):(?P<verb>\w+)")
 _LIST = "/v1beta/models"

@@ -33,8 +33,7 @@ from prsm_core.errors import PrsmError
 from prsm_testing.anthropic_wire import AnthropicMessages
 from prsm_testing.gemini_wire import GeminiGenerateContent
 from prsm_testing.openai_wire import OpenAIResponses
-from prsm_testing.playback import Conversation, Player, Reply
-from prsm_testing.scenario import HttpError, Scenario, Step
+from prsm_testing.playback import Conversation, HttpError, Player, Reply, Scenario, Step
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -14,7 +14,7 @@ from prsm_testing.playback import Conversation, Reply, pieces, strings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prsm_testing.scenario import Call, HttpError, Step
+    from prsm_testing.playback import Call, HttpError, Step
 
 _USED_UP = "usage_limit_reached"  # of a plan: its error tells when that ends
 

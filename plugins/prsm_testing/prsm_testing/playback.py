@@ -1,15 +1,32 @@
-"""Playback for tests: which step of a scenario answers a request, whatever its wire format."""
+"""Scenarios for tests, and which step of one answers a request, whatever its wire format.
+
+The format of scenarios is documented in prsm_demo.script.scenario.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from prsm_demo.script.playback import Conversation, Player, Reply, pieces
+from prsm_demo.script.scenario import Scenario
+from prsm_demo.script.steps import Call, HttpError, Lane, Step, StreamError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Conversation", "Player", "Reply", "pieces", "strings"]
+__all__ = [
+    "Call",
+    "Conversation",
+    "HttpError",
+    "Lane",
+    "Player",
+    "Reply",
+    "Scenario",
+    "Step",
+    "StreamError",
+    "pieces",
+    "strings",
+]
 
 
 def strings(value: Any) -> Iterator[str]:

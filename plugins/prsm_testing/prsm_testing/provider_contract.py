@@ -9,7 +9,7 @@
             async with ModelServer(scenario) as server:
                 yield Stage(model=server, settings={"base_url": server.base_url})
 
-`play` lets the vendor's model follow a scenario (its format: `prsm_testing.scenario`) and
+`play` lets the vendor's model follow a scenario (its format: `prsm_testing.playback`) and
 yields the settings that lead to it. What the capabilities do not promise is skipped, and told.
 """
 

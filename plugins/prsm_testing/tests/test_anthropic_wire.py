@@ -6,8 +6,7 @@ import json
 
 import pytest
 from prsm_testing.anthropic_wire import AnthropicMessages
-from prsm_testing.playback import Reply
-from prsm_testing.scenario import HttpError, Scenario
+from prsm_testing.playback import HttpError, Reply, Scenario
 
 WIRE = AnthropicMessages()
 TOOLS = {"tools": [{"name": "Bash"}, {"name": "mcp__prsm__spawn_child"}, {"name": "mcp__a__b"}]}

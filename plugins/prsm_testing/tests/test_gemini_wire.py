@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_testing.gemini_wire import GeminiGenerateContent, smallest
-from prsm_testing.playback import Reply
-from prsm_testing.scenario import HttpError, Scenario
+from prsm_testing.playback import HttpError, Reply, Scenario
 
 WIRE = GeminiGenerateContent()
 STREAM = "/v1beta/models/gemini-2.5-pro:streamGenerateContent"

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 from prsm_testing.model_server import ModelServer
-from prsm_testing.playback import Reply
-from prsm_testing.scenario import Step
+from prsm_testing.playback import Reply, Step
 
 SECONDS = 10
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from prsm_testing.openai_wire import OpenAIResponses
-from prsm_testing.playback import Reply
-from prsm_testing.scenario import HttpError, Scenario
+from prsm_testing.playback import HttpError, Reply, Scenario
 
 WIRE = OpenAIResponses()
 

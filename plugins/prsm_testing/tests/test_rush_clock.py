@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from prsm_testing.rush_clock import RushClock
+from prsm_testing.misbehaving_team import RushClock
 
 
 async def test_a_sleep_is_cut_short_when_time_begins_to_rush():

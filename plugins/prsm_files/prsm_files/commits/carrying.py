@@ -16,6 +16,10 @@ Contents as the repository stores them: line ends converted where it says so.
 What a filter converts is left to the person: a filter is a program, and none runs here.
 
 The repository is read with the person's own settings, and written by plumbing: no hook runs.
+
+Its index is replaced under git's own lock. That is made whole, as a second name of a file that is
+written already: whoever finds it knows by that file whose it is. So one that a process which has
+died has left is told from a living git's.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -32,7 +37,6 @@ from msgspec.structs import replace
 from prsm_core import ConfigError
 from prsm_files.changes.merging import Side, Words, merged
 from prsm_files.changes.records import LINK, Entry
-from prsm_files.commits.lock import IndexLock, stamp_of
 from prsm_files.commits.records import Commit, Held, Left, Outcome
 from prsm_files.shadow.files import put, read_note, sync
 from prsm_files.shadow.git import GitFailedError, listed, names, persons_env
@@ -41,14 +45,105 @@ from prsm_files.shadow.records import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from prsm_files.changes.merging import Wanted
-    from prsm_files.commits.lock import Stamp
     from prsm_files.commits.records import Asked
     from prsm_files.shadow.place import Repository
     from prsm_files.shadow.root import Root
     from prsm_files.shadow.worktree import Shadow
+
+
+NAME = "index.prsm"
+
+Stamp = tuple[int, ...]
+
+
+def stamp_of(index: Path) -> Stamp:
+    """Return what an index looks like; () for none."""
+    try:
+        found = index.stat()
+    except FileNotFoundError:
+        return ()
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+class IndexLock:
+    """The lock of one repository's index, and what the index is to become."""
+
+    def __init__(self, where: Repository) -> None:
+        self._index = where.index
+        self._lock = where.index_lock
+        self._new = where.git_dir / NAME
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the lock is there, and ours."""
+        try:
+            return os.path.samefile(self._new, self._lock)  # noqa: PTH121 - either may be gone
+        except FileNotFoundError:
+            return False
+
+    def check_free(self) -> None:
+        """Raise ConfigError while a git of the person's holds the lock."""
+        if self._lock.exists() and not self.is_ours:
+            raise _held(self._lock)
+
+    def take(self, data: bytes) -> None:
+        """Take the lock, with what the index is to become. Raises ConfigError, and OSError."""
+        self._new.unlink(missing_ok=True)
+        descriptor = os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+            if self._index.exists():
+                os.fchmod(descriptor, self._index.stat().st_mode & 0o777)
+        try:
+            os.link(self._new, self._lock)
+        except FileExistsError as error:
+            self._new.unlink()
+            raise _held(self._lock) from error
+
+    def put(self) -> None:
+        """Let the index be what it is to become, and free the lock."""
+        self._lock.replace(self._index)
+        self._new.unlink()
+        sync(self._index.parent)
+
+    def release(self) -> None:
+        """Free the lock, if it is ours; the index stays."""
+        if self.is_ours:
+            self._lock.unlink()
+        self._new.unlink(missing_ok=True)
+
+    def end(self, stamp: Stamp, *, is_done: bool) -> bool:
+        """End what a process that has died left; whether the index is as it should be then.
+
+        `stamp` is of the index before. Where somebody has deleted the lock, and git has gone on
+        with the old index, it stays as it is.
+        """
+        if not is_done or not self._new.exists():
+            self.release()
+            return True
+        if not self.is_ours:
+            if self._index.exists() and self._new.samefile(self._index):
+                self._new.unlink()
+                return True
+            if stamp_of(self._index) != stamp:
+                self._new.unlink()
+                return False
+            self.take(Path(self._new).read_bytes())
+        self.put()
+        return True
+
+
+def _held(lock: Path) -> ConfigError:
+    return ConfigError(
+        f"git is at work in the repository: {lock} is there",
+        hint="let the git command that runs finish; if there is none, delete that file",
+        code="index_locked",
+    )
+
 
 _FEW = 200  # paths that are given to a command as words
 # Nobody's address is guessed, and messages are what they are here: UTF-8.

@@ -21,7 +21,7 @@ import time
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -99,30 +99,6 @@ _UNSEEN = "what changes in {} is not found"
 __all__ = ["ChangeWatch"]
 
 
-class Watching(Protocol):
-    """What watches the folder, as far as decisions need it."""
-
-    async def rows(self) -> Sequence[ChangeRow]:
-        """Return all changes of the session, oldest first; those of calls that have ended too."""
-        ...
-
-    async def commit(self, step_id: str, *writes: ChangesDecided, run: str | None = None) -> None:
-        """Commit a step of the session."""
-        ...
-
-    def paths(self, call: WritingCall) -> frozenset[str]:
-        """Return the files of the folder that a call says it writes."""
-        ...
-
-    def learn(self, shadow: Shadow) -> None:
-        """Know now what PRSM itself has written: what comes behind it is of calls; it blocks."""
-        ...
-
-    def tell(self, agent: str, text: str) -> None:
-        """Tell an agent something with its next answer or prompt, if it is still at work."""
-        ...
-
-
 class Verdicts:
     """Owns what a session decides about its changes.
 
@@ -139,7 +115,7 @@ class Verdicts:
 
     def __init__(
         self,
-        watch: Watching,
+        watch: ChangeWatch,
         keeper: FilesKeeper,
         journal: Journal,
         store: Store,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core import Store
-    from prsm_core.files import AgentRow, ChangeRow, FileChange
-    from prsm_files.commits.records import Commit, Outcome
+    from prsm_core.files import AgentRow, ChangeRow
+    from prsm_files.commits.records import Outcome
     from prsm_files.session.reasons import Reason
 
 BY_AGENT, BY_TASK = "agent", "task"

@@ -107,12 +107,7 @@ async def open_app(
                 _bridge(paths.state / "bridge" / f"{lock.session}.sock", clock)
             ),
             broker=_build_broker(settings, plugins, paths, tools, clock, snapshot),
-            human=HumanPolicy(
-                interactive=frontend.interactive,
-                on_ask=options.on_ask,
-                timeout_s=settings.engine.human_timeout_seconds,
-                unattended_s=options.unattended_s,
-            ),
+            human=_human_policy(options, settings, frontend),
             trusted=trusted,
             external=external,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
@@ -239,6 +234,15 @@ async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
 def _ledger(paths: Paths) -> Path:
     """Return where the repository's ledger lies, or will."""
     return ledger_path(paths, repo_identity(paths.workspace).key)
+
+
+def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpec) -> HumanPolicy:
+    return HumanPolicy(
+        interactive=frontend.interactive,
+        on_ask=options.on_ask,
+        timeout_s=settings.engine.human_timeout_seconds,
+        unattended_s=options.unattended_s,
+    )
 
 
 def _build_broker(

@@ -27,8 +27,12 @@ from prsm_core.engine.processes.executor import choose_executor
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.configured_names import ask_for, judge_names, set_names
 from prsm_core.engine.providers.listings import Listings
-from prsm_core.engine.providers.owned import Owned, open_owned
-from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
+from prsm_core.engine.providers.registry import (
+    Owned,
+    build_provider_registry,
+    configured_specs,
+    open_owned,
+)
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.workspace_files import KEEP, WorkspaceFiles
@@ -57,8 +61,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.providers.configured_names import NameFinding
+    from prsm_core.engine.providers.listings import ProviderReport
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.engine.turns.host import OpenEndpoint
     from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.interfaces.clock import Clock
@@ -317,7 +321,7 @@ async def survey_providers(
     One that runs only when it is named is left out, unless the settings name it. Raises
     PluginError when there is none of the name `only`.
     """
-    from prsm_core.engine.providers.survey import survey
+    from prsm_core.engine.providers.listings import survey
 
     names = _surveyed(settings, plugins) if only is None else [only]
     if only is not None and only not in configured_specs(plugins.collect(ProviderSpec), settings):

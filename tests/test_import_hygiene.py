@@ -50,8 +50,6 @@ NOT_BEFORE_THE_FIRST_TURN = {
     "prsm_core.engine.door.view": "the first look of a person",
     "prsm_files.session.evidence.command_log": "the first claim",
     "prsm_files.session.evidence.witness": "the first claim about files",
-    "prsm_core.engine.providers.survey": "the first list of models",
-    "prsm_core.engine.turns.stuck": "the first act of an agent",
     "prsm_core.engine.turns.vendor_calls": "the first call of a vendor's own tool",
     "prsm_core.permissions.before": "the first request for an edit",
     "prsm_policy.by_text": "the first command",

@@ -150,12 +150,12 @@ INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
     "prsm_codex": {"kit.background", "kit.clocks", "kit.git_settings"},
     "prsm_console": {
-        *("domain.usage", "engine.requests.rules", "plugins", "prsm_testing.memory_store"),
+        *("domain.usage", "engine.requests.human", "plugins", "prsm_testing.memory_store"),
         *("terminal.cells", "terminal.foreground", "terminal.worktree"),
     },
     "prsm_demo": {
         *(
-            "engine.context.remembered",
+            "engine.agents.opening",
             "prsm_testing.resume_contract",
             "prsm_testing.resume_contract",
         ),

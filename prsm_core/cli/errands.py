@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.sessions.keepers import Keepers
-    from prsm_core.engine.processes.detached import DetachedProcess
+    from prsm_core.engine.processes.launcher import DetachedProcess
     from prsm_core.interfaces.frontend import RunOptions
     from prsm_core.interfaces.store import SessionInfo
 

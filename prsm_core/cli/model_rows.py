@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.models import ModelCapability
-    from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.providers.listings import ProviderReport
     from prsm_core.plugins import PluginManager
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.setup import Setup
     from prsm_core.domain.models import ModelCapability, TaskProfile
     from prsm_core.door import ModelRow
-    from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.providers.listings import ProviderReport
 
 NONE_COULD = 3  # no provider could be used
 _HEADERS = ("PROVIDER", "MODEL", "ALIASES", "TIER", "COST", "SPEED", "CONTEXT", "FROM")

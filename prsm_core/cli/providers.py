@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
     from prsm_core.config.schema import PermissionSettings, Settings
     from prsm_core.domain.models import ModelInfo
-    from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.providers.listings import ProviderReport
 
 _LOGINS = {True: "yes", False: "no", None: None}
 

@@ -11,9 +11,9 @@ from prsm_core.cli.ledger import is_gone, open_ledger, open_session, require_cur
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.run_options import given_again, told_of_kept
 from prsm_core.cli.running import Request, run_task
+from prsm_core.engine.agents.resuming import LIMIT, time_left, time_spent
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.outcome import FINISHED, result_of
-from prsm_core.engine.time_limit import LIMIT, time_left, time_spent
 from prsm_core.errors import ConfigError, SessionOwnedError, StoreError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end

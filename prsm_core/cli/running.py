@@ -30,7 +30,7 @@ from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.executor import choose_executor
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.providers.owned import open_owned
+from prsm_core.engine.providers.registry import open_owned
 from prsm_core.errors import PluginError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
     from prsm_core.engine.door.local import LocalApp
-    from prsm_core.engine.providers.owned import Owned
+    from prsm_core.engine.providers.registry import Owned
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.interfaces.hub import Hub
     from prsm_core.interfaces.store import Store
@@ -472,7 +472,7 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
 
 async def _mode_of_master(store: Store, session: str) -> str | None:
     """Return the mode of a session's last master, which it keeps; None where there was none."""
-    from prsm_core.engine.agents.adoption import last_master  # once a session goes on
+    from prsm_core.engine.agents.resuming import last_master  # once a session goes on
 
     master = last_master(await store.agents(session))
     return None if master is None else master.descriptor.grant.mode.value

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Paths, Settings
     from prsm_core.engine.providers.configured_names import NameFinding
-    from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.providers.listings import ProviderReport
     from prsm_core.plugins import PluginManager
 
 

@@ -20,7 +20,7 @@ _HOMES = {
     "prsm_core.cli.scratch": "ScratchRun run_scratch",
     "prsm_core.cli.saying": "print_table say",
     "prsm_core.engine.control.client": "open_control",
-    "prsm_core.engine.control.holding": "held require_quiet",
+    "prsm_core.engine.control.remote": "held require_quiet",
     "prsm_core.engine.control.session_lock": "SessionLock find_owner",
     "prsm_core.engine.processes.launcher": "install_child_watcher",
     "prsm_core.loop.run": "run_to_end",

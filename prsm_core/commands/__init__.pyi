@@ -20,8 +20,8 @@ from prsm_core.cli.saying import say as say
 from prsm_core.cli.scratch import ScratchRun as ScratchRun
 from prsm_core.cli.scratch import run_scratch as run_scratch
 from prsm_core.engine.control.client import open_control as open_control
-from prsm_core.engine.control.holding import held as held
-from prsm_core.engine.control.holding import require_quiet as require_quiet
+from prsm_core.engine.control.remote import held as held
+from prsm_core.engine.control.remote import require_quiet as require_quiet
 from prsm_core.engine.control.session_lock import SessionLock as SessionLock
 from prsm_core.engine.control.session_lock import find_owner as find_owner
 from prsm_core.engine.processes.launcher import install_child_watcher as install_child_watcher

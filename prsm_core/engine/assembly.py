@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,37 +17,30 @@ from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.inbox import Inbox
 from prsm_core.engine.agents.labelling import Kin, Labelling
-from prsm_core.engine.agents.life import LifeParts
+from prsm_core.engine.agents.life import LifeParts, Slots
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
 from prsm_core.engine.agents.peers import Peers
-from prsm_core.engine.agents.prompting import Prompting
-from prsm_core.engine.agents.saying import Saying
-from prsm_core.engine.agents.session import AgentSession
-from prsm_core.engine.agents.session_parts import SessionParts
+from prsm_core.engine.agents.saying import Prompting, Saying, Steering
+from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.skills import Skills
-from prsm_core.engine.agents.slots import Slots
-from prsm_core.engine.agents.steering import Steering
 from prsm_core.engine.agents.steps import AgentSteps
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.processes.executor import NO_EXECUTOR
 from prsm_core.engine.processes.sandbox import CommandSandbox
-from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
 from prsm_core.engine.providers.registry import build_provider_registry
-from prsm_core.engine.providers.retry import RetryPolicy
+from prsm_core.engine.providers.retry import Breakers, RetryPolicy
 from prsm_core.engine.providers.team import TeamNews, WorkforceNow
 from prsm_core.engine.quiet import QuietMoment
-from prsm_core.engine.requests.human import HumanRequests
-from prsm_core.engine.requests.rules import RuleKeeper
+from prsm_core.engine.requests.human import HumanRequests, RuleKeeper
 from prsm_core.engine.spawn.idle import IdleChildren
-from prsm_core.engine.spawn.mcp_servers import configured_servers
-from prsm_core.engine.spawn.planner import Planner
+from prsm_core.engine.spawn.plan import Planner, configured_servers
 from prsm_core.engine.spawn.regions import LeaseTable
-from prsm_core.engine.spending.budgets import BudgetLedger
+from prsm_core.engine.spending.budgets import BudgetLedger, tell_alert
 from prsm_core.engine.state import Roster
 from prsm_core.engine.tools.advice import Advice, Recommendation
 from prsm_core.engine.tools.communication import Communication
@@ -56,10 +50,9 @@ from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts
 from prsm_core.engine.turns.host import HostParts
+from prsm_core.engine.turns.limits import TurnWatch
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
-from prsm_core.engine.turns.permits import Permits
-from prsm_core.engine.turns.standing import Standing
-from prsm_core.engine.turns.watch import TurnWatch
+from prsm_core.engine.turns.permits import Permits, Standing
 from prsm_core.engine.workspace_files import FilesContext, WorkspaceFiles
 from prsm_core.kit.places import unseen_folders
 from prsm_core.messaging.deadlock import DeadlockDetector
@@ -82,10 +75,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.processes.executor import ChosenExecutor
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.mcp_trials import McpTrials
-    from prsm_core.engine.providers.owned import Made
-    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.providers.registry import Made, ProviderRegistry
     from prsm_core.engine.requests.human import HumanPolicy
-    from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Handler
     from prsm_core.engine.turns.host import OpenEndpoint
@@ -163,7 +154,7 @@ class Assembly:
         self.files = config.files(self._files_context())
         self.sandbox = make_sandbox(config, self.files.folders)
         self.slots = Slots(settings.engine.max_concurrent_agents)
-        self.budgets = make_budgets(journal)
+        self.budgets = BudgetLedger(on_alert=partial(tell_alert, journal))
         self.providers = make_providers(config, background)
         self.skills = make_skills(config, self.providers)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
@@ -700,17 +691,6 @@ def make_saying(
     return Saying(providers, settings, journal, config.workspace, state_dir, files)
 
 
-def make_budgets(journal: Journal) -> BudgetLedger:
-    """Return what knows what is spent; what is near its limit is told."""
-
-    def tell(alert: BudgetAlert) -> None:
-        from prsm_core.engine.spending.alerts import tell_alert  # once much is spent
-
-        tell_alert(journal, alert)
-
-    return BudgetLedger(on_alert=tell)
-
-
 async def compact_late(*of: Any, **more: Any) -> None:
     """Compact a conversation; what does so is loaded once one is too long."""
     from prsm_core.engine.agents.compacting import Compaction
@@ -752,8 +732,10 @@ def make_tools(
     table, settings = config.tools.handled_by(handlers), config.settings
     if not table.added:
         return lambda agent: table.for_agent(agent, settings)
-    from prsm_core.engine.tools.plugged import PluginTools  # where plugins add some
-    from prsm_core.engine.tools.plugin_call import PluginCallParts
+    from prsm_core.engine.tools.plugged import (
+        PluginCallParts,
+        PluginTools,  # where plugins add some
+    )
 
     parts = PluginCallParts(
         broker=config.broker,

@@ -244,9 +244,11 @@ class OrchestrationEngine:
         from here; else the run has what is left of its own. Raises StoreError where the ledger
         does not tell what is needed, ConfigError where there is no run to go on with, or no time.
         """
-        from prsm_core.engine.agents.needs import Needs  # once a session goes on
-        from prsm_core.engine.agents.resuming import to_go_on_with
-        from prsm_core.engine.time_limit import limit_of
+        from prsm_core.engine.agents.resuming import (
+            Needs,  # once a session goes on
+            limit_of,
+            to_go_on_with,
+        )
 
         self._run.check_idle()
         check_wanted(abort_signal)

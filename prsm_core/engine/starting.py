@@ -18,10 +18,14 @@ from prsm_core.engine.providers.configured_names import (
     place_of_name,
     told_of_names,
 )
-from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.providers.model_choice import (
+    ModelChoice,
+    describe_stand_in,
+    resolve_model,
+    stand_ins,
+)
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
-from prsm_core.engine.spawn.mcp_servers import choose_servers
-from prsm_core.engine.spawn.plan import default_cwd, describe_master
+from prsm_core.engine.spawn.plan import choose_servers, default_cwd, describe_master
 from prsm_core.errors import ConfigError, ModelNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.writes import SessionNamed
-    from prsm_core.engine.agents.naming import Naming
+    from prsm_core.engine.agents.aside import Naming
     from prsm_core.engine.agents.opening import ContextParts
     from prsm_core.engine.agents.saying import Said, Saying
     from prsm_core.engine.agents.skills import Skills
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.team import Workforce
-    from prsm_core.engine.spawn.planner import Planner
+    from prsm_core.engine.spawn.plan import Planner
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.interfaces.provider import ProviderSpec
@@ -153,7 +157,6 @@ class Starting:
         if wanted is None or missing is None or providers.is_ready(missing[0]):
             return None
         from prsm_core.catalog.registry import build_model_registry  # few providers are gone
-        from prsm_core.engine.providers.standing_in import describe_stand_in, stand_ins
 
         registry = build_model_registry(self._config.settings)
         for model in stand_ins(missing, registry, lambda one: one.provider in providers.names):
@@ -205,7 +208,7 @@ class Starting:
     def _unread(self, labels: Collection[str]) -> list[Notice]:
         if not labels:
             return []
-        from prsm_core.engine.agents.run_labels import tell_unread  # few runs have labels
+        from prsm_core.engine.agents.labelling import tell_unread  # few runs have labels
 
         config = self._config
         specs: tuple[ProviderSpec | ToolContribution | EventSinkSpec, ...]
@@ -245,7 +248,7 @@ class Starting:
         """
         if self._config.settings.sessions.auto_name != "model" or not is_first:
             return
-        from prsm_core.engine.agents.naming import Naming  # few sessions
+        from prsm_core.engine.agents.aside import Naming  # few sessions
 
         naming = Naming(master, own, self._contexts(), write)
         task = self._background.start(naming.run(), name="naming the session")
@@ -329,7 +332,7 @@ class Starting:
             return NATIVE_TOOLS, []
         if not (labels and config.trusted):
             return None, []
-        from prsm_core.engine.agents.run_labels import ask_checks  # few runs have labels
+        from prsm_core.engine.agents.labelling import ask_checks  # few runs have labels
 
         is_solo, told = await ask_checks(labels, config.workspace, config.checks)
         return NATIVE_TOOLS if is_solo else None, told

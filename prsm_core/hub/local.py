@@ -24,7 +24,7 @@ from prsm_core.app import open_app
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.domain.ids import Ids
 from prsm_core.door import HubSession
-from prsm_core.engine.agents.adoption import last_master
+from prsm_core.engine.agents.resuming import last_master
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.session_lock import unbegun
 from prsm_core.engine.door.history import read_history

@@ -14,8 +14,14 @@ from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.providers.model_names import ModelNames
 from prsm_core.engine.providers.team import Workforce
-from prsm_core.engine.spawn.grants import LADDER, fits, may_spawn
-from prsm_core.engine.spawn.plan import Identity, describe_child, describe_master
+from prsm_core.engine.spawn.plan import (
+    LADDER,
+    Identity,
+    describe_child,
+    describe_master,
+    fits,
+    may_spawn,
+)
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
 

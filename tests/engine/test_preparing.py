@@ -9,7 +9,7 @@ import pytest
 from prsm_testing.doubles import until
 
 from prsm_core.config import Settings, resolve_paths
-from prsm_core.engine.providers.owned import open_owned
+from prsm_core.engine.providers.registry import open_owned
 from prsm_core.errors import ProviderNotAvailableError, SessionOwnedError
 from prsm_core.interfaces.provider import (
     Provider,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.turns import AgentError, ErrorKind
-from prsm_core.engine.providers.profiles import (
+from prsm_core.engine.providers.registry import (
     LIMITED_SECONDS,
     REFUSED_SECONDS,
     AuthProfiles,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.turns import AgentError, ErrorKind
-from prsm_core.engine.providers.profiles import EXHAUSTED
+from prsm_core.engine.providers.registry import EXHAUSTED
 from prsm_core.engine.providers.retry import RetryPolicy
 from tests.engine.harness import failed
 

@@ -10,7 +10,7 @@ import pytest
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config.paths import SkillPlaces
-from prsm_core.engine.context.skills import HEAD, skills_in
+from prsm_core.engine.agents.skills import HEAD, skills_in
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.permissions import Redactor
 from prsm_core.permissions.skills import Skill

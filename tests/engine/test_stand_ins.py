@@ -6,8 +6,8 @@ import pytest
 
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.config import Settings
+from prsm_core.engine.providers.model_choice import stand_ins
 from prsm_core.engine.providers.model_names import ModelNames
-from prsm_core.engine.providers.standing_in import stand_ins
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.interfaces.provider import ProviderStatus
 from tests.engine.test_team import Vendor, specs

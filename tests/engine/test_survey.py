@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from prsm_core.domain.models import ModelInfo
-from prsm_core.engine.providers.survey import survey
+from prsm_core.engine.providers.listings import survey
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 

@@ -7,8 +7,8 @@ from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.sessions import RunNow
+from prsm_core.engine.agents.resuming import time_left, time_spent
 from prsm_core.engine.forking import ForkRequest, fork_session
-from prsm_core.engine.time_limit import time_left, time_spent
 from prsm_core.errors import ConfigError
 from tests.engine.deaths import DIED, die, run_to_death
 from tests.engine.harness import SESSION

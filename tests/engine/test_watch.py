@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.engine.turns.watch import TurnWatch
+from prsm_core.engine.turns.limits import TurnWatch
 from prsm_core.kit.background import Background
 
 

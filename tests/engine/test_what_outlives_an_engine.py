@@ -25,9 +25,9 @@ from prsm_core.engine.agents.session import AgentSession, BetweenTurns
 from prsm_core.engine.assembly import Assembly
 from prsm_core.engine.engine import CurrentRun, OrchestrationEngine
 from prsm_core.engine.journal.sinks import _SinkRunner
-from prsm_core.engine.providers.breaker import CircuitBreaker
-from prsm_core.engine.providers.profiles import AuthProfiles
+from prsm_core.engine.providers.registry import AuthProfiles
 from prsm_core.engine.providers.residents import Residents
+from prsm_core.engine.providers.retry import CircuitBreaker
 from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.spending.budgets import BudgetLedger
 from prsm_core.engine.state import AgentRecord, OpenQuestion
@@ -35,8 +35,7 @@ from prsm_core.engine.turns.call import Call
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.run import TurnRun
-from prsm_core.engine.turns.stuck import StuckDetector
-from prsm_core.engine.turns.stuck_watch import StuckWatch
+from prsm_core.engine.turns.stuck import StuckDetector, StuckWatch
 from prsm_core.engine.turns.written import TurnBeginning
 
 WIRED = "derived: wired anew by the assembly"

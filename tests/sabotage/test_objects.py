@@ -30,7 +30,7 @@ from prsm_core.catalog.ranking import rank_models
 from prsm_core.cli.running import GuardedFrontend
 from prsm_core.domain.models import ModelCapability, ModelTier, TaskProfile
 from prsm_core.domain.permissions import Allow, Deny
-from prsm_core.engine.providers.survey import survey
+from prsm_core.engine.providers.listings import survey
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.loop.interrupts import noting_interrupts, raise_interrupt
 from prsm_core.plugins.guard import Guest

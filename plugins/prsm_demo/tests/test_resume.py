@@ -21,7 +21,7 @@ from prsm_testing.resume_contract import Crashes, Kill
 
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AssistantMessage
-from prsm_core.engine.context.remembered import rebuilt_history
+from prsm_core.engine.agents.opening import rebuilt_history
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Carried
 

@@ -55,7 +55,7 @@ from prsm_core.engine.door.refusals import check_way, known_mode, not_kept, run_
 from prsm_core.engine.door.view import tell_budget
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import conversation, walk_tree
-from prsm_core.engine.requests.offered import check_choices
+from prsm_core.engine.requests.human import check_choices
 from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, ModelNotAvailableError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult

@@ -32,7 +32,7 @@ from prsm_core.config.schema import SandboxSettings
 from prsm_core.config.trust import check_trust
 from prsm_core.distributions import CORE, GROUP, Distribution, distributions
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.context.skills import section, skills_in
+from prsm_core.engine.agents.skills import section, skills_in
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.processes.boxes import ProgramBoxes, find_left_boxes
 from prsm_core.engine.processes.executor import choose_executor
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.checkup.finding import Finding
     from prsm_core.config import LoadedSettings, Paths
     from prsm_core.config.trust import Standing
-    from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.providers.listings import ProviderReport
     from prsm_core.executors import BoxState, SandboxState
     from prsm_core.interfaces.provider import ProviderStatus
     from prsm_core.plugins import PluginRecord

@@ -24,17 +24,16 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnOpened
 from prsm_core.engine.agents.aside import Aside, Purpose, why_failed
-from prsm_core.engine.agents.opening import CompactionFailedError
-from prsm_core.engine.context.layers import Conversation
-from prsm_core.engine.context.summary import (
+from prsm_core.engine.agents.opening import (
     SYSTEM_PROMPT,
+    CompactionFailedError,
     parts,
     request_text,
     split,
     stands_for,
 )
-from prsm_core.engine.context.tokens import Room, count_tokens, history_tokens
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.tokens import Conversation, Room, count_tokens, history_tokens
 from prsm_core.errors import (
     BudgetExceededError,
     ModelNotAvailableError,
@@ -46,9 +45,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.agents.opening import ContextParts, Trigger
-    from prsm_core.engine.context.remembered import Remembered
-    from prsm_core.engine.context.summary import Split
+    from prsm_core.engine.agents.opening import ContextParts, Remembered, Split, Trigger
     from prsm_core.engine.guarded.provider import GuardedProvider, Opener
     from prsm_core.engine.state import AgentRecord
 

@@ -16,10 +16,9 @@ from prsm_core.domain.notes import NamedModel
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind
 from prsm_core.domain.writes import ModelSwitched, ThreadKept, Told
-from prsm_core.engine.providers.breaker import FAILURES
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
-from prsm_core.engine.providers.profiles import EXHAUSTED, NOT_LOGGED_IN
-from prsm_core.engine.providers.retry import MAX_SECONDS
+from prsm_core.engine.providers.registry import EXHAUSTED, NOT_LOGGED_IN
+from prsm_core.engine.providers.retry import FAILURES, MAX_SECONDS
 from prsm_core.errors import ModelNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Steps
-    from prsm_core.engine.providers.breaker import Breakers, CircuitBreaker
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.providers.retry import RetryPolicy
+    from prsm_core.engine.providers.retry import Breakers, CircuitBreaker, RetryPolicy
     from prsm_core.engine.state import AgentRecord
 
 # What another model may do better; the others are the engine's own clocks, or bugs.

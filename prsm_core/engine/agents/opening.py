@@ -1,31 +1,52 @@
-"""Opening a provider's session for an agent, and what it is told where the vendor has lost it."""
+"""Opening a provider's session for an agent, and what it is told where the vendor has lost it.
+
+It is told the conversation again, as the log has it since it began or was last compacted.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.turns import AgentError, ErrorKind
-from prsm_core.engine.context.tokens import count_tokens, history_tokens
+from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
+from prsm_core.engine.journal.views import conversation
+from prsm_core.engine.tokens import (
+    Conversation,
+    clipped,
+    count_tokens,
+    fit,
+    history_tokens,
+    message_tokens,
+    newest,
+)
 from prsm_core.engine.turns.context import room_of, session_request, window_of
 from prsm_core.errors import PrsmError
+from prsm_core.kit.quotation import RULE, encode_data, quote, quote_conversation, quote_word
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.events import Event
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import TurnState
-    from prsm_core.domain.turns import AgentMessage
-    from prsm_core.engine.context.remembered import Remembered
-    from prsm_core.engine.context.tokens import Room
     from prsm_core.engine.guarded.provider import Opener
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
@@ -36,11 +57,239 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.tokens import Room
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.workspace_files import Folders
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import AgentHost, Carried, ProviderSession
+
+
+class Remembered(Record, frozen=True):
+    """What an agent said, heard and called, as messages; and the turn that each is of.
+
+    Before its newest compaction there is the head only: the summary, and the prompt that the agent
+    was at.
+    """
+
+    conversation: Conversation
+    turns: tuple[str, ...]  # of `conversation.messages`; blank where it is not known
+    summary: str | None = None  # the newest one
+    prompt: str | None = None  # the newest that the agent was given
+
+    @property
+    def messages(self) -> tuple[AgentMessage, ...]:
+        """All messages since the newest compaction."""
+        return self.conversation.messages
+
+
+def remember(
+    events: Sequence[Event], new_id: Callable[[], str], without: Collection[str] = ()
+) -> Remembered:
+    """Return what the events of one agent tell of its conversation, oldest first.
+
+    Prompts `without` which it is wanted are left out by their ids: they are told otherwise.
+
+    It begins with the agent, or with a life that was to know nothing of those before.
+
+    A compaction says how many messages before it were kept as they are (`kept`): it does not name
+    them, so that a copy of a session, whose events and turns have other names, reads the same.
+    """
+    events = _since_it_began(events)
+    left_out = _undone(events).union(e.seq for e in events if e.data.get("id") in without)
+    entries = [
+        entry
+        for entry in conversation(events, numbered=True)
+        if not entry.get("again") and entry["seq"] not in left_out
+    ]
+    newest = next((e for e in reversed(events) if is_compaction(e)), None)
+    told: Mapping[str, Any] = {} if newest is None else newest.data
+    if newest is not None:
+        entries = entries[_first_kept(entries, newest.seq or 0, told["kept"]) :]
+    prompts = [entry["text"] for entry in entries if entry["kind"] == "user_message"]
+    prompt = told.get("prompt")
+    messages = [entry for entry in entries if entry["kind"] in MESSAGES]
+    at_ms = 0 if newest is None else int(newest.ts * 1000)
+    head = () if newest is None else stands_for(told["summary"], prompt, new_id, at_ms)
+    return Remembered(
+        Conversation(head, rebuilt_history(entries, new_id)),
+        tuple(_turns(events, messages)),
+        told.get("summary"),
+        prompts[-1] if prompts else prompt,
+    )
+
+
+def _since_it_began(events: Sequence[Event]) -> Sequence[Event]:
+    begins = (n for n in range(len(events) - 1, -1, -1) if events[n].type == "conversation_begun")
+    return events[next(begins, 0) :]
+
+
+def _undone(events: Sequence[Event]) -> set[int | None]:
+    """Return the numbers of the events of calls that count as never made."""
+    undone, calls = set[int | None](), dict[str, list[int | None]]()
+    for event in events:
+        if event.type == "tool_call_started":
+            calls[event.data["call"]] = [event.seq]
+        elif event.type == "tool_call_finished":
+            calls.setdefault(event.data["call"], []).append(event.seq)
+        elif event.type == "receives_undone":
+            named = event.data.get("calls") or ()
+            undone.update(seq for call in named for seq in calls.get(call, ()))
+    return undone
+
+
+def is_compaction(event: Event) -> bool:
+    """Return whether an event says that a conversation was compacted."""
+    return event.type == "compaction_finished" and event.data.get("error") is None
+
+
+def _first_kept(entries: Sequence[Mapping[str, Any]], seq: int, kept: int) -> int:
+    """Return the index of the first of the `kept` messages before the event `seq`."""
+    before = [
+        index
+        for index, entry in enumerate(entries)
+        if entry["seq"] < seq and entry["kind"] in MESSAGES
+    ]
+    after = (index for index, entry in enumerate(entries) if entry["seq"] >= seq)
+    if kept and before:
+        return before[-min(kept, len(before))]
+    return next(chain(after, (len(entries),)))
+
+
+def _turns(events: Sequence[Event], messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the turn that each message is of: the newest one that had begun."""
+    begun = [(event.seq or 0, event.data["turn"]) for event in events if _begins_turn(event)]
+    numbers = [seq for seq, _ in begun]
+    places = [bisect_right(numbers, message["seq"]) - 1 for message in messages]
+    return [begun[place][1] if place >= 0 else "" for place in places]
+
+
+def _begins_turn(event: Event) -> bool:
+    return event.type == "turn_started"
+
+
+MESSAGES = frozenset({"user_message", "text", "tool_call"})  # the kinds of entries that become one
+CALL_LIMIT = 1000  # characters of a call's arguments, and of its result, in a rebuilt history
+_UNKNOWN = "no result is recorded: its effect is unknown"
+
+
+def rebuilt_history(
+    entries: Iterable[Mapping[str, Any]], new_id: Callable[[], str]
+) -> tuple[AgentMessage, ...]:
+    """Return a conversation, as `views.conversation` gives it, as messages for another model.
+
+    What was called stands in the text with its outcome: a model that does not know of its
+    children would spawn them again. Each entry of a kind in MESSAGES becomes one message.
+    """
+    return tuple(
+        AgentMessage(
+            id=new_id(), role=role, content=text, sequence=number, created_at=int(at * 1000)
+        )
+        for number, (role, text, at) in enumerate(_told(list(entries)), 1)
+    )
+
+
+def _told(entries: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, float]]:
+    results = {entry["call"]: entry for entry in entries if entry["kind"] == "tool_result"}
+    for entry in entries:
+        match entry["kind"]:
+            case "user_message":
+                yield "user", entry["text"], entry["at"]
+            case "text":
+                yield "assistant", entry["text"], entry["at"]
+            case "tool_call":
+                yield "assistant", _call(entry, results.get(entry["call"])), entry["at"]
+
+
+def _call(call: Mapping[str, Any], result: Mapping[str, Any] | None) -> str:
+    arguments = _cut(encode_data(call["arguments"]))
+    outcome = _UNKNOWN if result is None else f"{result['status']}:\n{quote(_cut(result['text']))}"
+    return f"[I called {quote_word(call['tool'])} with {arguments}; {outcome}]"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CALL_LIMIT else f"{text[:CALL_LIMIT]} …"
+
+
+SYSTEM_PROMPT = f"""\
+You summarise the conversation of a coding agent. The agent goes on with your summary instead of \
+the conversation, so it must hold all that is still of use: the task and every wish and \
+decision, word for word where words matter; what was done, with the names of files, commands and \
+agents; what was found out; what is open, and what comes next. Leave out what no longer matters. \
+You have no tools. Answer with the summary alone.
+{RULE}"""
+MAX_TOKENS = 4000  # of a summary
+_SHARE = 8  # it is an eighth of the room at most
+_WORDS_PER_TOKEN = 0.5
+_BEFORE = "Your summary of what came before:"
+_ASK = "Summarise this conversation, in {words} words at most."
+_STANDS_FOR = "A summary stands here for the conversation so far:"
+_CURRENT = "The prompt that you are working on is kept as it was; much of it may be done:"
+
+
+class Split(Record, frozen=True):
+    """The messages that a summary is to stand for, and the newest ones, which stay."""
+
+    older: tuple[AgentMessage, ...]
+    kept: tuple[AgentMessage, ...]
+
+
+def split(messages: Sequence[AgentMessage], room: int) -> Split:
+    """Return the newest messages that fit into `room` tokens, and all before them.
+
+    Where all fit none is kept: it is the rest of the context that is too much, and something has
+    to go.
+    """
+    kept = newest(messages, room)
+    older = tuple(messages[: len(messages) - len(kept)])
+    return Split(older, kept) if older else Split(kept, ())
+
+
+def summary_tokens(room: int) -> int:
+    """Return how long a summary may be in a context that has so much room."""
+    return max(1, min(MAX_TOKENS, room // _SHARE))
+
+
+def parts(messages: Sequence[AgentMessage], room: int) -> Iterator[tuple[AgentMessage, ...]]:
+    """Yield the messages in order, as many at a time as one request can hold.
+
+    `room` is the summariser's, in tokens. What does not fit alone is cut.
+    """
+    left = room - count_tokens(SYSTEM_PROMPT) - count_tokens(_ask(room)) - 2 * summary_tokens(room)
+    part: list[AgentMessage] = []
+    for message in messages:
+        fitting = clipped(message, left)
+        if fitting is None:
+            continue  # not even a word of it
+        if part and history_tokens(part) + message_tokens(fitting) > left:
+            yield tuple(part)
+            part = []
+        part.append(fitting)
+    if part:
+        yield tuple(part)
+
+
+def request_text(before: str | None, part: Sequence[AgentMessage], room: int) -> str:
+    """Return what the summariser is asked: a part of the conversation, and what it has so far."""
+    told = quote_conversation((message.role, message.content) for message in part)
+    texts = [told, _ask(room)]
+    return "\n\n".join(texts if before is None else [f"{_BEFORE}\n{quote(before)}", *texts])
+
+
+def _ask(room: int) -> str:
+    return _ASK.format(words=max(50, int(summary_tokens(room) * _WORDS_PER_TOKEN)))
+
+
+def stands_for(
+    summary: str, prompt: str | None, new_id: Callable[[], str], at_ms: int
+) -> tuple[AgentMessage, ...]:
+    """Return the messages that a conversation begins with once it was compacted."""
+    texts = [] if prompt is None else [f"{_CURRENT}\n{prompt}"]
+    texts.append(f"{_STANDS_FOR}\n{summary}")
+    return tuple(
+        AgentMessage(id=new_id(), role="system", content=text, sequence=n, created_at=at_ms)
+        for n, text in enumerate(texts, 1)
+    )
 
 
 _LASTING = frozenset({"call", "native"})  # how a session can be resumed, where it can
@@ -180,8 +429,6 @@ class Contexts:
 
         Prompts of the ids `without` which it is wanted are left out.
         """
-        from prsm_core.engine.context.remembered import remember  # once a thread is lost
-
         events = await self._parts.conversations.told(record.agent_id)
         return remember(events, self._parts.ids.ulid, without)
 
@@ -211,8 +458,6 @@ class Contexts:
         self, record: AgentRecord, remembered: Remembered, left: int | None
     ) -> tuple[AgentMessage, ...]:
         """Return what of a conversation fits into so many tokens; what does not is told of."""
-        from prsm_core.engine.context.layers import fit  # once a thread is lost
-
         whole = remembered.conversation
         if left is None:
             return whole.all

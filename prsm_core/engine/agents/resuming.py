@@ -8,13 +8,22 @@ are ended. Only then lives begin: those at work first, so that the slots are the
 
 A crash in the midst of this leaves agents an incarnation further, and some requests open that
 nobody waits for: the next resume begins anew.
+
+What agents need that go on is looked at before anything is written. One whose provider or model is
+gone would fail at once and finish its run, and nobody could go on with it once that is mended.
+
+Agents that have ended are taken over by their rows, which say all that a new life needs.
+
+A run's time limit is over all engines that have worked on it, and none of the time between them.
+An engine has worked from when it began to the last thing that it wrote.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -23,16 +32,29 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.writes import AgentsResumed, RequestResolved, Told, TurnClosed
 from prsm_core.engine.outcome import FINISHED
+from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.providers.model_names import DEFAULT_MODEL
+from prsm_core.engine.spawn.plan import configured_servers
 from prsm_core.engine.state import AgentRecord
 from prsm_core.engine.turns.going_on import cut_short, how_cut_off
-from prsm_core.errors import ConfigError
+from prsm_core.errors import ConfigError, ProviderNotAvailableError, PrsmError
+from prsm_core.kit.quotation import quote_word
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        Awaitable,
+        Callable,
+        Collection,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.budgets import Budget
+    from prsm_core.domain.events import Event
     from prsm_core.domain.sessions import AgentNow, RunNow, SessionState, TurnState
     from prsm_core.domain.steps import HumanRequest, Step, Write
     from prsm_core.domain.tools import McpServer
@@ -41,13 +63,17 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.steps import AgentSteps
     from prsm_core.engine.journal.spoken import Spoken
     from prsm_core.engine.ports import Ends
+    from prsm_core.engine.providers.listings import Listings
+    from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.regions import LeaseTable
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import OpenQuestion, Roster
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.store import AgentRow, Store
     from prsm_core.messaging.router import MessageRouter
+
 
 _AT_WORK = frozenset({AgentState.RUNNING, AgentState.STARTING})
 
@@ -374,3 +400,165 @@ def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
             data = {"call": one.call.id, "status": status, "error": why}
             data |= {"turn": turn.turn_id} if one.call.orchestration else {}
             yield Told(kind="tool_call_finished", data=data)
+
+
+class Needs(Record, frozen=True):
+    """Looks whether what agents run on is there."""
+
+    providers: ProviderRegistry
+    listings: Listings
+    settings: Settings
+
+    async def check(self, state: SessionState) -> list[Told]:
+        """Return what tells of what agents go on without.
+
+        Raises ProviderNotAvailableError where one cannot go on at all, and no fallback is set.
+        """
+        living = [now.agent for now in state.agents if not now.agent.state.is_terminal]
+        by_model: dict[tuple[str, str], list[AgentDescriptor]] = {}
+        for agent in living:
+            by_model.setdefault((agent.provider, agent.model), []).append(agent)
+        if not self.settings.defaults.fallbacks:  # else another model takes over
+            await asyncio.gather(*(self._check(*which, of) for which, of in by_model.items()))
+        servers = configured_servers(self.settings)
+        lost = [text for agent in living for text in self._lost_servers(agent, servers)]
+        return [Told(kind="notice", data={"level": "warning", "text": text}) for text in lost]
+
+    async def _check(self, provider: str, model: str, agents: Sequence[AgentDescriptor]) -> None:
+        leads = any(agent.role is AgentRole.MASTER for agent in agents)
+        try:
+            await self.providers.choose(provider, leads=leads)
+            await self.listings.check([f"{provider}/{model}"], provider)
+            base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
+            resolve_model(f"{provider}/{model}", base, self.listings.names)
+        except PrsmError as error:
+            names = ", ".join(quote_word(agent.name) for agent in agents)
+            hint = f"{error.hint}; " if error.hint else ""
+            raise ProviderNotAvailableError(
+                f"{names} cannot go on with {provider}/{model}: {error.message}",
+                hint=f"{hint}then go on: prsm resume; or set defaults.fallbacks to a model that "
+                "takes over. Nothing has changed meanwhile",
+                code="gone",
+            ) from error
+
+    @staticmethod
+    def _lost_servers(agent: AgentDescriptor, servers: Collection[str]) -> list[str]:
+        return [
+            f"{quote_word(agent.name)} goes on without the MCP server {quote_word(name)}, which is "
+            "configured no more: end the run, configure it under `mcp_servers`, and go on again"
+            for name in agent.mcp_servers
+            if name not in servers
+        ]
+
+
+LIMIT = "timeout_s"  # of a run's options: seconds
+_SPENT = "spent_s"  # by the engines before the newest
+_BEGAN = "resumed_at"  # when the newest began, Unix seconds
+
+
+async def time_spent(store: Store, state: SessionState) -> float:
+    """Return the seconds of its limit that the session's newest run has spent; no engine lives."""
+    run = state.runs[-1]
+    began = float(run.options.get(_BEGAN, run.started_at))
+    seq = state.seq
+    if state.origins and began < state.created_at:  # that engine worked before this was forked
+        seq = state.origins[-1].seq
+    last = await _told_at(store, state.session_id, seq)
+    return float(run.options.get(_SPENT, 0.0)) + max(0.0, last - began)
+
+
+def time_left(run: RunNow, spent: float) -> float | None:
+    """Return the seconds that are left of a run's own limit, None where it has none.
+
+    Raises ConfigError (code `no_time_left`) where there are none.
+    """
+    limit = run.options.get(LIMIT)
+    if limit is None:
+        return None
+    if spent >= limit:
+        raise ConfigError(
+            f"the run's time limit of {limit:g} s is used up",
+            hint="give it more: prsm resume SESSION --timeout SECONDS",
+            code="no_time_left",
+        )
+    return float(limit - spent)
+
+
+async def limit_of(
+    store: Store, state: SessionState, given: float | None, now: float
+) -> tuple[float | None, float, Mapping[str, Any]]:
+    """Return the limit of a run that goes on, what of it is spent, and the options that keep this.
+
+    A limit that is `given` counts from `now`, Unix seconds. Raises ConfigError as `time_left` does.
+    """
+    run = state.runs[-1]
+    limit, spent = given, 0.0
+    if limit is None:
+        limit, spent = run.options.get(LIMIT), await time_spent(store, state)
+        time_left(run, spent)
+    return limit, spent, {_SPENT: spent, _BEGAN: now}
+
+
+async def _told_at(store: Store, session: str, seq: int) -> float:
+    """Return when an event was told, 0 where there is none of this number."""
+    events = cast("AsyncGenerator[Event, None]", store.events(session, after=seq - 1))
+    async with aclosing(events):
+        async for event in events:
+            return event.ts
+    return 0.0
+
+
+def last_master(rows: Sequence[AgentRow]) -> AgentRow | None:
+    """Return the master that was the last to do anything; None where there was none."""
+    masters = [row for row in rows if row.descriptor.parent_id is None]
+    return max(masters, key=_last_heard, default=None)
+
+
+def adopt(
+    roster: Roster, rows: Sequence[AgentRow], master: AgentRow, servers: Mapping[str, McpServer]
+) -> AgentRecord:
+    """Take over an ended master and all agents below it; return its record.
+
+    It gets today's `servers`: the ledger keeps theirs without secrets. No name of the session is
+    given again. Raises ConfigError (code `not_ended`) where one of the agents was cut off.
+    """
+    family = _with_descendants(rows, master)
+    for row in family:
+        if not row.descriptor.state.is_terminal:
+            raise ConfigError(
+                f"{row.descriptor.name} was cut off in its work by the end of an earlier process",
+                hint="go on with that run: prsm resume; or start one, which has its own master",
+                code="not_ended",
+            )
+    roster.taken_names.update(row.descriptor.name for row in rows)
+    for row in family:
+        roster.adopt(_ended_record(row))
+    record = roster.get(master.descriptor.agent_id)
+    record.descriptor = replace(record.descriptor, mcp_servers=servers)
+    return record
+
+
+def _with_descendants(rows: Sequence[AgentRow], master: AgentRow) -> list[AgentRow]:
+    """Return a master and all below it, parents first: rows are in order of creation."""
+    known = {master.descriptor.agent_id}
+    family = [master]
+    for row in rows:
+        if row.descriptor.parent_id in known:
+            known.add(row.descriptor.agent_id)
+            family.append(row)
+    return family
+
+
+def _ended_record(row: AgentRow) -> AgentRecord:
+    record = AgentRecord(row.descriptor)
+    record.result = row.result
+    record.resume_token = row.resume_token
+    record.next_turn = row.next_turn
+    record.head_turn_id = row.head_turn_id
+    record.notes = replace(record.notes, chosen=row.chosen)
+    record.end()
+    return record
+
+
+def _last_heard(row: AgentRow) -> float:
+    return row.last_event_at or row.descriptor.created_at

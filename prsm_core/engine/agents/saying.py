@@ -1,8 +1,11 @@
-"""What a person says to an agent, as the text that is kept of it.
+"""What a person says to an agent, and how it reaches the agent.
 
-It is made before anything is written, so that whoever says it hears what is wrong with it. What it
-refers to by `@path` is read once, here: a resume sends the same text. Texts of agents do not come
-by: what they write reads no file.
+Its text is made before anything is written, so that whoever says it hears what is wrong with it.
+What it refers to by `@path` is read once, here: a resume sends the same text. Texts of agents do
+not come by: what they write reads no file.
+
+A prompt to an agent that runs is queued, put into its turn, or takes the turn's place. Within a
+turn a message is given to the vendor, and consumed once the vendor has it.
 """
 
 from __future__ import annotations
@@ -11,20 +14,33 @@ import asyncio
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
-from prsm_core.domain.writes import Told
-from prsm_core.errors import ConfigError
+from prsm_core.domain.writes import MessagesConsumed, MessageSent, Told
+from prsm_core.engine.agents.inbox import MESSAGES_IN_A_PROMPT
+from prsm_core.engine.state import is_peer
+from prsm_core.engine.turns.context import render_messages
+from prsm_core.errors import ConfigError, FencedError, MessageRoutingError
 from prsm_core.kit.sanitize import UNFIT_CURE, is_fit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prsm_core.config import Settings
+    from prsm_core.engine.agents.lives import Lives
+    from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Steps
     from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.state import AgentRecord, Roster
+    from prsm_core.engine.turns.run import TurnRun
     from prsm_core.engine.workspace_files import WorkspaceFiles
+    from prsm_core.interfaces.provider import ProviderCapabilities
+    from prsm_core.kit.background import Background
+    from prsm_core.messaging.router import Match, MessageRouter
+    from prsm_core.permissions import PermissionBroker
     from prsm_core.workspace.references import Read
 
 
@@ -150,3 +166,169 @@ class Saying:
 
             text = with_references(text, [self._journal.redact(block) for block in read.blocks])
         return Said(text, told)
+
+
+class Steering:
+    """Gives messages to running turns, of each agent one after the other."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        lives: Lives[AgentSession],
+        router: MessageRouter,
+        steps: Steps,
+        background: Background,
+        capabilities: Callable[[str], ProviderCapabilities],
+    ) -> None:
+        self._roster = roster
+        self._lives = lives
+        self._router = router
+        self._steps = steps
+        self._background = background
+        self._capabilities = capabilities
+        self._looking: set[str] = set()  # agents whose turn is about to be given what is unread
+        # Held while an agent's vendor is given something, and how many want it.
+        self._giving: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    def busy_turn(self, record: AgentRecord) -> TurnRun | None:
+        """Return the running turn of an agent that does not wait for messages already."""
+        session = self._lives.session_of(record.agent_id)
+        turn = None if session is None else session.turn
+        if turn is None or not turn.is_open:
+            return None
+        waits = any(call.name == "wait_for_message" for call in turn.calls.open)
+        return None if waits else turn
+
+    def look(self, agent_id: str) -> None:
+        """Have an agent's running turn given what peers have written, if there is any."""
+        if not self._router.has_had_letters(agent_id):
+            return  # whatever waits for it to read, as may the results of all its children
+        record = self._roster.get(agent_id)
+        if agent_id in self._looking or record.takes_messages or record.is_over:
+            return
+        if not self._router.has_unread(agent_id, is_peer):
+            return
+        turn = self.busy_turn(record)
+        can = self._capabilities(record.descriptor.provider).steer
+        if not can or turn is None or turn.is_external or not turn.is_running:
+            return  # it comes with the next prompt, if the turn does not go on
+        self._looking.add(agent_id)
+        self._background.launch(self._give_unread(record, turn), name="steering")
+
+    async def _give_unread(self, record: AgentRecord, turn: TurnRun) -> None:
+        self._looking.discard(record.agent_id)  # what comes from here on has a look of its own
+        try:
+            await self.give(record, turn, is_peer)
+        except FencedError:
+            return  # the agent has ended meanwhile: nobody reads any more
+
+    @asynccontextmanager
+    async def _alone(self, agent_id: str) -> AsyncIterator[None]:
+        lock, users = self._giving.get(agent_id) or (asyncio.Lock(), 0)
+        self._giving[agent_id] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._giving.pop(agent_id)
+            if users > 1:
+                self._giving[agent_id] = lock, users - 1
+
+    async def settled(self, agent_id: str) -> None:
+        """Wait for what an agent's vendor is being given: it may come back unread."""
+        if agent_id in self._giving:
+            async with self._alone(agent_id):
+                return
+
+    async def give(self, record: AgentRecord, turn: TurnRun, match: Match) -> bool:
+        """Give unread messages to the vendor's turn, in one; return whether that took them."""
+        router, agent_id = self._router, record.agent_id
+        async with self._alone(agent_id):
+            claimed = router.claim_all(agent_id, match, MESSAGES_IN_A_PROMPT)
+            if not claimed:
+                return False  # read already
+            wanted = tuple(message.message_id for message in claimed)
+            taken = False
+            turn.pause()  # meanwhile its session is needed
+            try:
+                taken = await turn.steer(render_messages(claimed, self._roster.names()))
+            finally:
+                turn.go_on()
+                if not taken:
+                    router.unclaim(agent_id, wanted)
+            if taken:
+                step = self._steps.build(record, MessagesConsumed(messages=wanted))
+                await self._steps.commit(step, consumed=wanted)
+        return taken
+
+
+DELIVERIES = ("inject", "queue", "interrupt")
+
+
+class Prompting:
+    """Puts what persons say to agents where they read it."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        router: MessageRouter,
+        steps: Steps,
+        saying: Saying,
+        steering: Steering,
+        broker: PermissionBroker,
+        workspace: str,
+    ) -> None:
+        self._roster = roster
+        self._router = router
+        self._steps = steps
+        self._broker = broker
+        self._saying = saying
+        self._steering = steering
+        self._workspace = workspace
+
+    async def prompt(
+        self, agent_id: str, text: str, delivery: str, images: Sequence[str] = ()
+    ) -> str:
+        """Send a person's prompt; return `injected`, `queued` or `interrupting`.
+
+        `inject` puts it into the running turn where the provider can, `interrupt` ends the turn
+        and begins the next one with it; an agent that just waits for a message gets it at once
+        anyway. Otherwise it is queued: read at the next wait_for_message or the next turn.
+
+        Raises MessageRoutingError for an agent that has ended, ConfigError for an unknown
+        delivery, and what `Saying.text` does; then nothing was sent.
+        """
+        if delivery not in DELIVERIES:
+            raise ConfigError(
+                f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(DELIVERIES)}"
+            )
+        record = self._roster.get(agent_id)
+        _check_lives(record)
+        agent = record.descriptor
+        told = self._saying.text(text, images, agent.provider, agent.cwd, agent_id)
+        async with told as said:
+            _check_lives(record)  # it may have ended meanwhile
+            self._router.check(agent_id)
+            payload = {"text": said.text}
+            message = self._steps.message(None, MessageType.USER_PROMPT, agent_id, payload)
+            await self._steps.write(record, MessageSent(message=message), *said.notices)
+        # Whoever prompts has perhaps mended something, and says so.
+        self._broker.changed_by_hand(record.descriptor.cwd, self._workspace)
+        turn = self._steering.busy_turn(record)
+        if turn is None or delivery == "queue" or turn.is_external:
+            return "queued"
+        if delivery == "inject":
+            wanted = message.message_id
+            taken = await self._steering.give(record, turn, lambda m: m.message_id == wanted)
+            return "injected" if taken else "queued"
+        turn.interrupt()
+        return "interrupting"
+
+
+def _check_lives(record: AgentRecord) -> None:
+    if record.is_over:
+        raise MessageRoutingError(
+            f"{record.descriptor.name} has ended",
+            hint="a restart gives it a new task",
+            code="agent_ended",
+        )

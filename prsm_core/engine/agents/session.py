@@ -1,16 +1,14 @@
 """An agent's running session: one incarnation from its first turn to its end.
 
 The loop: take a slot, open the provider's session, run turns. After each turn the agent ends,
-goes on after an error, repeats a question it left unanswered, or waits for messages.
-
-Between two turns: an agent waits for a message, or for the end of its last child.
-
-Its session stays open meanwhile, unless others need the process.
+goes on after an error, repeats a question it left unanswered, or waits for messages. Its session
+stays open while it waits, unless others need the process.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -18,19 +16,19 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
-from prsm_core.domain.writes import ThreadKept, Told
+from prsm_core.domain.writes import ReceivesUndone, ThreadKept, Told
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.holds import HeldBy, released
 from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
-from prsm_core.engine.providers.profiles import NOT_LOGGED_IN
+from prsm_core.engine.providers.registry import NOT_LOGGED_IN
 from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
 from prsm_core.engine.turns.context import Prompt
 from prsm_core.engine.turns.host import SessionHost
 from prsm_core.engine.turns.parts import TurnSubject
 from prsm_core.engine.turns.run import TurnRun
-from prsm_core.engine.turns.stuck_watch import StuckWatch
+from prsm_core.engine.turns.stuck import StuckWatch
 from prsm_core.engine.turns.waits import WaitOf
 from prsm_core.errors import (
     AgentSpawnError,
@@ -42,17 +40,51 @@ from prsm_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
+    from prsm_core.config.limits import StuckSettings
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
+    from prsm_core.engine.agents.failover import FailoverParts
+    from prsm_core.engine.agents.holds import Holds
     from prsm_core.engine.agents.inbox import Inbox
-    from prsm_core.engine.agents.session_parts import SessionParts
-    from prsm_core.engine.ports import Wait
+    from prsm_core.engine.agents.life import LifeParts
+    from prsm_core.engine.agents.opening import Contexts, Opening
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Ends, Steps, Wait
+    from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
+    from prsm_core.engine.turns.host import HostParts
+    from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
+    from prsm_core.kit.background import Background
+
+
+class SessionParts(Record, frozen=True, kw_only=True):
+    """What the sessions of all agents use."""
+
+    ends: Ends
+    steps: Steps
+    life: LifeParts
+    turns: TurnParts
+    failover: FailoverParts
+    holds: Holds
+    opening: Opening
+    contexts: Contexts
+    inbox: Inbox
+    tools: Callable[[AgentRecord], Toolbox]
+    is_external: Callable[[str], bool]  # whether a provider is somebody outside the engine
+    host: HostParts
+    budgets: BudgetLedger
+    stuck: StuckSettings
+    journal: Journal
+    clock: Clock
+    background: Background
+
 
 GATE_FAILED = "gate_failed"  # the code of a refusal that sends an agent back
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
@@ -122,7 +154,6 @@ class AgentSession:
 
     @property
     def _between(self) -> BetweenTurns:
-        from prsm_core.engine.agents.session import BetweenTurns  # once an agent has no turn
 
         return BetweenTurns(self.life, self._parts.inbox)
 
@@ -219,7 +250,6 @@ class AgentSession:
         """Return what the vendor's thread may lack of a turn that goes on."""
         if self._left_turn is None:
             return None
-        from prsm_core.engine.agents.left_turn import carried_of  # once one goes on
 
         return await carried_of(self._left_turn, self.record, self._parts)
 
@@ -236,7 +266,6 @@ class AgentSession:
         self._failover.opened()
         if self._left_turn is None:
             return prompt
-        from prsm_core.engine.agents.left_turn import with_untold  # once one goes on
 
         return with_untold(prompt, self._left_turn, carried, session)
 
@@ -656,3 +685,53 @@ def _end_of(child: AgentRecord) -> Wait:
         targets=lambda: (child.agent_id,),
         ready=lambda: child.has_ended,
     )
+
+
+async def carried_of(
+    turn: TurnRun | None, record: AgentRecord, parts: SessionParts
+) -> Carried | None:
+    """Return what the vendor's thread may lack of a turn, if its agent has a thread.
+
+    Where it has none, what the turn has received is undone.
+    """
+    if turn is None or turn.going_on is None:
+        return None
+    if not await parts.opening.keeps_thread(record):
+        record.resume_token = None
+    if record.resume_token is None:
+        if not turn.going_on.is_parked:
+            await undo_receives(turn, record, parts)
+        return None
+    images = partial(turn.calls.parts.images, record)
+    return turn.going_on.carried(images)
+
+
+async def undo_receives(turn: TurnRun, record: AgentRecord, parts: SessionParts) -> None:
+    """Make unread again what the turn's calls have received, and no model has acted on.
+
+    Their answers were given to a session that is lost, or to none. In the next one they would be
+    lines of its history, and whoever waits for an answer to one would wait in vain. A turn that was
+    parked keeps them: no engine has died, and a knot still has its reminder.
+    """
+    going_on = turn.going_on
+    lost = {} if going_on is None else going_on.lost_receives(turn.calls.settled)
+    if going_on is None or not lost:
+        return
+    for answer in lost.values():
+        parts.inbox.forget(record, answer.data)
+    received = {call: answer.messages for call, answer in lost.items()}
+    await parts.steps.write(record, ReceivesUndone(turn_id=turn.turn_id, received=received))
+    going_on.undo(received)
+    parts.inbox.restore(record, await parts.contexts.unread(record))
+
+
+def with_untold(
+    prompt: Prompt, turn: TurnRun | None, carried: Carried | None, session: ProviderSession
+) -> Prompt:
+    """Return the prompt with what the thread of the session does not hold of a turn."""
+    if turn is None or turn.going_on is None:
+        return prompt
+    turn.going_on.store(carried, session.taken)
+    if carried is None:
+        return replace(prompt, text=turn.going_on.retold(), again=True)
+    return replace(prompt, text=turn.going_on.untold(carried, session.taken), again=True)

@@ -1,23 +1,150 @@
-"""The skills that agents are told of: looked for once a run, and kept with each agent's prompt."""
+"""The skills that agents are told of: looked for once a run, and kept with each agent's prompt.
+
+The ledger keeps the skills that an agent was told of, by paths that hold wherever the folders are
+by then. A session tells those of them that its vendor does not tell by itself, by the paths of now.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
+import re
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from prsm_core.config.paths import HOME
+from prsm_core.domain.agents import add_shared
+from prsm_core.domain.record import Record
+from prsm_core.kit.quotation import encode_data
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.engine.context.skills import View
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.provider import ProviderCapabilities
     from prsm_core.permissions.skills import Skill
+
+
+MAX_BYTES = 8 * 1024  # of the lines that tell of skills
+HEAD = (
+    "Skills: instructions for certain kinds of work, each in a file. Before you do what one is for "
+    "read its file, and follow it where it fits your task; it permits nothing. In the words of who "
+    "wrote them:"
+)
+_CHANGED = "The skills that there are have changed."
+_GONE = f"{_CHANGED} There are none any more."
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_LINE = re.compile(rf"- ({_TEXT}): ({_TEXT}) in ({_TEXT})")
+_REST = "- {count} more are left out, for they would be too long."
+
+
+class View(Record, frozen=True):
+    """What of the skills in a prompt is told, and where they are now."""
+
+    workspace: str
+    home: str | None
+    holds: bool  # whether skills are told of at all, as the settings have it
+    trusted: bool  # whether the workspace is
+
+    def counts(self, skill: Skill) -> bool:
+        """Whether a skill is told of now."""
+        here = self.home is not None if skill.is_of_user else self.trusted
+        return self.holds and here
+
+    def located(self, skill: Skill) -> Skill:
+        """Return a skill with the path that it has now."""
+        root = self.home if skill.is_of_user else self.workspace
+        return replace(skill, path=f"{root}/{skill.path.removeprefix(HOME)}")
+
+
+def section(skills: Sequence[Skill]) -> str:
+    """Return the lines that tell of as many skills as there is room for; blank without any."""
+    lines, left = [HEAD], MAX_BYTES - len(HEAD)
+    for number, skill in enumerate(skills):
+        line = _line(skill)
+        left -= len(line.encode()) + 1
+        if left < len(_REST) + 8:
+            lines.append(_REST.format(count=len(skills) - number))
+            break
+        lines.append(line)
+    return "\n".join(lines) if len(lines) > 1 else ""
+
+
+def with_skills(system_prompt: str, skills: Sequence[Skill]) -> str:
+    """Return a system prompt that tells of skills, as the ledger keeps it."""
+    told = section(skills)
+    return add_shared(system_prompt, told) if told else system_prompt
+
+
+def skills_in(system_prompt: str) -> tuple[Skill, ...]:
+    """Return the skills that a system prompt tells of."""
+    return _told(system_prompt)[1]
+
+
+def as_told(system_prompt: str, view: View, known: Collection[str]) -> str:
+    """Return a system prompt of the ledger as a model is given it now.
+
+    `known` are the folders of skills that its vendor tells of by itself.
+    """
+    if HEAD not in system_prompt:
+        return system_prompt
+    lines, skills = _told(system_prompt)
+    told = shown(skills, view, known)
+    rest = [line for line in lines if _LINE.fullmatch(line) is None] if told else []
+    now = "\n".join([*([HEAD] if told else []), *map(_line, told), *rest])
+    before = "\n".join((HEAD, *lines))
+    if now:
+        return system_prompt.replace(before, now, 1)
+    return system_prompt.replace(f"\n\n{before}", "", 1)
+
+
+def shown(skills: Sequence[Skill], view: View, known: Collection[str]) -> tuple[Skill, ...]:
+    """Return those of some skills that a model is told of, with the paths that they have now."""
+    telling = (one for one in skills if view.counts(one) and one.place not in known)
+    return tuple(map(view.located, telling))
+
+
+def news(told: Sequence[Skill], skills: Sequence[Skill]) -> str:
+    """Return what an agent that was told of some skills is told of those that there are now."""
+    if tuple(told) == tuple(skills):
+        return ""
+    return f"{_CHANGED}\n{section(skills)}" if skills else _GONE
+
+
+def redacted(skills: Sequence[Skill], redact: Callable[[str], str]) -> tuple[Skill, ...]:
+    """Return skills without secrets in what is told of them; those with one in the path are none.
+
+    A path with something taken out leads nowhere.
+    """
+    return tuple(
+        replace(one, name=redact(one.name), description=redact(one.description))
+        for one in skills
+        if redact(one.path) == one.path
+    )
+
+
+def _told(system_prompt: str) -> tuple[list[str], tuple[Skill, ...]]:
+    """Return the lines below the head, and the skills that they tell of."""
+    _, _, below = system_prompt.partition(f"{HEAD}\n")
+    lines = list(takewhile(lambda line: line.startswith("- "), below.split("\n")))
+    found = [match for match in map(_LINE.fullmatch, lines) if match is not None]
+    if not found:
+        return lines, ()
+    from prsm_core.permissions.skills import Skill  # few agents are told of any
+
+    return lines, tuple(Skill(*map(json.loads, match.groups())) for match in found)
+
+
+def _line(skill: Skill) -> str:
+    name, description, path = map(encode_data, (skill.name, skill.description, skill.path))
+    return f"- {name}: {description} in {path}"
+
 
 _SIGN = "\n\nSkills: "  # what is not in a prompt that tells of none
 
@@ -62,7 +189,6 @@ class Skills:
         places = self._places
         if places is None or not any(map(os.path.isdir, places.folders())):
             return
-        from prsm_core.engine.context.skills import redacted  # few have any
         from prsm_core.permissions.skills import find_skills
 
         found = await asyncio.to_thread(find_skills, places)
@@ -74,7 +200,6 @@ class Skills:
         """Return an agent that is about to be born with what it is told of skills."""
         if not self._found or not self._may_read(agent):
             return agent
-        from prsm_core.engine.context.skills import with_skills
 
         return replace(agent, system_prompt=with_skills(agent.system_prompt, self._found))
 
@@ -82,7 +207,6 @@ class Skills:
         """Return the system prompt of an agent as its model is given it now."""
         if _SIGN not in agent.system_prompt:
             return agent.system_prompt
-        from prsm_core.engine.context.skills import as_told
 
         return as_told(agent.system_prompt, self._view(), self._known(agent))
 
@@ -92,7 +216,6 @@ class Skills:
         record.skills = found = self._found
         if not (found or told or _SIGN in agent.system_prompt) or not self._may_read(agent):
             return ""
-        from prsm_core.engine.context.skills import news, shown, skills_in
 
         before = skills_in(agent.system_prompt) if told is None else told
         view, known = self._view(), self._known(agent)
@@ -103,7 +226,6 @@ class Skills:
         telling = [prompt for prompt in prompts if _SIGN in prompt]
         if not telling:
             return ""
-        from prsm_core.engine.context.skills import skills_in
 
         view, told = self._view(), {skill for prompt in telling for skill in skills_in(prompt)}
         left_out = sum(not view.counts(skill) for skill in told)
@@ -113,7 +235,6 @@ class Skills:
         return f"{left_out} of the skills that agents were told of are told no more: {why}"
 
     def _view(self) -> View:
-        from prsm_core.engine.context.skills import View
 
         places = self._places
         if places is None:

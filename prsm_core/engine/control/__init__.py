@@ -3,6 +3,5 @@
 session_lock  one owner a session        server, client  a Unix socket beside the lock
 wire          what goes over it        peers           who is at its other end
 remote        AppHandle over it        operations      what it can be asked for
-streamed      an answer with many values   holding    agents write nothing meanwhile
 callers       who calls a command that acts without it
 """

@@ -14,7 +14,7 @@ from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.quiet import HOLD_SECONDS
-from prsm_core.engine.spawn.mcp_servers import choose_servers
+from prsm_core.engine.spawn.plan import choose_servers
 from prsm_core.errors import ConfigError
 from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         Snapshot,
     )
     from prsm_core.engine.engine import OrchestrationEngine
-    from prsm_core.engine.providers.survey import ProviderReport as Surveyed
+    from prsm_core.engine.providers.listings import ProviderReport as Surveyed
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.workspace_files import Decisions, Undo
     from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
@@ -171,7 +171,7 @@ class LocalApp:
 
     async def _adopt_master(self, task: str) -> AgentRecord | None:
         """Take over the last master that an earlier process ran; None where there was none."""
-        from prsm_core.engine.agents.adoption import adopt, last_master  # once a session goes on
+        from prsm_core.engine.agents.resuming import adopt, last_master  # once a session goes on
 
         rows = await self._store.agents(self._session)
         if (there := self._last_master()) is not None:  # another frontend was first
@@ -357,7 +357,7 @@ class LocalApp:
     async def models(self) -> Sequence[ModelRow]:
         """Return the models of the configuration and of the providers that can be used."""
         from prsm_core.engine.door.offers import known_models
-        from prsm_core.engine.providers.survey import DISCOVERY_SECONDS
+        from prsm_core.engine.providers.listings import DISCOVERY_SECONDS
 
         reports = await self._survey()
         usable = [name for name, report in reports.items() if report.status.available]
@@ -366,7 +366,7 @@ class LocalApp:
         return known_models(self._engine.settings, listed)
 
     async def _survey(self) -> Mapping[str, Surveyed]:
-        from prsm_core.engine.providers.survey import survey
+        from prsm_core.engine.providers.listings import survey
 
         providers = self._engine.providers
         redact = self._engine.journal.redactor.text

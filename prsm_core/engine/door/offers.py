@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.models import ModelCapability, ModelInfo
     from prsm_core.domain.sessions import RunNow
-    from prsm_core.engine.providers.survey import ProviderReport as Surveyed
+    from prsm_core.engine.providers.listings import ProviderReport as Surveyed
     from prsm_core.interfaces.store import AgentRow, SessionInfo
 
 

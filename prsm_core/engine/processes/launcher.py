@@ -14,7 +14,7 @@ from errno import ENOENT
 from functools import cache
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Self
 
 from prsm_core.engine.processes.child import CapturedProcess, ChildProcess
 from prsm_core.engine.processes.marks import format_mark
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
 
     OnStart = Callable[[int, int], None]
+
 
 __all__ = [
     "CapturedProcess",
@@ -378,3 +379,29 @@ def _find(program: str, cwd: str | None, environ: Mapping[str, str]) -> str | No
         path = Path(cwd or ".") / program
         return str(path) if path.exists() else None
     return shutil.which(program, path=environ.get("PATH", os.defpath))
+
+
+class DetachedProcess(subprocess.Popen[bytes]):
+    """A program that outlives whoever started it."""
+
+    def __del__(self) -> None:
+        """Warn of nothing."""
+
+
+def start_detached(
+    argv: Sequence[str], *, keep: int, stderr: IO[bytes] | None = None
+) -> DetachedProcess:
+    """Start a program in a session of its own, in this folder, with this environment.
+
+    No signal of this terminal reaches it. It reads nothing, its stdout leads nowhere, and `stderr`
+    is this program's if it is not given, until it lets go of it. It has the descriptor `keep` under
+    the same number.
+    """
+    return DetachedProcess(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=sys.stderr if stderr is None else stderr,
+        start_new_session=True,
+        pass_fds=(keep,),
+    )

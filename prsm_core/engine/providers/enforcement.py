@@ -23,7 +23,7 @@ from prsm_core.engine.providers.levels import (
     needed_level,
     reaches,
 )
-from prsm_core.engine.spending.prices import price_of
+from prsm_core.engine.spending.budgets import price_of
 from prsm_core.engine.turns.model_parameters import describe_ignored
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.kit.clocks import first_of

@@ -1,4 +1,7 @@
-"""Which model an agent runs on: as named, as the complexity of its task wants, or its parent's."""
+"""Which model an agent runs on: as named, as the complexity of its task wants, or its parent's.
+
+One of the same tier stands in for a model whose provider is not there.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
+    from prsm_core.catalog.registry import ModelRegistry
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.models import ModelCapability
     from prsm_core.engine.providers.model_names import ModelNames
@@ -138,7 +142,6 @@ def _stand_in(
     missing = None if text is None else names.meant(text, base)
     if missing is None or (missing[0] in names.providers and not is_gone(missing[0])):
         return None
-    from prsm_core.engine.providers.standing_in import stand_ins  # few providers are gone
 
     alike = stand_ins(missing, build_model_registry(names.settings), is_allowed)
     there = (model for model in alike if not is_gone(model.provider))
@@ -189,3 +192,41 @@ def _check_peer(choice: ModelChoice, parent: ModelChoice, peers: Collection[str]
             hint=f"they may use {', '.join(sorted({*peers, parent.name}))}",
             code="model_not_allowed",
         )
+
+
+def stand_ins(
+    wanted: tuple[str, str], registry: ModelRegistry, is_allowed: Callable[[ModelCapability], bool]
+) -> list[ModelCapability]:
+    """Return the models of the wanted one's tier that others have, the best first.
+
+    The cheaper comes first, then the faster, and the name decides. There are none for a model
+    whose tier is not known.
+    """
+    known = registry.get(*wanted)
+    if known is None:
+        return []
+    return sorted(_alike(known, registry, is_allowed), key=_order)
+
+
+def _alike(
+    known: ModelCapability,
+    models: Iterable[ModelCapability],
+    is_allowed: Callable[[ModelCapability], bool],
+) -> Iterable[ModelCapability]:
+    for model in models:
+        if model.tier is known.tier and model.provider != known.provider and is_allowed(model):
+            yield model
+
+
+def _order(model: ModelCapability) -> tuple[float, float, str, str]:
+    return model.cost_factor, -model.speed_factor, model.provider, model.model_id
+
+
+def describe_stand_in(text: str, gone: str, provider: str, model: str, names: ModelNames) -> str:
+    """Return what is told of a model that an agent got instead of the named one, of who is gone."""
+    known = build_model_registry(names.settings).get(provider, model)
+    tier = "" if known is None else f" ({known.tier.value})"
+    return (
+        f"provider {gone} of model {text!r} cannot be used: {provider}/{model}, "
+        f"of the same tier{tier}, stands in for it"
+    )

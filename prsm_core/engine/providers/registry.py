@@ -1,4 +1,7 @@
-"""The provider registry: builds each configured provider once, with its services."""
+"""The provider registry: builds each configured provider once, with its services and logins.
+
+The owner of a session has its lock, its launcher and its providers before there is an engine.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,17 @@ import asyncio
 import logging
 import os
 import re
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
+from prsm_core.config import private_dir
+from prsm_core.config.secrets import known_secrets
+from prsm_core.domain.record import Record
+from prsm_core.domain.turns import ErrorKind
+from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.guarded.provider import (
     ANSWERS,
     CLOSE_SECONDS,
@@ -19,40 +27,133 @@ from prsm_core.engine.guarded.provider import (
     GuardedProvider,
     Limits,
 )
-from prsm_core.engine.processes.boxes import ProgramBoxes
+from prsm_core.engine.processes.boxes import ProgramBoxes, end_left_boxes
 from prsm_core.engine.processes.executor import NO_EXECUTOR
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.levels import check_level
-from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.engine.providers.residents import Residents
-from prsm_core.errors import (
-    ConfigError,
-    PluginError,
-    ProviderNotAvailableError,
-    PrsmError,
-)
+from prsm_core.errors import ConfigError, PluginError, ProviderNotAvailableError, PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.kit.clocks import Parting
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import Parting, first_of
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT
 from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.config import Settings
+    from prsm_core.config import Paths, Settings
     from prsm_core.domain.boxes import Box
+    from prsm_core.domain.turns import AgentError
     from prsm_core.engine.processes.executor import ChosenExecutor
-    from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.engine.processes.orphans import ProcessRecord
+    from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.provider import (
-        BackgroundTask,
-        Process,
-        ProviderSpec,
-        ProviderStatus,
-    )
-    from prsm_core.kit.background import Background
+    from prsm_core.interfaces.provider import BackgroundTask, Process, ProviderSpec, ProviderStatus
     from prsm_core.plugins.absent import Absent
+
+    OnError = Callable[[str, Exception], None]
+    OnStart = Callable[[int, int], None]
+
+
+LIMITED_SECONDS = 60.0  # how long a login rests that was rate limited and was told no time
+REFUSED_SECONDS = 3600.0  # … that the vendor did not accept: it does not mend by itself
+NOT_LOGGED_IN = "not_logged_in"  # the code of a session that its login keeps from being opened
+EXHAUSTED = frozenset({ErrorKind.AUTH_FAILURE, ErrorKind.RATE_LIMIT})
+
+
+class AuthProfiles:
+    """Which login of a provider is used now; all its agents share it.
+
+    Args:
+        clock: Tells how long a login has rested.
+        names: The logins in order of preference; none where the provider has only its own.
+    """
+
+    def __init__(self, clock: Clock, names: Sequence[str] = ()) -> None:
+        self._clock = clock
+        self._rests_until = dict.fromkeys(names, 0.0)  # monotonic seconds
+
+    @property
+    def current(self) -> str | None:
+        """The first login that does not rest, else the one that rests the shortest."""
+        if not self._rests_until:  # the provider has only its own
+            return None
+        now = self._clock.now()
+        rests = {name: max(until - now, 0.0) for name, until in self._rests_until.items()}
+        return min(rests, key=rests.__getitem__, default=None)
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether there is a login that does not rest."""
+        now = self._clock.now()
+        return any(until <= now for until in self._rests_until.values())
+
+    @property
+    def fresh_in(self) -> float | None:
+        """Seconds until a login does not rest any more; None where there are none."""
+        if not self._rests_until:
+            return None
+        return max(min(self._rests_until.values()) - self._clock.now(), 0.0)
+
+    def retire(self, name: str | None, error: AgentError) -> bool:
+        """Let a login rest after such an error; return whether another one can take over."""
+        if name not in self._rests_until or error.kind not in EXHAUSTED:
+            return False
+        least = REFUSED_SECONDS if error.kind is ErrorKind.AUTH_FAILURE else LIMITED_SECONDS
+        until = self._clock.now() + max(least, error.retry_after_s or 0.0)
+        self._rests_until[name] = max(until, self._rests_until[name])
+        return self.has_fresh
+
+
+def profile_names(section: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a provider section's profiles, in order of preference."""
+    return tuple(str(profile["name"]) for profile in section.get("profiles", ()))
+
+
+def with_profile(
+    section: Mapping[str, Any], name: str | None, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a provider section as one of its profiles makes it; the others are left out.
+
+    A profile names for each variable that the vendor's program reads the one that holds its
+    value. The one named by `api_key_env` changes its name only, so that the value stays where it
+    is; any other value goes into `env`.
+
+    Raises ProviderNotAvailableError when a variable that holds a value is not set.
+    """
+    settings = {key: value for key, value in section.items() if key != "profiles"}
+    for profile in section.get("profiles", ()):
+        if profile["name"] == name:
+            _apply(settings, profile, environ)
+    return settings
+
+
+def _apply(
+    settings: dict[str, Any], profile: Mapping[str, Any], environ: Mapping[str, str]
+) -> None:
+    env = dict(settings.get("env") or {})
+    for read, held in (profile.get("env") or {}).items():
+        if not environ.get(held):
+            raise ProviderNotAvailableError(
+                f"auth profile {profile['name']!r}: the variable {held} is not set",
+                hint=f"set {held}, or take the profile out of the configuration",
+                code=NOT_LOGGED_IN,
+            )
+        if settings.get("api_key_env") == read:
+            settings["api_key_env"] = held
+        else:
+            env[read] = environ[held]
+    if env:
+        settings["env"] = env
+    if profile.get("home"):
+        settings["home"] = profile["home"]
+        if not profile.get("env"):
+            settings.pop("api_key_env", None)  # a key would be used instead of the login there
+
 
 _log = logging.getLogger("prsm.engine")
 
@@ -479,3 +580,143 @@ def build_provider_registry(
         absent=absent,
         parting=background.parting,
     )
+
+
+BEGIN_SECONDS = 0.1  # for which a provider that begins is waited for, to start its program
+
+
+class Made(Record, frozen=True):
+    """Providers that are there before their engine.
+
+    report_to: Has what fails in their tasks by surprise told to the engine from then on.
+    """
+
+    registry: ProviderRegistry
+    background: Background  # their tasks
+    report_to: Callable[[OnError], None]
+
+
+class Owned(Record, frozen=True, kw_only=True):
+    """What the owner of a session holds; all of it is let go of when `open_owned` is left."""
+
+    lock: SessionLock
+    launcher: ProcessLauncher
+    made: Made
+    state_dir: Path
+    redactor: Redactor
+    clock: Clock
+    begun: asyncio.Event  # a process was started, or will not be soon
+    parting: Parting
+
+    async def prepare(self, provider: str | None, model: str | None) -> None:
+        """Have the provider that a run is likely to choose begin; see `ProviderRegistry`.
+
+        Return once its program starts, or it has begun without one. What is imported before that
+        would hold it up: one thread runs at a time, and the program takes longest of all.
+        """
+        preparing = await self.made.registry.prepare(provider, model, self.made.background)
+        if preparing is not None:
+            preparing.add_done_callback(lambda _: self.begun.set())
+            await first_of(self.clock, BEGIN_SECONDS, self.begun.wait)
+
+
+@asynccontextmanager
+async def open_owned(
+    paths: Paths,
+    settings: Settings,
+    specs: Mapping[str, ProviderSpec],
+    *,
+    session: str,
+    clock: Clock,
+    leaders: tuple[ProcessIdentity, ...] = (),
+    external: ProviderSpec | None = None,
+    absent: Absent = PRESENT,
+    executor: ChosenExecutor = NO_EXECUTOR,
+) -> AsyncIterator[Owned]:
+    """Become the owner of a session; raises SessionOwnedError when another process is."""
+    surprises, begun, parting = _Surprises(), asyncio.Event(), Parting(clock)
+    with (
+        SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
+        _recorded(paths.state, executor) as processes,
+    ):
+        noting = _noting(processes.add, begun)
+        async with (
+            _make_launcher(paths, settings, clock, noting, parting) as launcher,
+            Background(surprises, clock, parting) as background,
+        ):
+            redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
+            state_dir = private_dir(paths.state)
+            registry = build_provider_registry(
+                specs,
+                settings,
+                launcher=launcher,
+                background=background,
+                clock=clock,
+                state_dir=state_dir,
+                external=external,
+                absent=absent,
+                redactor=redactor,
+                executor=executor,
+            )
+            try:
+                yield Owned(
+                    lock=lock,
+                    launcher=launcher,
+                    made=Made(registry, background, surprises.report_to),
+                    state_dir=state_dir,
+                    redactor=redactor,
+                    clock=clock,
+                    begun=begun,
+                    parting=parting,
+                )
+            finally:
+                await registry.aclose()
+
+
+@contextmanager
+def _recorded(state_dir: Path, executor: ChosenExecutor) -> Iterator[ProcessRecord]:
+    """End what dead engines left behind, processes and boxes; keep a record of this one's."""
+    with recorded_processes(state_dir) as record:
+        if boxes := end_left_boxes(state_dir, executor):
+            _log.warning("removed %d boxes that a dead engine had left behind", boxes)
+        yield record
+
+
+def _make_launcher(
+    paths: Paths, settings: Settings, clock: Clock, on_start: OnStart, parting: Parting
+) -> ProcessLauncher:
+    return ProcessLauncher(
+        clock,
+        pass_env=settings.pass_env,
+        workspace=paths.workspace,
+        on_start=on_start,
+        parting=parting,
+        places=paths.marked_folders,
+    )
+
+
+def _noting(add: OnStart, begun: asyncio.Event) -> OnStart:
+    """Return what adds a process that was started, and says that one was."""
+
+    def on_start(pid: int, start_time: int) -> None:
+        add(pid, start_time)
+        begun.set()
+
+    return on_start
+
+
+class _Surprises:
+    """Tells what fails by surprise to the log, until an engine is there to be told."""
+
+    def __init__(self) -> None:
+        self._on_error: OnError = _log_surprise
+
+    def __call__(self, name: str, error: Exception) -> None:
+        self._on_error(name, error)
+
+    def report_to(self, on_error: OnError) -> None:
+        self._on_error = on_error
+
+
+def _log_surprise(name: str, error: Exception) -> None:
+    _log.error("%s failed", name, exc_info=error)

@@ -1,5 +1,4 @@
 """Requests: what waits for a person.
 
-human  permission requests and questions, from the asking to the answer
-rules  the rules that a person's answers make
+human  permission requests and questions, from the asking to the answer, and the rules they make
 """

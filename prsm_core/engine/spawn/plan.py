@@ -1,30 +1,29 @@
-"""Spawning: from what a spawn asks for to the descriptor of the new agent. Pure decisions."""
+"""Spawning: from what a spawn asks for to the descriptor of the new agent. Pure decisions.
+
+Grants are a lattice: what an agent hands down is never more than it holds itself.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import (
-    NO_LABELS,
-    AgentDescriptor,
-    AgentRole,
-    Grant,
-    PermissionMode,
-)
+from prsm_core.domain.agents import NO_LABELS, AgentDescriptor, AgentRole, Grant, PermissionMode
+from prsm_core.domain.budgets import NO_LIMITS
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, WRITING_TOOLS
 from prsm_core.engine.providers.levels import HINT
 from prsm_core.engine.providers.model_choice import (
     choose_child_model,
+    describe_stand_in,
     inherited_model,
     resolve_model,
 )
-from prsm_core.engine.spawn.grants import LADDER, narrow_grant
-from prsm_core.engine.spawn.regions import choose_region
+from prsm_core.engine.spawn.regions import choose_region, region_fits
 from prsm_core.engine.turns.context import build_role_prompt
 from prsm_core.errors import (
     AgentSpawnError,
@@ -34,15 +33,149 @@ from prsm_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import SpawnRequest
+    from prsm_core.domain.ids import Ids
     from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.providers.model_names import ModelNames
     from prsm_core.engine.providers.team import Workforce
-    from prsm_core.engine.state import Leases, Names
+    from prsm_core.engine.spawn.regions import LeaseTable
+    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.state import Leases, Names, Roster
+    from prsm_core.interfaces.clock import Clock
+
+
+_NONE: dict[str, McpServer] = {}  # of nearly all agents: nobody changes it
+
+
+def configured_servers(settings: Settings) -> dict[str, McpServer]:
+    """Return the MCP servers of the configuration by name."""
+    return {name: server.to_server() for name, server in settings.mcp_servers.items()}
+
+
+def choose_servers(
+    settings: Settings,
+    *,
+    prompt: str,
+    role: AgentRole,
+    explicit: Mapping[str, McpServer] | None = None,
+    exclude: Collection[str] = (),
+) -> dict[str, McpServer]:
+    """Return the servers of an agent by name.
+
+    Explicit servers are laid over all that are configured. Without any, a configured server with
+    tags is there only for agents whose role or a word of whose prompt is among them. What is
+    excluded is left out in any case. They are in one order, whoever named them.
+    """
+    if not settings.mcp_servers and not explicit:
+        return _NONE
+    servers = configured_servers(settings)
+    if explicit is not None:
+        chosen = {**servers, **explicit}
+    else:
+        words = {role.value, *re.findall(r"\w+", prompt.casefold())}
+        chosen = {
+            name: server
+            for name, server in servers.items()
+            if _fits(settings.mcp_servers[name].tags, words, prompt)
+        }
+    return {name: chosen[name] for name in sorted(chosen) if name not in exclude}
+
+
+def _fits(tags: Collection[str], words: Collection[str], prompt: str) -> bool:
+    """Whether no tag limits a server, or one is a word, or stands as it is, in the prompt."""
+    return not tags or any(
+        tag.casefold() in words if tag.isalnum() else tag.casefold() in prompt.casefold()
+        for tag in tags
+    )
+
+
+LADDER = (
+    PermissionMode.PLAN,
+    PermissionMode.DEFAULT,
+    PermissionMode.ACCEPT_EDITS,
+    PermissionMode.BYPASS,
+)
+
+
+def narrow_grant(
+    request: SpawnRequest,
+    parent: Grant,
+    *,
+    tools: frozenset[str],
+    mode: PermissionMode,
+    model: str,
+    region: tuple[str, ...] | None = None,
+) -> Grant:
+    """Return the grant of a child that uses `model` ("provider/model").
+
+    A larger depth or budget than the parent's becomes the parent's. Raises MaxDepthExceededError
+    when the parent may have no children, AgentSpawnError for a model beyond its grant.
+    """
+    if parent.depth == 0:
+        raise MaxDepthExceededError(
+            "you may spawn no agents", hint="do the work yourself, or ask_parent"
+        )
+    models = _narrow_models(request.models, parent.models)
+    _check_models({model}, models)
+    below = None if parent.depth is None else parent.depth - 1
+    depths = [depth for depth in (request.depth, below) if depth is not None]
+    grant = Grant(
+        tools=tools,
+        mode=mode,
+        models=models,
+        depth=min(depths, default=None),
+        budget=(request.budget or NO_LIMITS).within(parent.budget),
+        region=region,
+    )
+    return _shared(grant)
+
+
+@lru_cache(maxsize=64)
+def _shared(grant: Grant) -> Grant:
+    """Return a grant as one value for all who have the same: most siblings do."""
+    return grant
+
+
+def fits(child: Grant, parent: Grant) -> bool:
+    """Return whether a grant is one that a parent with the other may hand down."""
+    return (
+        child.tools <= parent.tools
+        and LADDER.index(child.mode) <= LADDER.index(parent.mode)
+        and (parent.models is None or (child.models is not None and child.models <= parent.models))
+        and (parent.depth is None or (child.depth is not None and child.depth < parent.depth))
+        and child.budget.fits(parent.budget)
+        and region_fits(child.region, parent.region)
+    )
+
+
+def may_spawn(descriptor: AgentDescriptor, settings: Settings) -> bool:
+    """Return whether there may be agents below this one."""
+    return descriptor.depth < settings.engine.max_agent_depth and descriptor.grant.depth != 0
+
+
+def _narrow_models(
+    wanted: frozenset[str] | None, granted: frozenset[str] | None
+) -> frozenset[str] | None:
+    if wanted is None:
+        return granted
+    _check_models(wanted, granted)
+    return wanted
+
+
+def _check_models(wanted: frozenset[str] | set[str], granted: frozenset[str] | None) -> None:
+    if granted is None or wanted <= granted:
+        return
+    raise AgentSpawnError(
+        f"these models are not for you: {', '.join(sorted(wanted - granted))}",
+        hint=f"you may use {', '.join(sorted(granted)) or 'none'}",
+        code="not_granted",
+    )
+
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OTHERS = frozenset({"user", "the_user", "the-user", "human", "system", "prsm"})  # no agents
@@ -322,3 +455,137 @@ def describe_master(
         mcp_servers=mcp_servers,
         labels=labels,
     )
+
+
+class Planner:
+    """Describes agents by what holds now."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        leases: LeaseTable,
+        budgets: BudgetLedger,
+        journal: Journal,
+        *,
+        settings: Settings,
+        workspace: Callable[[str], str],
+        clock: Clock,
+        ids: Ids,
+        workforce: Callable[[], Workforce],
+        refused: Mapping[str, str],
+        labels: Callable[[AgentDescriptor, Mapping[str, str | None] | None], Mapping[str, str]],
+    ) -> None:
+        """Begin with what never changes, and with what to ask.
+
+        Args:
+            roster: Has all agents, and the names that are taken.
+            leases: Has the regions of all.
+            budgets: Has what is left to hand down.
+            journal: Knows session and run, and what is secret.
+            settings: The engine's.
+            workspace: Returns the folder of the session, for who works in this one.
+            clock: Tells the time.
+            ids: Makes ids.
+            workforce: Returns what is known of the models that agents may give their children.
+            refused: The providers that start no agent, as it is now, and why.
+            labels: Returns those of a new child, by its parent and what is asked for.
+        """
+        self._roster = roster
+        self._leases = leases
+        self._budgets = budgets
+        self._journal = journal
+        self._settings = settings
+        self._workspace = workspace
+        self._clock = clock
+        self._ids = ids
+        self._workforce = workforce
+        self._refused = refused
+        self._labels = labels
+
+    def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
+        """Return the names of a new agent."""
+        if alias is not None and self._journal.redactor.text(alias) != alias:
+            raise AgentSpawnError(
+                "the agent's name holds a secret", hint="choose another name or leave it out"
+            )
+        return Identity(
+            agent_id=self._ids.agent(),
+            alias=choose_alias(alias, request.role, self._roster.taken_names),
+            session_id=self._journal.session_id,
+            run_id=self._journal.run_id,
+            created_at=self._clock.time(),
+        )
+
+    def plan(self, request: SpawnRequest) -> AgentDescriptor:
+        """Return the agent that a request makes now; raises what spawning it would raise."""
+        parent_id = request.parent_id
+        if parent_id is None:
+            raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
+        if self._roster.get(parent_id).is_over:
+            raise AgentSpawnError(
+                "an agent that has ended cannot spawn",
+                hint="restart it to go on",
+                code="agent_ended",
+            )
+        servers = choose_servers(
+            self._settings,
+            prompt=request.prompt,
+            role=request.role,
+            explicit=request.mcp_servers,
+            exclude=request.exclude_plugins,
+        )
+        request = self._budgets.clamp(request)
+        return self._describe(request, parent_id, servers, self._leases.beside(parent_id))
+
+    def check(self, request: SpawnRequest) -> None:
+        """Raise what spawning the agent of a request would raise."""
+        parent_id = request.parent_id
+        if parent_id is None:
+            raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
+        self._describe(request, parent_id, {}, self._leases.beside(parent_id))
+
+    def _describe(
+        self,
+        request: SpawnRequest,
+        parent_id: str,
+        servers: Mapping[str, McpServer],
+        leases: Leases,
+    ) -> AgentDescriptor:
+        parent = self._roster.get(parent_id).descriptor
+        return describe_child(
+            request,
+            parent,
+            self.identity(request.name, request),
+            workforce=self._workforce(),
+            refused=self._refused,
+            workspace=self._workspace(parent.cwd),
+            mcp_servers=servers,
+            leases=leases,
+            labels=self._labels(parent, request.labels),
+        )
+
+    def check_room(self, count: int, *, enlisted: int = 0) -> None:
+        """Raise AgentSpawnError unless the run may have `count` agents more; some are enlisted."""
+        limit = self._settings.engine.max_agents_per_run
+        have = self._roster.size(self._journal.run_id) - enlisted
+        if have + count > limit:
+            raise AgentSpawnError(
+                f"the run has {have} of {limit} agents, which is max_agents_per_run",
+                hint="restart one of your children instead",
+                code="too_many_agents",
+            )
+
+    def describe_stand_in(self, wanted: str | None, agent: AgentDescriptor) -> str:
+        """Return what is told of an agent that has another model than it was named; else blank."""
+        if wanted is None or agent.parent_id is None:
+            return ""
+        names = self._workforce().names
+        base = inherited_model(self._roster.get(agent.parent_id).descriptor, names).provider
+        meant = names.meant(wanted, base)
+        if meant is None or meant == (agent.provider, agent.model):
+            return ""
+        return describe_stand_in(wanted, meant[0], agent.provider, agent.model, names)
+
+    def team_of(self, agent: AgentDescriptor) -> str:
+        """Return what an agent is told of the models that its children may have now."""
+        return self._workforce().team_of(agent)

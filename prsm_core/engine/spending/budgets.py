@@ -8,6 +8,7 @@ was in flight. All acts are synchronous: what one agent has reserved, no other c
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,6 +18,15 @@ from msgspec.structs import replace
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
 from prsm_core.domain.record import Record
+from prsm_core.domain.turns import (
+    AssistantMessage,
+    StepEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    UsageReported,
+)
 from prsm_core.domain.usage import Provenance, Spent, total
 from prsm_core.engine.spending.scopes import (
     KINDS,
@@ -34,10 +44,45 @@ from prsm_core.errors import BudgetExceededError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from prsm_core.config.limits import PriceSettings
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.domain.usage import TokenUsage
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.interfaces.clock import Clock
 
     UsedUp = Callable[[BudgetExceededError], None]
     _Told = tuple[tuple[BudgetKind, int | None, Provenance], ...]
+
+
+_MILLION = 1_000_000
+
+
+class Price(Record, frozen=True, kw_only=True):
+    """US dollars for a million tokens; what a cache gave costs as other input unless it is said."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+
+    def cost(self, usage: TokenUsage) -> float | None:
+        """Return what tokens cost, in US dollars; None where input or output is not known."""
+        sent, answered = usage.input_tokens, usage.output_tokens
+        if sent is None or answered is None:
+            return None
+        cached = min(usage.cached_input_tokens or 0, sent)
+        of_cached = self.input if self.cached_input is None else self.cached_input
+        spent = (sent - cached) * self.input + cached * of_cached + answered * self.output
+        return spent / _MILLION
+
+
+def price_of(prices: Mapping[str, PriceSettings], provider: str, model: str) -> Price | None:
+    """Return the price of `provider/model`, else that of all models of the provider, if any."""
+    said = prices.get(f"{provider}/{model}", prices.get(provider))
+    if said is None:
+        return None
+    return Price(input=said.input, output=said.output, cached_input=said.cached_input)
+
 
 WARN_PERCENT = 80
 # What a turn is taken to use before any turn was measured; at most a tenth of the limit.
@@ -490,3 +535,105 @@ def _why(scope: BudgetScope, kind: BudgetKind) -> str:
 def _amount(kind: BudgetKind, units: int) -> str:
     amount = from_units(kind, units)
     return f"${amount:g}" if kind is _USD else f"{amount:,} {kind.value}"
+
+
+def tell_alert(journal: Journal, alert: BudgetAlert) -> None:
+    """Write an alert to the journal; the event's agent is the subtree's, if any."""
+    if alert.what == "unmetered":
+        journal.note("notice", alert.scope, level="warning", text=_untold(alert))
+        return
+    journal.note(
+        f"budget_{alert.what}",
+        alert.scope,
+        kind=alert.kind.value,
+        used=alert.used,
+        limit=alert.limit,
+        reserved=alert.reserved,
+        scope="run" if alert.scope is None else "subtree",
+        provenance=alert.provenance.value,
+    )
+
+
+def _untold(alert: BudgetAlert) -> str:
+    return (
+        f"a turn told nothing of its {alert.kind.value}: the budget of {alert.limit} "
+        f"{alert.kind.value} holds only as far as that is known"
+    )
+
+
+SETTLE_SECONDS = 1.0  # how long a turn that seems to be through may take to end by itself
+
+
+class Allowance:
+    """Owns what one turn has told of its steps since it used up its budget."""
+
+    __slots__ = (
+        "_calls",
+        "_clock",
+        "_ends_by",
+        "_is_between",
+        "_tells_steps",
+        "error",
+    )
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tells_steps = False
+        self._calls = 0  # that had begun when the last step ended
+        self._is_between = False  # a response is complete, and the next one has not begun
+        self._ends_by = math.inf  # the turn seems to be through: it has until then
+        self.error: BudgetExceededError | None = None  # why it is to end
+
+    def use_up(self, error: BudgetExceededError) -> None:
+        """Take note that a budget of the turn is used up."""
+        self.error = self.error or error
+
+    def remaining(self) -> float:
+        """Return the seconds until a turn that seems to be through is ended."""
+        return self._ends_by - self._clock.now()
+
+    def take(self, event: ProviderEvent, *, calls: int, is_calling: bool) -> bool:
+        """Heed an event of the turn; return whether the turn is to end now.
+
+        Args:
+            event: What the provider told.
+            calls: How many calls, the vendor's and ours, the turn has begun so far.
+            is_calling: Whether one of them has not been answered.
+        """
+        match event:
+            case StepEnded():
+                has_called = is_calling or calls > self._calls
+                self._tells_steps, self._is_between, self._calls = True, True, calls
+                return self._step(has_called=has_called)
+            case UsageReported():
+                is_second = not self._tells_steps and self._ends_by < math.inf
+                return self._step(has_called=is_calling or is_second)
+            case ToolCallStarted():
+                is_through = not self._tells_steps and self._ends_by < math.inf
+                return self._goes_on() or (is_through and self.error is not None)
+            case ToolCallFinished():
+                return self.answered(is_calling=is_calling)
+            case TextDelta() | ThinkingDelta() | AssistantMessage():
+                goes_on = self._goes_on()
+                self._is_between = False
+                return goes_on
+        return False
+
+    def answered(self, *, is_calling: bool) -> bool:
+        """Heed the answer of a call; return whether the turn is to end now."""
+        return self._is_between and not is_calling and self.error is not None
+
+    def settle(self) -> None:
+        """Have the turn end soon, if its response is not complete before."""
+        self._ends_by = min(self._ends_by, self._clock.now() + SETTLE_SECONDS)
+
+    def _step(self, *, has_called: bool) -> bool:
+        """Heed that the model may have taken a step."""
+        if self.error is None:
+            return False
+        self.settle()
+        return has_called
+
+    def _goes_on(self) -> bool:
+        """Heed what the model says; whether it is more than it may."""
+        return self._is_between and self.error is not None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.team import Workforce
-    from prsm_core.engine.spawn.planner import Planner
+    from prsm_core.engine.spawn.plan import Planner
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.tools.family import Family
     from prsm_core.engine.turns.call import Call

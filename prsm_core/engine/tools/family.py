@@ -9,7 +9,7 @@ from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.engine.providers.model_choice import inherited_model
-from prsm_core.engine.spawn.mcp_servers import configured_servers
+from prsm_core.engine.spawn.plan import configured_servers
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.call import Reply
 from prsm_core.engine.turns.waits import MessageWaitOf
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.spawn.idle import IdleChildren
-    from prsm_core.engine.spawn.planner import Planner
+    from prsm_core.engine.spawn.plan import Planner
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call

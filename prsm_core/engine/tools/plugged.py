@@ -1,32 +1,314 @@
 """The tools that plugins add: who has them, and how their code is called.
 
-A handler, and what says who has its tool, are a plugin's: what they raise is told as its error, and
-the engine goes on.
+A handler sees a call, and the engine by it. A handler, and what says who has its tool, are a
+plugin's: what they raise is told as its error, and the engine goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from prsm_core.domain.permissions import Answer
+from prsm_core.domain.record import Record
+from prsm_core.domain.sparing import NOTHING
+from prsm_core.domain.writes import AgentRelabelled, MessageSent
 from prsm_core.engine.guarded.failing import breaks_ledger
-from prsm_core.engine.tools.plugin_call import PluginCall
-from prsm_core.engine.turns.call import Reply
+from prsm_core.engine.requests.human import NO_ANSWER, ON_ASK, WHY_UNANSWERED, answer_of
+from prsm_core.engine.turns.call import ENDED, Reply
+from prsm_core.engine.turns.context import window_of
 from prsm_core.errors import OrchestrationError, PluginError, StoreError
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.plugins.guard import Guest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.config import Settings
-    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.agents import AgentDescriptor, AgentRole
+    from prsm_core.domain.ids import Ids
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.permissions import Question
+    from prsm_core.domain.steps import Write
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.tools.plugin_call import PluginCallParts
+    from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Call, Handler
-    from prsm_core.interfaces.tool import ToolContribution
+    from prsm_core.engine.turns.permits import Standing
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.tool import PeerMessage, PeerNow, ToolContribution
+    from prsm_core.permissions import PermissionBroker
+
+    Lay = Callable[[AgentDescriptor, Mapping[str, str | None], str], Mapping[str, str]]
+
+
+class Mail(Protocol):
+    """How agents write to each other that need be neither parent nor child."""
+
+    def now(self) -> Sequence[PeerNow]:
+        """Return the agents that have not ended, oldest first."""
+        ...
+
+    def message(
+        self, sender: AgentRecord, to: str, text: str, beside: Sequence[RoutedMessage] = ()
+    ) -> RoutedMessage:
+        """Build a message to the live agent of this id or name, `beside` others of its step.
+
+        Raises MessageRoutingError for whom nobody could write to, and for what nobody could read.
+        """
+        ...
+
+    async def next(self, call: Call, seconds: float | None) -> PeerMessage | None:
+        """Take the oldest unread message of a peer, waiting for it; the call's close consumes it.
+
+        None when `seconds` have passed (0: at once), or nobody is left who could write one.
+        """
+        ...
+
+
+class PluginCallParts(Record, frozen=True, kw_only=True):
+    """What the calls of all plugins' tools use."""
+
+    lay: Lay  # an agent's labels with changes laid over them, by the prefix that a tool may set
+    mail: Mail
+    standing: Standing
+    requests: HumanRequests
+    broker: PermissionBroker
+    ids: Ids
+    clock: Clock
+    window: Callable[[str, str], int | None]  # of a model, in tokens, by provider and name
+    workspace: str
+
+
+class DoneByAnswer(Struct, eq=False):
+    """Owns what one call does by its answer; see `ByAnswer`.
+
+    Labels are fenced as a state is: they are written only if they are still those that the handler
+    has read, for what it says of them depends on that.
+    """
+
+    record: AgentRecord
+    parts: PluginCallParts
+    prefix: str
+    changes: Mapping[str, str | None] = NOTHING
+    laid: Mapping[str, str] | None = None  # the labels with the changes; None: there are none
+    sent: list[RoutedMessage] = field(default_factory=list)
+    read: Mapping[str, str] | None = None  # the labels that the handler has read last
+    before: Mapping[str, str] | None = None  # what they were before they were changed in memory
+    after: Mapping[str, str] | None = None
+
+    def labels(self) -> Mapping[str, str]:
+        """Return the agent's labels, with the changes so far."""
+        if self.laid is None:
+            self.read = self.record.descriptor.labels
+            return self.read
+        return self.laid
+
+    def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
+        """Change labels once the call is answered; raises OrchestrationError for what can be none.
+
+        Nothing of the `changes` is kept then.
+        """
+        if self.read is None:
+            self.read = self.record.descriptor.labels
+        self._check_unchanged()
+        wanted = {**self.changes, **changes} if self.changes else changes
+        self.laid = labels = self.parts.lay(self.record.descriptor, wanted, self.prefix)
+        self.changes = dict(wanted)
+        return labels
+
+    def send(self, to: str, text: str) -> str:
+        """Send a message once the call is answered; return its id."""
+        message = self.parts.mail.message(self.record, to, text, self.sent)
+        self.sent.append(message)
+        return message.message_id
+
+    def writes(self) -> Sequence[Write]:
+        """Do it in memory; return what the step must carry."""
+        messages: list[RoutedMessage] = []
+        for sent in self.sent:  # to whom they go may have ended, or begun another life
+            text = sent.payload["text"]
+            now = self.parts.mail.message(self.record, sent.target, text, messages)
+            messages.append(replace(now, message_id=sent.message_id))
+        sends = [MessageSent(message=message) for message in messages]
+        labels, agent = self.laid, self.record.descriptor
+        if labels is None:
+            return sends
+        self._check_unchanged()  # so that they are laid over what they were laid over
+        if labels == agent.labels:
+            return sends
+        self.before, self.after = agent.labels, labels
+        self.record.descriptor = replace(agent, labels=labels)
+        return (AgentRelabelled(agent_id=agent.agent_id, labels=labels), *sends)
+
+    def take_back(self) -> None:
+        """Undo it in memory: the step was not written."""
+        agent = self.record.descriptor
+        if self.before is not None and agent.labels is self.after:
+            self.record.descriptor = replace(agent, labels=self.before)
+
+    def _check_unchanged(self) -> None:
+        if self.record.descriptor.labels != self.read:
+            raise OrchestrationError(
+                "the agent's labels have changed while the call was made: nothing was done",
+                hint="make the call again",
+                code="labels_changed",
+            )
+
+
+class PluginCall:
+    """A ToolCall over a call of the engine, for as long as its handler runs."""
+
+    def __init__(self, call: Call, spec: ToolContribution, parts: PluginCallParts) -> None:
+        self._call = call
+        self._spec = spec
+        self._parts = parts
+        self._has_asked = False
+        self._is_over = False
+        self.done = DoneByAnswer(call.record, parts, spec.labels)
+
+    def end(self) -> None:
+        """Take nothing more of the handler: it has answered, or was left behind."""
+        self._is_over = True
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+        return self._call.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self._call.name
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments, which fit the tool's schema."""
+        return self._call.args
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the calling agent."""
+        return self._call.record.agent_id
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the calling agent."""
+        return self._call.record.descriptor.name
+
+    @property
+    def role(self) -> AgentRole:
+        """The role of the calling agent."""
+        return self._call.record.descriptor.role
+
+    @property
+    def provider(self) -> str:
+        """The name of the provider that runs the calling agent."""
+        return self._call.record.descriptor.provider
+
+    @property
+    def cwd(self) -> str:
+        """The folder that the calling agent works in."""
+        return self._call.record.descriptor.cwd
+
+    @property
+    def workspace(self) -> str:
+        """The folder of the session, which `cwd` is in."""
+        return self._parts.standing.workspace_of(self._call.record)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the person trusts that folder."""
+        return self._parts.standing.trusted
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the calling agent as they are now, with what this call has changed."""
+        return dict(self.done.labels())
+
+    @property
+    def context_used(self) -> float | None:
+        """What share of its model's context the last response used; None: not known."""
+        record, told = self._call.record, self._call.calls.turn.fold.context
+        used = record.context_used if told.used is None else told.used
+        if used is None:
+            return None
+        window = told.context_window or window_of(record, self._parts.window)
+        return min(1.0, used / window) if window else None
+
+    @property
+    def now(self) -> float:
+        """Unix seconds, by the engine's clock."""
+        return self._parts.clock.time()
+
+    @property
+    def is_again(self) -> bool:
+        """Whether an earlier engine opened the call, and died before it was answered."""
+        return self._call.is_again
+
+    def agents(self) -> Sequence[PeerNow]:
+        """Return the live agents of the run, oldest first."""
+        return self._parts.mail.now()
+
+    def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
+        """Change labels of the calling agent, by its answer; return all it has then."""
+        self._check_runs()
+        return dict(self.done.relabel(changes))
+
+    def send(self, to: str, text: str) -> str:
+        """Send a text to a live agent of the run, with the answer; return the message's id."""
+        self._check_runs()
+        if not self._spec.sends_messages:
+            raise RuntimeError(f"tool {self.name} sends, but has no sends_messages")
+        if any(not isinstance(one, str) for one in (to, text)):
+            raise TypeError("what is sent is a text, to an agent's id or name")
+        return self.done.send(to, text)
+
+    async def next_message(self, seconds: float | None) -> PeerMessage | None:
+        """Take the oldest unread message of another agent; None: there is none."""
+        self._check_runs()
+        if not self._spec.takes_messages:
+            raise RuntimeError(f"tool {self.name} takes messages, but has no takes_messages")
+        if seconds is not None and not seconds >= 0:  # which NaN is not
+            raise ValueError(f"{seconds} seconds cannot be waited")
+        return await self._parts.mail.next(self._call, seconds)
+
+    async def ask_user(self, question: Question) -> Answer:
+        """Ask a person, once a call; without one the answer says so."""
+        self._check_runs()
+        if self._has_asked:
+            raise RuntimeError("a call asks a person one question")
+        self._has_asked = True
+        answer, by = await self._asked(replace(sanitize(question), call_id=self.id))
+        if answer is None:
+            return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
+        if by != ON_ASK:
+            self._parts.broker.changed_by_hand(self.cwd, self._parts.workspace)
+        return answer
+
+    async def _asked(self, question: Question) -> tuple[Answer | None, str]:
+        """Return the answer, and by whom; one that was given to an earlier engine counts."""
+        call, parts = self._call, self._parts
+        asked, replied = call.recall("request"), call.recall("answer")
+        if replied is not None:
+            said = replied.data or {}
+            return answer_of(said), str(said.get("by", ""))
+        request = parts.ids.request() if asked is None else asked.ref or ""
+        if not call.opened:
+            await call.open()
+        else:
+            await call.land()
+        return await call.ask(parts.requests.question(call.record, request, question, call))
+
+    def _check_runs(self) -> None:
+        if self._is_over or self._call.closed or self._call.life.is_over:
+            raise OrchestrationError(ENDED, code="turn_over")
+
 
 _ANSWERS = (OrchestrationError, StoreError)  # the others that a handler raises are its own
 _WHAT = "its answer"

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Call
-    from prsm_core.engine.turns.permits import Permits
-    from prsm_core.engine.turns.standing import Standing
+    from prsm_core.engine.turns.permits import Permits, Standing
     from prsm_core.interfaces.clock import Clock
     from prsm_core.permissions import Outcome, PermissionBroker
 

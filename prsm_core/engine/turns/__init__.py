@@ -1,19 +1,18 @@
 """Turns: from a prompt to what the provider made of it.
 
 run           one turn: opened in the ledger, streamed, closed; its phases, as a table
-fold          what its events add up to; `live_texts` tells what is said while it is
-limits        what ends it before its own end, and `stop` how
+fold          what its events add up to
+limits        what ends it before its own end, and who watches that
 clock         how long it reasons, is silent, and lets a tool run
 written       the steps by which it begins and ends
 going_on      what an earlier engine has left of it
 context       what the model is given; `model_parameters` what it is called with
 parts         what turns are given
 host          what the provider may ask of the engine in a turn
-permits       what of that is permitted, and by whom; `standing` tells what it depends on
+permits       what of that is permitted, and by whom
 call          one orchestration call, as its handler sees it
-calls         those of a turn; `long_calls` those that outlive a client's patience
+calls         those of a turn, also those that outlive a client's patience
 waits         what an agent waits for: any message, or something else
-watch         deadlines of all open turns; `silence` tells of a provider that does not answer
-vendor_calls  the vendor's own calls, and which of them a permission is for
-stuck         does an agent do the same again and again; `stuck_watch` acts on it
+vendor_calls  the vendor's own calls, which of them a permission is for; texts while they are said
+stuck         does an agent do the same again and again, and what then
 """

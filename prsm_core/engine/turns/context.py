@@ -10,8 +10,8 @@ from prsm_core.domain.agents import OWN_PART, AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
-from prsm_core.engine.context.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.state import told_region
+from prsm_core.engine.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.quotation import RULE, encode_data, quote, quote_word

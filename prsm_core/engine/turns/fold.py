@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.spending.prices import Price
+    from prsm_core.engine.spending.budgets import Price
 
 UNTOLD = "nobody told how it ended: it may have run"
 _log = logging.getLogger("prsm.engine")

@@ -1,17 +1,357 @@
-"""What ends one turn before its own end: a clock that has run out, a budget that is used up."""
+"""What ends one turn before its own end: a clock that runs out, a budget that is used up, a person.
+
+One task watches the deadlines of all open turns. A person is told of a provider that does not
+answer. A budget is noted as used up when it is, and ends the turn once its open calls had time to
+close.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+import heapq
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from prsm_core.domain.turns import AgentError, ErrorKind, Notice, StopReason, TurnEnded
+from prsm_core.errors import AgentTimeoutError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.spending.allowance import Allowance
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Life
+    from prsm_core.engine.spending.budgets import Allowance
     from prsm_core.engine.turns.clock import TurnClock
-    from prsm_core.engine.turns.silence import Silence
-    from prsm_core.engine.turns.stop import TurnStop
-    from prsm_core.engine.turns.watch import TurnWatch
+    from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.errors import BudgetExceededError
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import ProviderSession
+    from prsm_core.kit.background import Background
+
+
+FIRST_ANSWER_SECONDS = 10.0  # of a turn
+LATER_SECONDS = 30.0
+NEVER = -math.inf
+
+
+class Silence:
+    """Owns since when one turn waits for its provider, and whether that was told.
+
+    Each silence is told once. Nobody is silent while a tool runs or a person is asked, nor who may
+    be silent without end: a client outside.
+    """
+
+    __slots__ = (
+        "_agent",
+        "_asked",
+        "_begun",
+        "_clock",
+        "_fold",
+        "_has_spoken",
+        "_journal",
+        "_told",
+        "_turn",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        turn: TurnClock,
+        fold: TurnFold,
+        journal: Journal,
+        agent: AgentDescriptor,
+    ) -> None:
+        """Begin with the turn.
+
+        Args:
+            clock: Tells the time.
+            turn: Knows when the provider was heard last, and whether a tool runs.
+            fold: Knows how many calls, the vendor's and ours, the turn has begun.
+            journal: Tells of a silence, as a warning of the agent.
+            agent: Whose turn it is.
+        """
+        self._clock = clock
+        self._turn = turn
+        self._fold = fold
+        self._journal = journal
+        self._agent = agent
+        self._has_spoken = False
+        self._begun = self._asked = clock.now()
+        self._told = NEVER  # the beginning of the last silence that was told
+
+    def heard(self, event: ProviderEvent) -> None:
+        """Heed an event: a notice is no answer, but one that warns has just said how it stands."""
+        if not isinstance(event, Notice):
+            self._has_spoken = True
+        elif event.level != "info":
+            self._asked = self._clock.now()
+
+    def remaining(self, left: float) -> float:
+        """Return the seconds until the present silence is to be told, in a turn that has so many.
+
+        One without end is nobody's to tell of.
+        """
+        since = self._since()
+        if self._turn.open_tools or since == self._told or left == math.inf:
+            return math.inf
+        bound = LATER_SECONDS if self._is_answered else FIRST_ANSWER_SECONDS
+        return since + bound - self._clock.now()
+
+    def look(self) -> None:
+        """Tell of a silence that lasts too long."""
+        if self.remaining(self._turn.remaining()) > 0:
+            return
+        self._told = self._since()
+        now = self._clock.now()
+        what = (
+            f"has said nothing for {now - self._told:.0f} s"
+            if self._is_answered
+            else f"has not answered yet, after {now - self._begun:.0f} s"
+        )
+        self._tell(f"{what}; it is waited for {self._turn.remaining():.0f} s more at most")
+
+    def _tell(self, what: str) -> None:
+        agent = self._agent
+        text = f"{agent.provider}/{agent.model} {what}"
+        self._journal.note("notice", agent.agent_id, level="warning", text=text)
+
+    @property
+    def _is_answered(self) -> bool:
+        return self._has_spoken or self._fold.calls_begun > 0
+
+    def _since(self) -> float:
+        return self._turn.last_event if self._is_answered else self._asked
+
+
+_MARGIN_SECONDS = 0.001  # a clock that is asked too early has not run out yet
+_SLACK = 64  # looks in the heap that no plan names, beside as many as there are turns
+
+
+class TurnWatch:
+    """Owns the task that sleeps until the next look, as long as one is due."""
+
+    def __init__(self, clock: Clock, background: Background) -> None:
+        self._clock = clock
+        self._background = background
+        self._watched: dict[int, TurnLimits] = {}
+        self._planned: dict[int, float] = {}  # by turn: when to look at it next
+        self._due: list[tuple[float, int]] = []  # a heap; also of looks that no plan names
+        self._numbers = itertools.count()
+        self._task: asyncio.Task[None] | None = None
+        self._wakes_at = math.inf
+
+    def add(self, turn: TurnLimits, soonest: float) -> int:
+        """Look at a turn from now on; returns what `hurry` and `discard` need.
+
+        Nothing of it matters before so many seconds: it need not be asked now.
+        """
+        number = next(self._numbers)
+        self._watched[number] = turn
+        self._plan(number, soonest)
+        self._arm_for(number)
+        return number
+
+    def hurry(self, number: int, soonest: float = 0.0) -> None:
+        """Ask a turn again when to look at it: it may be sooner than it said.
+
+        What has changed matters in `soonest` seconds at the earliest. Mostly the next look comes
+        before that, and the turn need not be asked.
+        """
+        planned, now = self._planned.get(number), self._clock.now()
+        if planned is None or planned <= now + soonest + _MARGIN_SECONDS:
+            return
+        seconds = self._watched[number].look_in()
+        if now + seconds + _MARGIN_SECONDS < planned:
+            self._plan(number, seconds)
+            self._arm_for(number)
+
+    def discard(self, number: int) -> None:
+        """Look at a turn no more."""
+        self._watched.pop(number, None)
+        self._planned.pop(number, None)
+
+    def _plan(self, number: int, seconds: float) -> None:
+        due = self._planned[number] = self._clock.now() + seconds + _MARGIN_SECONDS
+        heapq.heappush(self._due, (due, number))
+        if len(self._due) > 2 * len(self._planned) + _SLACK:
+            self._due = [(due, number) for number, due in self._planned.items()]
+            heapq.heapify(self._due)
+
+    def _arm_for(self, number: int) -> None:
+        if self._planned[number] < self._wakes_at:
+            self._arm()
+
+    def _arm(self) -> None:
+        """Wake when the first look is due."""
+        if self._task is not None:
+            self._task.cancel()
+        self._task, self._wakes_at = None, math.inf
+        if self._due:
+            self._wakes_at = self._due[0][0]
+            self._task = self._background.start(self._wake(), name="turn watch")
+
+    async def _wake(self) -> None:
+        await self._clock.sleep(self._wakes_at - self._clock.now())
+        self._task = None
+        try:
+            self._look(self._clock.now())
+        finally:  # if a look fails, the other turns are watched all the same
+            self._arm()
+
+    def _look(self, now: float) -> None:
+        while self._due and self._due[0][0] <= now:
+            due, number = heapq.heappop(self._due)
+            if self._planned.get(number) != due:
+                continue
+            turn = self._watched[number]
+            if turn.look():
+                self._plan(number, turn.look_in())
+            else:
+                self.discard(number)
+
+
+STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
+LET_GO_SECONDS = 60.0  # how long one that was cancelled may; then its agent fails without it
+
+# What it means that a clock has run out, and the setting of how long it goes.
+_EXPIRED = {
+    "reasoning": ("the agent used up its reasoning time", "agent_timeout_seconds"),
+    "idle": ("the provider was silent for too long", "idle_timeout_seconds"),
+    "tool": ("a tool call ran for too long", "tool_timeout_seconds"),
+}
+
+
+class Owner(Protocol):
+    """Whose turn it is."""
+
+    def give_up(self) -> Coroutine[Any, Any, None]:
+        """Fail the agent, whose provider does not end a turn."""
+        ...
+
+
+class TurnStop(Struct, eq=False):
+    """Owns why one turn is to end, and sees to it that it does.
+
+    The provider is asked, once. Where it does not end the turn in time, the turn is cancelled.
+    Where it keeps that to itself and goes on, its agent is given up. A turn without a session is
+    cancelled at once.
+    """
+
+    _background: Background
+    _clock: Clock
+    _provider: ProviderSession
+    _life: Life
+    _owner: Owner
+    expired: AgentTimeoutError | None = None
+    is_by_person: bool = False
+    over_budget: BudgetExceededError | None = None
+    _task: asyncio.Task[Any] | None = None  # the one that streams
+    _late: asyncio.Task[None] | None = None  # cancels it unless it ends in time
+    _is_alone: bool = False  # no provider is there that could end it
+    _is_cut_off: bool = False  # the provider did not end the turn, so the engine did
+    _is_over: bool = False
+    _over: asyncio.Event | None = None  # made by the first that waits for it
+
+    def begin(self, task: asyncio.Task[Any] | None, *, is_alone: bool = False) -> None:
+        """Take note of the task in which the turn streams, or waits without a session."""
+        self._task, self._is_alone = task, is_alone
+
+    def attach(self, provider: ProviderSession) -> None:
+        """Ask this provider from now on."""
+        self._provider = provider
+
+    def pause(self) -> None:
+        """Take note that no task streams for now: there is none that could be cancelled.
+
+        Who goes on with the turn looks first whether it is to `end`.
+        """
+        self.closing()
+        self._late = self._task = None
+        self._is_cut_off = False
+
+    def expire(self, clock: str) -> None:
+        """Have the turn end because a clock has run out: reasoning, idle, tool."""
+        message, setting = _EXPIRED[clock]
+        self.expired = AgentTimeoutError(message, hint=f"engine.{setting} allows more")
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask the provider to end the turn, and end it where that does not help."""
+        if self._late is not None or self._is_cut_off or self._task is None:
+            return
+        if self._is_alone:
+            self._cut_off(self._task)
+            return
+        background, name = self._background, self._life.record.descriptor.name
+        background.launch(self._provider.interrupt(), name=f"interrupt of {name}")
+        self._late = background.start(self._cut_off_late(name), name=f"cutting off {name}")
+
+    def _cut_off(self, task: asyncio.Task[Any]) -> None:
+        """Cancel the turn; what it waited for, it waits for no more: that makes no knot."""
+        self._is_cut_off = True
+        self._life.moved()
+        task.cancel()
+
+    async def _cut_off_late(self, name: str) -> None:
+        """Cancel the turn unless the interrupt ends it in time."""
+        await self._clock.sleep(STUCK_SECONDS)
+        if self._task is not None:
+            self._cut_off(self._task)
+            await self._clock.sleep(LET_GO_SECONDS)
+            # In a task of its own: it closes the turn, which ends this one.
+            self._background.launch(self._owner.give_up(), name=f"giving up {name}")
+
+    async def hear(self) -> None:
+        """Be cancelled now, where the turn was cut off by its own task and has not waited since.
+
+        A call that is made again runs there: what it has written may end the turn, as where it
+        uses a budget up. The cancellation would come with the next wait, whatever that is for.
+        """
+        if self._is_cut_off:
+            await asyncio.sleep(0)
+
+    def take_back(self) -> bool:
+        """Take the engine's own cancellation back; whether the turn was cancelled by it alone."""
+        return self._is_cut_off and self._task is not None and self._task.uncancel() == 0
+
+    def end(self) -> TurnEnded | None:
+        """Return how a turn ends that was stopped, whatever the provider says; else None."""
+        if self.expired is not None:
+            error = AgentError(kind=ErrorKind.TIMEOUT, message=self.expired.message)
+            return TurnEnded(StopReason.TIMEOUT, error)
+        if self.is_by_person or self.over_budget is not None:
+            return TurnEnded(StopReason.ABORTED)
+        return None
+
+    def closing(self) -> None:
+        """Take note that the turn has ended and is written: it is not cancelled any more."""
+        if self._late is not None:
+            self._late.cancel()
+
+    def over(self) -> None:
+        """Take note that nothing of the turn goes on."""
+        self.closing()
+        self._task = None
+        self._is_over = True
+        if self._over is not None:
+            self._over.set()
+
+    async def hold(self) -> bool:
+        """Wait for the end of a turn that its budget ends; False, at once, for every other one.
+
+        What the model asks for meanwhile is not begun: its answer would be one response more.
+        """
+        if self.over_budget is None:
+            return False
+        if not self._is_over:
+            self._over = self._over or asyncio.Event()
+            await self._over.wait()
+        return True
 
 
 QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked after this silence

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import CallParts, Toolbox
-    from prsm_core.engine.turns.standing import Standing
-    from prsm_core.engine.turns.stop import Owner
-    from prsm_core.engine.turns.stuck_watch import StuckWatch
-    from prsm_core.engine.turns.watch import TurnWatch
+    from prsm_core.engine.turns.limits import Owner, TurnWatch
+    from prsm_core.engine.turns.permits import Standing
+    from prsm_core.engine.turns.stuck import StuckWatch
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderCapabilities
     from prsm_core.kit.background import Background

@@ -1,4 +1,7 @@
-"""Permits: what agents ask to do, decided by the broker and, where it asks, by a person."""
+"""Permits: what agents ask to do, decided by the broker and, where it asks, by a person.
+
+`Standing` says what such decisions depend on.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,11 @@ from prsm_core.domain.permissions import (
     Answer,
     Ask,
     Deny,
+    PermissionContext,
     PermissionRequest,
 )
 from prsm_core.domain.writes import Granted
-from prsm_core.engine.requests.human import (
-    NO_ANSWER,
-    NO_HUMAN,
-    ON_ASK,
-    UNATTENDED,
-    WHY_UNANSWERED,
-)
+from prsm_core.engine.requests.human import NO_ANSWER, NO_HUMAN, ON_ASK, UNATTENDED, WHY_UNANSWERED
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -32,9 +30,69 @@ if TYPE_CHECKING:
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests
-    from prsm_core.engine.turns.standing import Standing
+    from prsm_core.engine.state import AgentRecord, Leases, Roster
     from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
+
+
+class Standing:
+    """Tells how agents stand: their mode, place, folder and regions."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        *,
+        leased: Callable[[str], Leases],
+        reads_by_shell: Callable[[str], bool],
+        workspace: Callable[[str], str],
+        is_apart: Callable[[AgentRecord], bool],
+        trusted: bool,
+        interactive: bool,
+    ) -> None:
+        """Begin with what never changes, and with what to ask.
+
+        Args:
+            roster: Knows who is above an agent.
+            leased: Returns the regions of others, by an agent's id.
+            reads_by_shell: Whether a provider's agents look at files by their shell.
+            workspace: Returns the folder of the session, for who works in this one.
+            is_apart: Whether an agent has a worktree of its own.
+            trusted: Whether the person trusts it.
+            interactive: Whether a person may be asked.
+        """
+        self._roster = roster
+        self.leased = leased
+        self._reads_by_shell = reads_by_shell
+        self._workspace = workspace
+        self.is_apart = is_apart
+        self.trusted = trusted
+        self._interactive = interactive
+
+    def workspace_of(self, record: AgentRecord) -> str:
+        """Return the folder of the session as this agent has it."""
+        return self._workspace(record.descriptor.cwd)
+
+    def context(self, life: Life, *, sandboxed: bool = False) -> PermissionContext:
+        """Return what decisions about this agent depend on now."""
+        descriptor = life.record.descriptor
+        return PermissionContext(
+            mode=descriptor.mode,
+            role=descriptor.role,
+            provider=descriptor.provider,
+            workspace=self.workspace_of(life.record),
+            trusted=self.trusted,
+            interactive=self._interactive,
+            tools=descriptor.tools,
+            lineage=self._roster.lineage(descriptor.agent_id),
+            shell_reads=self._reads_by_shell(descriptor.provider),
+            active=not life.is_over,
+            region=descriptor.grant.region,
+            apart=self.is_apart(life.record),
+            leased=self.leased(descriptor.agent_id),
+            sandboxed=sandboxed,
+            labels=descriptor.labels,
+        )
+
 
 ENDED = "the agent has ended; nobody is asked"
 TURN_OVER = "the turn it was asked in is over"

@@ -41,12 +41,10 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable
 from prsm_core.engine.guarded.provider import GuardedSession
-from prsm_core.engine.spending.allowance import Allowance
-from prsm_core.engine.turns.calls import TurnCalls
+from prsm_core.engine.spending.budgets import Allowance
+from prsm_core.engine.turns.calls import LongCalls, TurnCalls
 from prsm_core.engine.turns.clock import clock_of
-from prsm_core.engine.turns.limits import QUIET_SECONDS, TurnLimits
-from prsm_core.engine.turns.silence import Silence
-from prsm_core.engine.turns.stop import TurnStop
+from prsm_core.engine.turns.limits import QUIET_SECONDS, Silence, TurnLimits, TurnStop
 from prsm_core.engine.turns.written import (
     TurnBeginning,
     TurnEnding,
@@ -69,10 +67,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.going_on import GoingOn
-    from prsm_core.engine.turns.live_texts import LiveTexts
-    from prsm_core.engine.turns.long_calls import LongCalls
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
-    from prsm_core.engine.turns.vendor_calls import VendorCalls
+    from prsm_core.engine.turns.vendor_calls import LiveTexts, VendorCalls
     from prsm_core.interfaces.provider import ProviderSession
 
 
@@ -314,8 +310,6 @@ class TurnRun(RestingTurn):
     def earlier(self) -> LongCalls:
         """Calls that outlive their client's patience."""
         if self._earlier is None:  # most turns have none
-            from prsm_core.engine.turns.long_calls import LongCalls  # as few call them
-
             self._earlier = LongCalls(self._parts.background, self._parts.clock, self.calls)
         return self._earlier
 
@@ -570,7 +564,7 @@ class TurnRun(RestingTurn):
 
     def _tell_live(self, event: ProviderEvent) -> None:
         if self._live is None and isinstance(event, (TextDelta, ThinkingDelta, ToolOutput)):
-            from prsm_core.engine.turns.live_texts import LiveTexts  # once a text streams
+            from prsm_core.engine.turns.vendor_calls import LiveTexts  # once a text streams
 
             self._live = LiveTexts(self._parts.journal, self._record.agent_id, self.fold)
         if self._live is not None:

@@ -1,17 +1,36 @@
-"""Tells by an agent's calls and messages that it goes round in circles; does nothing about it."""
+"""Going round in circles: found by an agent's calls and messages, then told, then its failure.
+
+The detector only counts. The watch warns the user and the agent, and fails an agent that goes on.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from prsm_core.domain.record import Record
+from prsm_core.domain.turns import AgentMessage
+from prsm_core.kit.outcomes import with_notice, without_notice
 from prsm_core.kit.quotation import quote_word
+from prsm_core.store.codec import encode_canonical
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from prsm_core.config.limits import StuckSettings
+    from prsm_core.domain.sessions import TurnState
+    from prsm_core.domain.tools import ToolOutcome
+    from prsm_core.domain.turns import AgentToolCall
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Ends, Life
+    from prsm_core.engine.turns.call import Call
+    from prsm_core.kit.background import Background
+    from prsm_core.policies.port import CommandPolicy
 
 
 _SHOWN = 60  # characters of a tool's name
@@ -159,3 +178,175 @@ def _short(tool: str) -> str:
 
 def _finding(pattern: Pattern, text: str, is_final: bool) -> Finding:
     return Finding(pattern=pattern, text=text, is_final=is_final)
+
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+KIND = "stuck"  # the error kind of an agent that failed for it
+
+# They ask how others are doing, so that the same answer may be right for a long time.
+_POLLS = frozenset(
+    {"wait_for_message", "check_child_status", "get_children_status", "get_child_history"}
+)
+_ADVICE = "Do something else; if you cannot go on, call task_complete and say what is missing."
+
+
+class StuckWatch:
+    """Owns the detector of one incarnation and what the agent has not been told yet."""
+
+    __slots__ = (
+        "_background",
+        "_commands",
+        "_ends",
+        "_journal",
+        "_life",
+        "_limits",
+        "_made",
+        "_notice",
+        "_prompt",
+    )
+
+    def __init__(
+        self,
+        life: Life,
+        limits: StuckSettings | None,
+        *,
+        ends: Ends,
+        background: Background,
+        journal: Journal,
+        commands: CommandPolicy,
+    ) -> None:
+        self._life = life
+        self._ends = ends
+        self._background = background
+        self._journal = journal
+        self._commands = commands
+        self._limits = limits if limits is not None and limits.enabled else None
+        self._prompt: str | None = None  # of the present turn
+        self._made: StuckDetector | None = None  # by the agent's first act
+        self._notice: str | None = None
+
+    @property
+    def _detector(self) -> StuckDetector | None:
+        if self._made is None and self._limits is not None:
+            self._made = StuckDetector(self._limits)
+            self._made.turn_began(None if self._prompt is None else hash(self._prompt))
+            self._prompt = None
+        return self._made
+
+    def go_on(self, turn: TurnState) -> None:
+        """Count what the agent did in a turn before its engine died; what that tells was told."""
+        detector = self._detector
+        if detector is None:
+            return
+        from prsm_core.engine.turns.going_on import stored_outcome  # once a session goes on
+
+        asked = next((one.content for one in turn.messages if one.role != "assistant"), None)
+        detector.turn_began(None if asked is None else hash(asked))
+        for act in _in_order(turn):
+            if isinstance(act, AgentMessage):
+                detector.said(hash(act.content.strip()))
+            elif not act.orchestration:
+                self._ended(act)
+            elif (outcome := stored_outcome(act)) is not None:
+                self._answered(act.tool_name, act.params, without_notice(outcome))
+
+    def begin_turn(self, prompt: str | None) -> str | None:
+        """Take note of a turn; return its prompt, with what the agent has to be told."""
+        if self._made is not None:
+            self._made.turn_began(None if prompt is None else hash(prompt))
+        else:
+            self._prompt = prompt if prompt is not None else self._prompt
+        if prompt is None or self._notice is None:
+            return prompt
+        notice, self._notice = self._notice, None
+        return f"{prompt}\n\n{notice}"
+
+    def tell(self, text: str) -> None:
+        """Have the agent told something with its next answer, or prompt."""
+        self._notice = text if self._notice is None else f"{self._notice}\n\n{text}"
+
+    def said(self, text: str) -> None:
+        """Take note of a message that has ended; one that only thinks is none."""
+        if self._detector is not None and text.strip():
+            self._act(self._detector.said(hash(text.strip())))
+
+    def ended(self, call: AgentToolCall, *, denied: bool = False) -> None:
+        """Take note of a vendor's call that has ended, or was not allowed."""
+        self._act(self._ended(call, denied=denied))
+
+    def _ended(self, call: AgentToolCall, *, denied: bool = False) -> Finding | None:
+        if self._detector is None:
+            return None
+        result = hash((call.status, call.result, call.error))
+        polls = not denied and self._looks_up(call)  # who does so too often is denied it
+        return self._detector.called(
+            call.tool_name, hash_arguments(call.params), result, polls=polls
+        )
+
+    def _looks_up(self, call: AgentToolCall) -> bool:
+        command = call.params.get("command")
+        is_shell = call.tool_name == "Bash" and isinstance(command, str)
+        return is_shell and self._commands.looks_up(str(command))
+
+    def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
+        """Take note of an orchestration call; return its answer, with a notice if there is one."""
+        self._act(self._answered(call.name, call.args, outcome))
+        notices = [text for text in (call.notice, self._notice) if text is not None]
+        self._notice = None
+        return with_notice(outcome, "\n\n".join(notices)) if notices else outcome
+
+    def _answered(self, name: str, args: Mapping[str, Any], outcome: ToolOutcome) -> Finding | None:
+        if self._detector is None:
+            return None
+        result = _hash_answer(outcome)
+        return self._detector.called(name, hash_arguments(args), result, polls=name in _POLLS)
+
+    def _act(self, finding: Finding | None) -> None:
+        record = self._life.record
+        if finding is None or record.is_over:
+            return
+        name, what = record.descriptor.name, f"{finding.pattern}: {finding.text}"
+        if finding.is_final:
+            self._background.launch(self._fail(f"stuck ({what})"), name=f"{name} is stuck")
+            return
+        self._journal.note(
+            "notice", record.agent_id, level="warning", text=f"{name} may be stuck ({what})"
+        )
+        self.tell(f"You may be stuck ({what}). {_ADVICE}")
+
+    async def _fail(self, message: str) -> None:
+        if not self._life.is_over:  # else another life may have begun, which is not to be stopped
+            await self._ends.stop_and_fail(self._life.record, message, KIND)
+
+
+def _in_order(turn: TurnState) -> list[AgentMessage | AgentToolCall]:
+    """Return what an agent has said and done in a turn, as it came to an end."""
+    said = [
+        (one.created_at, 0, one)
+        for one in turn.messages
+        if one.role == "assistant" and one.content.strip()
+    ]
+    done = [
+        (one.call.completed_at, 1, one.call)
+        for one in turn.calls
+        if one.call.completed_at is not None
+    ]
+    acts: list[tuple[int, int, AgentMessage | AgentToolCall]] = [*said, *done]
+    return [act for _, _, act in sorted(acts, key=itemgetter(0, 1))]
+
+
+def hash_arguments(arguments: Mapping[str, Any]) -> int:
+    """Hash arguments: only this engine compares it, so that the faster encoder may write them."""
+    try:
+        return hash(_encode_sorted(arguments))
+    except (TypeError, UnicodeEncodeError):  # a key that is no text, half a surrogate pair
+        return hash(encode_canonical(arguments))
+
+
+def _hash_answer(outcome: ToolOutcome) -> int:
+    """Hash an answer; the token of a wait that came to nothing is no news."""
+    data = outcome.data
+    if isinstance(data, dict) and data.get("type") == "pending":
+        return hash_arguments({**data, "token": None})
+    return hash(outcome.text)

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnMetered, TurnOpened
-from prsm_core.engine.context.tokens import count_tokens
 from prsm_core.engine.guarded.failing import is_unfit
-from prsm_core.engine.spending.prices import price_of
+from prsm_core.engine.spending.budgets import price_of
+from prsm_core.engine.tokens import count_tokens
 from prsm_core.engine.turns.context import assemble_context, describe_window, window_of
 from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
 from prsm_core.kit.quotation import encode_data
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.calls import TurnCalls
     from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.engine.turns.context import Prompt
-    from prsm_core.engine.turns.live_texts import LiveTexts
     from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.engine.turns.vendor_calls import LiveTexts
     from prsm_core.interfaces.provider import ProviderSession
 
 

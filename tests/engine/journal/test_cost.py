@@ -16,7 +16,7 @@ from prsm_core.engine.journal.feed import Feed, _Reader
 from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.turns.fold import TurnFold
-from prsm_core.engine.turns.live_texts import LiveTexts
+from prsm_core.engine.turns.vendor_calls import LiveTexts
 from prsm_core.permissions import Redactor
 from prsm_core.permissions.redaction import MIN_SECRET
 from tests.counting import calls_of

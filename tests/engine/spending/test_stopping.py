@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from prsm_core.domain.permissions import PermissionRequest
-from prsm_core.engine.turns.stop import STUCK_SECONDS
+from prsm_core.engine.turns.limits import STUCK_SECONDS
 
 pytestmark = pytest.mark.requirement("U14")
 

@@ -13,7 +13,7 @@ import pytest
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Deny, PermissionRequest, Question
-from prsm_core.engine.turns.stop import STUCK_SECONDS
+from prsm_core.engine.turns.limits import STUCK_SECONDS
 from tests.engine.spending.test_stopping import budget, lead_on, work_on
 
 pytestmark = pytest.mark.requirement("U14")

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from prsm_core.domain.turns import Notice, ThinkingDelta
-from prsm_core.engine.turns.silence import FIRST_ANSWER_SECONDS, LATER_SECONDS
+from prsm_core.engine.turns.limits import FIRST_ANSWER_SECONDS, LATER_SECONDS
 from tests.engine.test_clocks import POLL, pause
 
 IDLE = 300.0

@@ -11,7 +11,7 @@ from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.turns import ErrorKind, StepEnded, StopReason
-from prsm_core.engine.turns.stop import TurnStop
+from prsm_core.engine.turns.limits import TurnStop
 from prsm_core.errors import AgentTimeoutError
 from prsm_core.interfaces.provider import ProviderSession
 from prsm_core.kit.background import Background

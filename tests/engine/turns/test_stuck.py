@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prsm_core.config.limits import StuckSettings
-from prsm_core.engine.turns.stuck import Finding, Pattern, StuckDetector
-from prsm_core.engine.turns.stuck_watch import hash_arguments
+from prsm_core.engine.turns.stuck import Finding, Pattern, StuckDetector, hash_arguments
 from prsm_core.store.codec import encode_canonical
 
 LIMITS = StuckSettings(repeats=4, rounds=3, messages=5, texts=3, polls=6)

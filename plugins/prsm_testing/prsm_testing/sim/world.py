@@ -22,7 +22,7 @@ from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
 from prsm_core.domain.structs import json_schema
 from prsm_core.domain.tools import ToolSpec
-from prsm_core.engine.agents.prompting import DELIVERIES
+from prsm_core.engine.agents.saying import DELIVERIES
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.tools.mail import Mail
+    from prsm_core.engine.tools.plugged import Mail
     from prsm_core.engine.turns.call import Call
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import RunResult

@@ -72,7 +72,7 @@ BUGS = {
         frozenset({"incarnations"}),
     ),
     "what a lost session has received stays read": Bug(
-        "engine/agents/left_turn.py",
+        "engine/agents/session.py",
         "        if not turn.going_on.is_parked:\n",
         "        if False:\n",
         frozenset({"receives"}),

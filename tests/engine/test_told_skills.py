@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.config.paths import SKILLS
-from prsm_core.engine.context.skills import (
+from prsm_core.engine.agents.skills import (
     HEAD,
     MAX_BYTES,
     View,

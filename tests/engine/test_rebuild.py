@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from prsm_core.engine.context.remembered import CALL_LIMIT, rebuilt_history
+from prsm_core.engine.agents.opening import CALL_LIMIT, rebuilt_history
 
 
 def history(*entries):

@@ -1,9 +1,9 @@
-"""Layers: what of a rebuilt conversation fits between the system prompt and the current message.
+"""Tokens: how many a text counts as, and what of a conversation a model has room for.
 
-A context has three layers: the system prompt with the tools, the conversation so far, and the
-current message. The first and the last are always whole. Of the second there is what fits: its
-head, which stands for all that was before, and then its newest messages, in their order. Who reads
-it is told how many are missing.
+Vendors count with tokenizers of their own, which nobody else has. So what PRSM counts itself goes
+by one rule that errs on the safe side: three bytes of UTF-8 are a token. English and code have
+about four, Chinese and Japanese three, and only dense data has less. Where a vendor has told how
+full its window is, that counts instead.
 """
 
 from __future__ import annotations
@@ -15,10 +15,60 @@ from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.engine.context.tokens import BYTES_PER_TOKEN, history_tokens, message_tokens
+from prsm_core.kit.quotation import encode_data, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from prsm_core.domain.tools import ToolSpec
+
+
+BYTES_PER_TOKEN = 3
+IMAGE_TOKENS = 1600  # of a large one, which vendors scale down to so much
+MESSAGE_TOKENS = 8  # what stands around a message: its role, the ends of its lines
+
+
+def count_tokens(text: str) -> int:
+    """Return how many tokens a text counts as: a third of its bytes in UTF-8, rounded up."""
+    if text.isascii():
+        return -(-len(text) // BYTES_PER_TOKEN)
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+
+
+def message_tokens(message: AgentMessage) -> int:
+    """Return how many tokens a message of a rebuilt conversation counts as: it is quoted there."""
+    return MESSAGE_TOKENS + count_tokens(quote(message.content))
+
+
+def history_tokens(messages: Iterable[AgentMessage]) -> int:
+    """Return how many tokens a rebuilt conversation counts as."""
+    return sum(map(message_tokens, messages))
+
+
+def tool_tokens(tools: Iterable[ToolSpec]) -> int:
+    """Return how many tokens the descriptions of tools count as."""
+    told = ((tool.name, tool.description, tool.input_schema) for tool in tools)
+    return sum(count_tokens(encode_data(one)) for one in told)
+
+
+class Room(Record, frozen=True):
+    """A model's window in tokens, and how many of them PRSM fills; the rest is for its answer."""
+
+    window: int
+    fill: int
+
+    @classmethod
+    def of(cls, window: int, share: float, response: int | None = None) -> Room:
+        """Return the room of a window of which a share may be filled.
+
+        `response` is how long an answer may be, where that is set: at least as much stays free,
+        but never all.
+        """
+        fill = int(window * share)
+        if response is not None:
+            fill = min(fill, window - response)
+        return cls(window, max(1, fill))
+
 
 CUT = " … [the rest is left out: it does not fit]"
 _LEFT_OUT = "[{count} messages stood here; they are left out, since they do not fit.]"

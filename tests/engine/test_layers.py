@@ -6,13 +6,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.engine.context.layers import CUT, Conversation, clipped, fit, newest
-from prsm_core.engine.context.tokens import (
+from prsm_core.engine.tokens import (
+    CUT,
     MESSAGE_TOKENS,
+    Conversation,
     Room,
+    clipped,
     count_tokens,
+    fit,
     history_tokens,
     message_tokens,
+    newest,
 )
 
 TEXTS = st.one_of(

@@ -61,11 +61,11 @@ def is_guarded(command: click.Command) -> bool:
 
 
 def require_person(what: str, workspace: str = os.sep) -> None:
-    """Raise ControlError where an agent has started this process; see engine.control.callers."""
+    """Raise ControlError where an agent has started this process; see engine.control.peers."""
     from prsm_core.cli.places import workspace_paths
-    from prsm_core.engine.control import callers
+    from prsm_core.engine.control import peers
 
-    callers.require_person(what, workspace_paths(workspace))
+    peers.require_person(what, workspace_paths(workspace))
 
 
 def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.saying import Prompting, Saying, Steering
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.skills import Skills
-from prsm_core.engine.agents.steps import AgentSteps
+from prsm_core.engine.journal.steps import AgentSteps
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.processes.executor import NO_EXECUTOR
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Steps
     from prsm_core.engine.processes.executor import ChosenExecutor
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.mcp_trials import McpTrials
@@ -149,7 +148,7 @@ class Assembly:
         settings, clock = config.settings, config.clock
         self.abort = RunAbort(background)
         self.quiet, self._roster = QuietMoment(clock), Roster()
-        self._lives: Lives[AgentSession] = Lives(background, clock)
+        self._lives = Lives(background, clock)
         self.conversations = ConversationStore(config.store, config.session_id)
         self.files = config.files(self._files_context())
         self.sandbox = make_sandbox(config, self.files.folders)
@@ -260,7 +259,7 @@ class Assembly:
             self._roster,
             self.router,
             self.detector,
-            self._idle,
+            self._idle.read,
             clock=self._config.clock,
             ids=self._config.ids,
             arrived=lambda message: self._steering.look(message.target),
@@ -502,7 +501,7 @@ class Assembly:
             family=family,
             advice=Advice(
                 family=family,
-                births=self.manager,
+                agents=self.manager,
                 planner=self.planner,
                 roster=self._roster,
                 providers=self.providers,
@@ -534,7 +533,7 @@ class Assembly:
 
     def _family(self) -> Family:
         return Family(
-            births=self.manager,
+            agents=self.manager,
             planner=self.planner,
             roster=self._roster,
             trees=self.files.trees,
@@ -615,7 +614,7 @@ def make_failover(
     config: EngineConfig,
     providers: ProviderRegistry,
     listings: Listings,
-    steps: Steps,
+    steps: AgentSteps,
     journal: Journal,
 ) -> FailoverParts:
     """Return what agents go on with after turns that failed."""
@@ -656,7 +655,7 @@ def make_workforce(
 
 
 def make_requests(
-    config: EngineConfig, journal: Journal, steps: Steps, background: Background
+    config: EngineConfig, journal: Journal, steps: AgentSteps, background: Background
 ) -> HumanRequests:
     """Return what asks a person, and keeps the rules that they answer with."""
     rules = RuleKeeper(config.own_rules, config.broker, background, journal, config.clock)

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.turns import AbortSignal
     from prsm_core.engine.agents.ends import AgentEnds
-    from prsm_core.engine.agents.steps import AgentSteps
     from prsm_core.engine.assembly import EngineConfig
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord

@@ -1,7 +1,5 @@
 """Ports: what the parts of the engine need of those above them.
 
-Steps    how a part commits what an agent does
-Births   how a part begins agents; the manager's
 Ends     how a part ends them
 Steered  what is said to models within their turns
 Life     what a part of a turn needs of the life that it belongs to
@@ -13,15 +11,15 @@ A port names what its users call, and nothing more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, SpawnRequest
-    from prsm_core.domain.messages import MessageType, RoutedMessage
-    from prsm_core.domain.steps import Step, Write
-    from prsm_core.domain.writes import CallClosed, EffectNoted, StateChanged
+    from prsm_core.domain.agents import AgentResult, AgentState
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import Write
+    from prsm_core.domain.writes import CallClosed, StateChanged
     from prsm_core.engine.state import AgentRecord, Evidence, Staged
 
 
@@ -60,111 +58,6 @@ class MessageWait(Wait, Protocol):
     @property
     def is_vain(self) -> Callable[[], bool]:
         """Whether it is over without one."""
-        ...
-
-
-class Steps(Protocol):
-    """How a part commits what an agent does."""
-
-    def build(self, record: AgentRecord, *writes: Write) -> Step:
-        """Build a step of this agent and incarnation, with a new step id."""
-        ...
-
-    async def commit(
-        self,
-        step: Step,
-        *,
-        consumed: Collection[str] = (),
-        then: Callable[[], None] | None = None,
-        needs: Staged | None = None,
-    ) -> object:
-        """Commit a step; its messages reach their mailboxes once it is durable."""
-        ...
-
-    async def write(self, record: AgentRecord, *writes: Write) -> None:
-        """Commit a step of this agent."""
-        ...
-
-    def stage(self, record: AgentRecord, *writes: Write, needs: Staged | None = None) -> Staged:
-        """Have a step written with the agent's next one, or within 20 ms."""
-        ...
-
-    async def land(self, agent_id: str | None = None) -> None:
-        """Write what this agent has staged, or all agents have."""
-        ...
-
-    def move(
-        self,
-        record: AgentRecord,
-        target: AgentState,
-        reason: str = "",
-        *,
-        waiting_on: str | None = None,
-    ) -> tuple[StateChanged, ...]:
-        """Change the state in memory; return what the next step must carry."""
-        ...
-
-    def message(
-        self,
-        sender: AgentRecord | None,
-        kind: MessageType,
-        target: str,
-        payload: dict[str, Any],
-        correlation_id: str | None = None,
-    ) -> RoutedMessage:
-        """Build a message to an agent of this run, with a new id."""
-        ...
-
-
-class Births(Protocol):
-    """How a part begins agents."""
-
-    async def spawn_agent(
-        self,
-        request: SpawnRequest,
-        plan: AgentDescriptor | None = None,
-        *,
-        needs: Staged | None = None,
-        besides: Sequence[Write] = (),
-        answer: Callable[[AgentRecord], CallClosed | None] | None = None,
-        note: Callable[[AgentRecord], EffectNoted] | None = None,
-    ) -> AgentRecord:
-        """Spawn a child, as planned just now if that was done already."""
-        ...
-
-    def enlist(
-        self, descriptor: AgentDescriptor, request: SpawnRequest | None = None
-    ) -> AgentRecord:
-        """Give a new agent its name, its regions and its budget; `bear` or `strike` comes next."""
-        ...
-
-    async def give_trees(self, records: Sequence[AgentRecord]) -> None:
-        """Make worktrees for those that want one; all are struck where one cannot be made."""
-        ...
-
-    def strike(self, record: AgentRecord) -> None:
-        """Forget an agent of which nothing was written."""
-        ...
-
-    async def bear(
-        self,
-        records: Sequence[AgentRecord],
-        *,
-        needs: Staged | None = None,
-        note: Callable[[AgentRecord], EffectNoted] | None = None,
-    ) -> None:
-        """Commit new agents of one parent, by one step of its, and start their sessions."""
-        ...
-
-    async def restart_agent(
-        self,
-        agent_id: str,
-        new_prompt: str,
-        *,
-        is_fresh: bool = False,
-        besides: Sequence[Write] = (),
-    ) -> AgentRecord:
-        """Give an ended agent a new life; one that `is_fresh` knows nothing of those before."""
         ...
 
 

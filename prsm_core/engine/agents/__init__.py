@@ -2,7 +2,6 @@
 
 manager    spawns and restarts agents
 ends       ends, fails and kills them, with those below them; none of a run outlives it
-steps      how what they do is committed
 lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
 life       one incarnation: is it over, its slot, what it waits for

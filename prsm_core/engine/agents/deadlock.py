@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from prsm_core.engine.agents.peers import Peers
-    from prsm_core.engine.ports import Ends, Steps
+    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.ports import Ends
     from prsm_core.engine.state import AgentRecord, OpenQuestion, Roster
     from prsm_core.kit.background import Background
     from prsm_core.messaging.deadlock import DeadlockDetector
@@ -41,7 +42,7 @@ class KnotResolver:
         router: MessageRouter,
         *,
         peers: Peers,
-        steps: Steps,
+        steps: AgentSteps,
         ends: Ends,
         background: Background,
     ) -> None:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.writes import CallClosed
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.peers import Peers
-    from prsm_core.engine.agents.session import AgentSession
-    from prsm_core.engine.agents.steps import AgentSteps
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spawn.idle import IdleChildren
@@ -51,7 +50,7 @@ class AgentEnds:
     def __init__(
         self,
         roster: Roster,
-        lives: Lives[AgentSession],
+        lives: Lives,
         steps: AgentSteps,
         *,
         trees: Trees,

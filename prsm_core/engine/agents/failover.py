@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prsm_core.config import Settings
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Steps
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.retry import Breakers, CircuitBreaker, RetryPolicy
@@ -68,7 +68,7 @@ class FailoverParts(Record, frozen=True, kw_only=True):
     listings: Listings
     breakers: Breakers
     retry: RetryPolicy
-    steps: Steps
+    steps: AgentSteps
     journal: Journal
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.peers import Peers
-    from prsm_core.engine.ports import Steps, Wait
+    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.ports import Wait
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.messaging.router import MessageRouter
@@ -32,7 +33,7 @@ class Inbox:
         self,
         roster: Roster,
         router: MessageRouter,
-        steps: Steps,
+        steps: AgentSteps,
         peers: Peers,
         idle: IdleChildren,
     ) -> None:

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.usage import Spent
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Ends, Life, Steps
+    from prsm_core.engine.ports import Ends, Life
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
@@ -48,7 +49,7 @@ class Labelling:
     def __init__(
         self,
         roster: Roster,
-        steps: Steps,
+        steps: AgentSteps,
         journal: Journal,
         program_of: Callable[[str], str | None],
         spent_by: Callable[[str], Spent],

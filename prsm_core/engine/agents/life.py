@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.writes import StateChanged
-    from prsm_core.engine.ports import Steps, Wait
+    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.ports import Wait
     from prsm_core.engine.providers.residents import Residents
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord, Staged
@@ -143,7 +144,7 @@ _WAIT_ORDER = (
 class LifeParts(Record, frozen=True, kw_only=True):
     """What the lives of all agents use."""
 
-    steps: Steps
+    steps: AgentSteps
     detector: DeadlockDetector
     slots: Slots
     residents: Residents

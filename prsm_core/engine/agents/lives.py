@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,9 +15,9 @@ from prsm_core.errors import AgentSpawnError
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
-    from typing import Any
+    from collections.abc import Awaitable, Callable, Iterable
 
+    from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
@@ -28,34 +28,15 @@ DRAIN_SECONDS = 5.0  # how long an ended agent's turn may take to close before i
 STOP_SECONDS = 10.0  # how long a cancelled session may take to let go of everything
 
 
-class Session(Protocol):
-    """What runs as an agent's life."""
-
-    def run(self) -> Coroutine[Any, Any, None]:
-        """Live to the end."""
-        ...
-
-    def leave_slot(self) -> None:
-        """Hold no slot any more, whatever goes on."""
-        ...
-
-    async def abandon_turn(self) -> None:
-        """Close the running turn in the ledger; what its provider still does is void."""
-        ...
-
-
-SessionT = TypeVar("SessionT", bound=Session)
-
-
-class _Life(Struct, Generic[SessionT], eq=False):
+class _Life(Struct, eq=False):
     record: AgentRecord
-    session: SessionT
+    session: AgentSession
     task: asyncio.Task[None]
     until: float | None = None  # monotonic: it is cancelled, and waited for until then
     is_left: bool = False  # it was waited for, in vain: nobody does so again
 
 
-class Lives(Generic[SessionT]):
+class Lives:
     """Owns the newest life of every agent that has begun one and has not ended.
 
     Of an agent that has ended nothing but its record is left, once its life has let go of all.
@@ -64,9 +45,9 @@ class Lives(Generic[SessionT]):
     def __init__(self, background: Background, clock: Clock) -> None:
         self._background = background
         self._clock = clock
-        self._newest: dict[str, _Life[SessionT]] = {}
+        self._newest: dict[str, _Life] = {}
 
-    def begin(self, record: AgentRecord, session: SessionT) -> None:
+    def begin(self, record: AgentRecord, session: AgentSession) -> None:
         """Run a session as the agent's life from now on."""
         name = f"agent {record.descriptor.name}"
         task = self._background.start(session.run(), name=name, is_bare=True)
@@ -76,7 +57,7 @@ class Lives(Generic[SessionT]):
         """Keep nothing of an agent's life: it is over, and so is the agent."""
         self._newest.pop(agent_id, None)
 
-    def session_of(self, agent_id: str) -> SessionT | None:
+    def session_of(self, agent_id: str) -> AgentSession | None:
         """Return the session of an agent's newest life; None before its first, and once over."""
         life = self._newest.get(agent_id)
         return None if life is None else life.session

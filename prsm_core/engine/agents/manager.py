@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.skills import Skills
-    from prsm_core.engine.agents.steps import AgentSteps
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.plan import Planner
@@ -42,7 +42,7 @@ class AgentManager:
     def __init__(
         self,
         roster: Roster,
-        lives: Lives[AgentSession],
+        lives: Lives,
         planner: Planner,
         steps: AgentSteps,
         *,

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import TurnState
     from prsm_core.engine.guarded.provider import Opener
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
-    from prsm_core.engine.ports import Steps
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.mcp_trials import McpTrials
@@ -375,7 +375,7 @@ class ContextParts(Record, frozen=True, kw_only=True):
     listings: Listings
     conversations: ConversationStore
     budgets: BudgetLedger
-    steps: Steps
+    steps: AgentSteps
     journal: Journal
     settings: Settings
     workspace: str

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Steps
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call, Toolbox
     from prsm_core.messaging.deadlock import DeadlockDetector
@@ -49,7 +49,7 @@ class Peers:
         self,
         roster: Roster,
         router: MessageRouter,
-        steps: Steps,
+        steps: AgentSteps,
         detector: DeadlockDetector,
         journal: Journal,
         wait_anew: Callable[[str], None],

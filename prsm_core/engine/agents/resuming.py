@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
-    from prsm_core.engine.agents.steps import AgentSteps
     from prsm_core.engine.journal.spoken import Spoken
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.ports import Ends
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -89,7 +89,7 @@ class Resumption(Record, frozen=True, kw_only=True):
     """Takes the agents of a session over, and lets those live on that had not ended."""
 
     roster: Roster
-    lives: Lives[AgentSession]
+    lives: Lives
     steps: AgentSteps
     ends: Ends
     begin: Callable[[AgentRecord, AgentNow], AgentSession]

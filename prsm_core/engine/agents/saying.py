@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.engine.agents.lives import Lives
-    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Steps
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.run import TurnRun
@@ -174,9 +173,9 @@ class Steering:
     def __init__(
         self,
         roster: Roster,
-        lives: Lives[AgentSession],
+        lives: Lives,
         router: MessageRouter,
-        steps: Steps,
+        steps: AgentSteps,
         background: Background,
         capabilities: Callable[[str], ProviderCapabilities],
     ) -> None:
@@ -272,7 +271,7 @@ class Prompting:
         self,
         roster: Roster,
         router: MessageRouter,
-        steps: Steps,
+        steps: AgentSteps,
         saying: Saying,
         steering: Steering,
         broker: PermissionBroker,

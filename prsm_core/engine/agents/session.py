@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import LifeParts
     from prsm_core.engine.agents.opening import Contexts, Opening
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Ends, Steps, Wait
+    from prsm_core.engine.ports import Ends, Wait
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
@@ -68,7 +69,7 @@ class SessionParts(Record, frozen=True, kw_only=True):
     """What the sessions of all agents use."""
 
     ends: Ends
-    steps: Steps
+    steps: AgentSteps
     life: LifeParts
     turns: TurnParts
     failover: FailoverParts

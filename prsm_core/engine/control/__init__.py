@@ -3,5 +3,4 @@
 session_lock  one owner a session        server, client  a Unix socket beside the lock
 wire          what goes over it        peers           who is at its other end
 remote        AppHandle over it        operations      what it can be asked for
-callers       who calls a command that acts without it
 """

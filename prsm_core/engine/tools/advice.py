@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.models import ModelCapability
     from prsm_core.domain.turns import Effect
+    from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Births
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -55,7 +55,7 @@ class Advice(Record, frozen=True, kw_only=True):
     """Handles questions to experts and peers."""
 
     family: Family
-    births: Births
+    agents: AgentManager
     planner: Planner
     roster: Roster
     providers: ProviderRegistry
@@ -89,7 +89,7 @@ class Advice(Record, frozen=True, kw_only=True):
             await call.open()
             since = self.ids.ulid()
             noted = note_child(call, child, since, reused=True)
-            await self.births.restart_agent(child.agent_id, call.args["question"], besides=[noted])
+            await self.agents.restart_agent(child.agent_id, call.args["question"], besides=[noted])
             return await self._advice(call, child, since, thread_id=child.descriptor.name)
         peers = await self._peers(call)
         if not peers or (wanted is not None and wanted not in peers):
@@ -107,7 +107,7 @@ class Advice(Record, frozen=True, kw_only=True):
         return await self._advice(call, child, since, thread_id=child.descriptor.name)
 
     async def _spawn(self, call: Call, request: SpawnRequest, since: str) -> AgentRecord:
-        return await self.births.spawn_agent(
+        return await self.agents.spawn_agent(
             request,
             needs=call.opening,
             note=lambda child: note_child(call, child, since, reused=False),

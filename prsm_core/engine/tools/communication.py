@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
     from prsm_core.messaging.router import MessageRouter
@@ -36,7 +36,7 @@ class Communication(Record, frozen=True, kw_only=True):
 
     roster: Roster
     router: MessageRouter
-    steps: Steps
+    steps: AgentSteps
     ids: Ids
 
     async def ask_parent(self, call: Call) -> Reply:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer, ToolOutcome
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.writes import CallClosed, EffectNoted
-    from prsm_core.engine.ports import Births
+    from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.spawn.idle import IdleChildren
@@ -43,7 +43,7 @@ _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
 class Family(Record, frozen=True, kw_only=True):
     """Handles what makes children."""
 
-    births: Births
+    agents: AgentManager
     planner: Planner
     roster: Roster
     trees: Trees
@@ -98,8 +98,8 @@ class Family(Record, frozen=True, kw_only=True):
         try:
             if new:
                 born = [self.roster.get(agent_id) for agent_id in new]
-                await self.births.give_trees(born)
-                await self.births.bear(born, needs=call.opening, note=note)
+                await self.agents.give_trees(born)
+                await self.agents.bear(born, needs=call.opening, note=note)
             while free:
                 await self._reuse(call, *free.pop())
         finally:
@@ -120,7 +120,7 @@ class Family(Record, frozen=True, kw_only=True):
         await call.open()
         since = self.ids.ulid()
         noted = note_child(call, child, since, reused=True)
-        await self.births.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
+        await self.agents.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
         return await self._answer(call, child, reused=True, since=since)
 
     def _child(self, effect: Effect) -> AgentRecord:
@@ -292,13 +292,13 @@ class Family(Record, frozen=True, kw_only=True):
                     fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
                     chosen.append((fitting, request))
                 else:
-                    chosen.append((self.births.enlist(plan, request), None))
+                    chosen.append((self.agents.enlist(plan, request), None))
             new = [child for child, task in chosen if task is None]
             self.planner.check_room(len(new), enlisted=len(new))
         except Exception:
             for child, task in reversed(chosen):
                 if task is None:
-                    self.births.strike(child)
+                    self.agents.strike(child)
                 else:
                     self.idle.put_back(child)
             raise
@@ -317,7 +317,7 @@ class Family(Record, frozen=True, kw_only=True):
             call.begin()  # it is seen meanwhile
         opening = () if call.opened else call.opens()
         try:
-            return await self.births.spawn_agent(
+            return await self.agents.spawn_agent(
                 request,
                 plan,
                 needs=call.opening,
@@ -335,7 +335,7 @@ class Family(Record, frozen=True, kw_only=True):
         """Give a free child another task; as any new child, it sees nothing but that."""
         try:
             await call.land()
-            await self.births.restart_agent(
+            await self.agents.restart_agent(
                 child.agent_id, request.prompt, is_fresh=True, besides=[noted]
             )
         except Exception:

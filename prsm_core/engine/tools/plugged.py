@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.permissions import Question
     from prsm_core.domain.steps import Write
+    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord
@@ -47,35 +48,11 @@ if TYPE_CHECKING:
     Lay = Callable[[AgentDescriptor, Mapping[str, str | None], str], Mapping[str, str]]
 
 
-class Mail(Protocol):
-    """How agents write to each other that need be neither parent nor child."""
-
-    def now(self) -> Sequence[PeerNow]:
-        """Return the agents that have not ended, oldest first."""
-        ...
-
-    def message(
-        self, sender: AgentRecord, to: str, text: str, beside: Sequence[RoutedMessage] = ()
-    ) -> RoutedMessage:
-        """Build a message to the live agent of this id or name, `beside` others of its step.
-
-        Raises MessageRoutingError for whom nobody could write to, and for what nobody could read.
-        """
-        ...
-
-    async def next(self, call: Call, seconds: float | None) -> PeerMessage | None:
-        """Take the oldest unread message of a peer, waiting for it; the call's close consumes it.
-
-        None when `seconds` have passed (0: at once), or nobody is left who could write one.
-        """
-        ...
-
-
 class PluginCallParts(Record, frozen=True, kw_only=True):
     """What the calls of all plugins' tools use."""
 
     lay: Lay  # an agent's labels with changes laid over them, by the prefix that a tool may set
-    mail: Mail
+    mail: Peers
     standing: Standing
     requests: HumanRequests
     broker: PermissionBroker

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.ports import Ends, Steered, Steps
+    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.ports import Ends, Steered
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
@@ -46,7 +47,7 @@ class Progress(Record, frozen=True, kw_only=True):
     ends: Ends
     silent: Callable[[AgentRecord], None]  # takes note that an agent writes nothing any more
     steering: Steered
-    steps: Steps
+    steps: AgentSteps
     roster: Roster
     router: MessageRouter
     requests: HumanRequests

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import ToolOutcome, ToolSpec
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Life, MessageWait, Steps, Wait
+    from prsm_core.engine.ports import Life, MessageWait, Wait
     from prsm_core.engine.state import AgentRecord, Staged
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.limits import TurnLimits
@@ -185,7 +186,7 @@ class CallParts(Record, frozen=True, kw_only=True):
     now_ms: Callable[[], int]  # Unix milliseconds
     journal: Journal
     router: MessageRouter
-    steps: Steps
+    steps: AgentSteps
     permits: Permits
     background: Background
     images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]]  # those that texts cite

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.images import Image
     from prsm_core.domain.tools import ToolOutcome
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.outcome import RunAbort
-    from prsm_core.engine.ports import Life, Steered, Steps
+    from prsm_core.engine.ports import Life, Steered
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
@@ -74,7 +75,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     new_id: Callable[[], str]  # a ULID
     background: Background
     journal: Journal
-    steps: Steps
+    steps: AgentSteps
     broker: PermissionBroker
     quiet: QuietMoment
     standing: Standing

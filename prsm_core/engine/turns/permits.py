@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.permissions import Question, Verdict
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Life, Steps
+    from prsm_core.engine.ports import Life
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Leases, Roster
@@ -118,7 +119,7 @@ class Permits:
         quiet: QuietMoment,
         *,
         journal: Journal,
-        steps: Steps,
+        steps: AgentSteps,
         ids: Ids,
         background: Background,
         workspace: str,

@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from prsm_core.domain.events import Event
+    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.tools.plugged import Mail
     from prsm_core.engine.turns.call import Call
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import RunResult
@@ -476,7 +476,7 @@ def _tool(name: str, arguments: type[Struct], roles: frozenset[str], **about: An
 class PeerTools:
     """Owns `message_send` and `message_next`, once it has the mail of an engine."""
 
-    mail: Mail
+    mail: Peers
 
     async def message_send(self, call: Call) -> Reply:
         """Write to another agent; the message is in the step of the answer."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.steps import Committed, Write
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.state import AgentRecord, Roster, Staged
     from prsm_core.interfaces.clock import Clock
     from prsm_core.messaging.deadlock import DeadlockDetector
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AgentSteps:
-    """Writes the steps of agents; see the port `Steps`."""
+    """Writes the steps of agents."""
 
     def __init__(
         self,
@@ -37,18 +36,22 @@ class AgentSteps:
         roster: Roster,
         router: MessageRouter,
         detector: DeadlockDetector,
-        idle: IdleChildren,
+        read: Callable[[str, Collection[str]], None],
         *,
         clock: Clock,
         ids: Ids,
         arrived: Callable[[RoutedMessage], None] = lambda _: None,
     ) -> None:
-        """Write to the journal; `arrived` is told of what peers write, once it is in a mailbox."""
+        """Write to the journal.
+
+        `read` is told of messages that an agent has consumed, `arrived` of what peers write, once
+        it is in a mailbox.
+        """
         self._journal = journal
         self._roster = roster
         self._router = router
         self._detector = detector
-        self._idle = idle
+        self._read = read
         self._clock = clock
         self._ids = ids
         self._arrived = arrived
@@ -95,7 +98,7 @@ class AgentSteps:
                         self._arrived(write.message)
             if step.agent_id is not None and consumed:
                 self._router.consumed(step.agent_id, consumed)
-                self._idle.read(step.agent_id, consumed)
+                self._read(step.agent_id, consumed)
                 self._detector.consumed(step.agent_id)
             if then is not None:
                 then()

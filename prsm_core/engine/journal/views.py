@@ -342,8 +342,8 @@ class ConversationStore:
         letters = await self._store.inbox(self._session_id)
         return [letter for letter in letters if letter.target == agent_id]
 
-    def events(self, agent_id: str, after: int = 0) -> AsyncIterator[Event]:
-        """Yield an agent's events so far, those that come after the event `after`."""
+    def events(self, agent_id: str | None, after: int = 0) -> AsyncIterator[Event]:
+        """Yield the events of an agent, or of all, so far: those that come after `after`."""
         return self._store.events(self._session_id, after, agent=agent_id)
 
     async def born(self, agent_id: str) -> int:

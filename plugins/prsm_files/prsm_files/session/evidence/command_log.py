@@ -86,8 +86,8 @@ class CommandLog:
     def read(self, event: Event, who: str = "", folder: str = "") -> None:
         """Take the next event of the agent, or of one below it, by its path: `w1/w2`.
 
-        All events of the agent itself come first, then those of each of the others. `folder` is
-        where the agent works that it is of.
+        Events come in their order, or all of the agent itself first. `folder` is where the agent
+        works that it is of.
         """
         data, seq = event.data, event.seq or 0
         if seq <= self._since:

@@ -198,9 +198,16 @@ class ClaimProof(Proof):
 
         log = CommandLog(self._from.journal.redact(list(commands)), self._from.commands)
         born = await self._from.conversations.born(self._record.agent_id)
-        for record, who in self._from.roster.family(self._record):
-            async for event in self._from.conversations.events(record.agent_id, born):
-                log.read(event, who, record.descriptor.cwd)
+        family = {
+            record.agent_id: (path, record.descriptor.cwd)
+            for record, path in self._from.roster.family(self._record)
+        }
+        # All agents are below the master: one reading of the log finds what one of each would.
+        is_master = self._record.descriptor.parent_id is None
+        for agent_id in [None] if is_master else family:
+            async for event in self._from.conversations.events(agent_id, born):
+                if event.agent in family:
+                    log.read(event, *family[event.agent])
         return log
 
     async def _tell(self, verdicts: Sequence[GateVerdict]) -> None:

@@ -268,6 +268,17 @@ def test_links_between_documents_lead_somewhere(path):
     assert not [target for target in local if not (path.parent / target).exists()]
 
 
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_that_a_document_names_is_there(path):
+    named = re.findall(r"`((?:plugins|tests|benchmarks|prsm_[a-z]+)/[\w./-]+)`", path.read_text())
+    assert not [one for one in named if not any((at / one).exists() for at in places(path, one))]
+
+
+def places(document, named):
+    """Return where a path of a document may begin: beside it, at the top, or in a package."""
+    return (document.parent, ROOT, ROOT / "prsm_core", ROOT / "plugins" / named.partition("/")[0])
+
+
 def test_the_line_that_finds_the_sdks_claude_finds_it():
     if find_spec("claude_agent_sdk") is None:
         pytest.skip("claude-agent-sdk is not installed")

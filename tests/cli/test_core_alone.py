@@ -23,10 +23,16 @@ class Alone(Clone):
         done = self.run("python", "-m", "pip", "install", "-q", "--no-deps", *words)
         assert done.returncode == 0, done.stderr
 
-    def remove(self, name):
-        """Uninstall a package."""
-        done = self.run("python", "-m", "pip", "uninstall", "-q", "-y", name)
-        assert done.returncode == 0, done.stderr
+    def take_away(self, package):
+        """Let a package be as if it were not installed, until it is given back."""
+        (self.home / package).mkdir(exist_ok=True)
+        for path in self.site.glob(f"*{package}*"):
+            path.rename(self.home / package / path.name)
+
+    def give_back(self, package):
+        """Let a package be there again as pip has installed it."""
+        for path in (self.home / package).iterdir():
+            path.rename(self.site / path.name)
 
     def asked(self):
         """Return which commands a run has asked about, and what became of it."""
@@ -42,7 +48,9 @@ def alone(tmp_path_factory):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
     clone = Alone(tmp_path_factory.mktemp("alone"))
-    clone.add(".")
+    clone.add(".", *(f"plugins/{name}" for name in DEFAULTS))
+    for name in DEFAULTS:
+        clone.take_away(name)
     shutil.copy(ROOT / "tests" / "cli" / "asking_plugin.py", clone.site)
     info = clone.site / "prsm_asking-1.0.dist-info"
     info.mkdir()
@@ -101,8 +109,8 @@ BRINGS = {
 def test_what_a_default_package_brings_appears_with_it_and_goes_with_it(alone, package):
     name = package.removeprefix("prsm_")
     assert not BRINGS[package](alone)
-    alone.add(f"plugins/{package}")
+    alone.give_back(package)
     assert name in plugin_states(alone)
     assert BRINGS[package](alone)
-    alone.remove(package.replace("_", "-"))
+    alone.take_away(package)
     assert name not in plugin_states(alone)

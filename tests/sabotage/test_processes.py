@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requirement("C5", "F9")
 
 DEADLINE = 120.0  # seconds; a process that needs them has failed
 AT_ONCE = 6
-SHORT = 8  # every so many plays of a group: all of them take minutes
+SHORT = 16  # every so many plays of a group: all of them take minutes
 MAIN = "import sys; from prsm_core.cli import main; sys.exit(main())"
 _PAUSE = Event()
 SAYS = ("run", "say hello", "--provider", "echo")

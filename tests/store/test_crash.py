@@ -15,7 +15,7 @@ from tests.store.dumps import query
 from tests.store.killed import run_until_killed
 
 WORKER = Path(__file__).with_name("crash_worker.py")
-PROCESSES, ROUNDS = 4, 4
+PROCESSES, ROUNDS = 4, 2
 
 
 @pytest.mark.requirement("N18")

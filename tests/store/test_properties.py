@@ -153,4 +153,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedger = LedgerMachine.TestCase
-TestLedger.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestLedger.settings = settings(max_examples=12, stateful_step_count=20, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 from prsm_core.domain.agents import PermissionMode
@@ -15,6 +16,9 @@ STRENGTH = {"allow": 0, "ask": 1, "deny": 2}
 
 def lines(name):
     return (DATA / name).read_text().splitlines()
+
+
+_policy = cache(make_policy)
 
 
 def rows(name):
@@ -34,10 +38,11 @@ def decide(command, workspace="/nowhere", **options):
 
 
 def policy_of(row):
-    rules = {name: row["policy"].get(name, ()) for name in ("allow", "ask", "deny")}
+    """Return the policy of a row: one for all rows with its rules, which keeps what git says."""
+    rules = {name: tuple(row["policy"].get(name, ())) for name in ("allow", "ask", "deny")}
     if row["policy_source"] == "workspace":
         rules["workspace_allow"] = rules.pop("allow")
-    return make_policy(**rules)
+    return _policy(**rules)
 
 
 def decide_row(row, workspace):

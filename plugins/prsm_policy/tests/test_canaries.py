@@ -167,7 +167,7 @@ def test_the_field_tells_what_is_touched(tmp_path):
 
 @pytest.mark.requirement("E23")
 def test_what_is_allowed_touches_no_canary(tmp_path, report):
-    run_allowed(1, 500, tmp_path, report)
+    run_allowed(1, 250, tmp_path, report)
 
 
 @pytest.mark.long

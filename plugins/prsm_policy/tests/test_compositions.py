@@ -237,7 +237,7 @@ def check_effect(command, workspace, before):
 
 
 @given(command=COMPOSED)
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 def test_allowed_compositions_show_no_secret_and_change_nothing(workspace, command):
     check_effect(command, workspace, tree(workspace[0]))
 

@@ -160,7 +160,7 @@ def test_the_ground_tells_what_is_touched(tmp_path):
 
 @pytest.mark.requirement("E23", "E24")
 def test_mutated_texts_that_are_allowed_touch_no_canary(tmp_path, report):
-    assert run_mutated(1, 1_000, tmp_path, report) > 100
+    assert run_mutated(1, 500, tmp_path, report) > 50
 
 
 @pytest.mark.long

@@ -322,6 +322,9 @@ HUGE = [
 ]  # fmt: skip
 
 
+MOST_SECONDS = 1  # the goal is 0.05: benchmarks/policy.py
+
+
 def cost_of(command, workspace, policy):
     """Return the CPU time of a decision on a text that was not read before, in seconds."""
     forget_scripts()
@@ -338,7 +341,9 @@ def test_no_text_takes_long(tmp_path, length, report):
     for unit in HUGE:
         for text in (unit, f"echo {unit}"):
             command = (text * (length // len(text)))[:length]
-            costs[text] = min(cost_of(command, tmp_path, policy) for _ in range(2))
+            costs[text] = cost_of(command, tmp_path, policy)
+            if costs[text] >= MOST_SECONDS:  # a busy machine may do that once
+                costs[text] = cost_of(command, tmp_path, policy)
     slowest = max(costs, key=costs.__getitem__)
     report(f"command policy: {length} characters of {slowest!r} take {costs[slowest] * 1e3:.0f} ms")
-    assert costs[slowest] < 1  # the goal is 0.05: benchmarks/policy.py
+    assert costs[slowest] < MOST_SECONDS

@@ -247,7 +247,7 @@ class Gate(RuleBasedStateMachine):
 
 
 TestAnyOrder = Gate.TestCase
-TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestAnyOrder.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 
 
 class TestAgents:

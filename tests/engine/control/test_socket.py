@@ -411,7 +411,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(peers=st.lists(st.lists(PIECES, max_size=6), min_size=1, max_size=4))
 def test_no_bytes_break_the_server(peers):
     async def send(path, pieces):

@@ -445,4 +445,4 @@ class Run(RuleBasedStateMachine):
 
 
 TestAnyRun = pytest.mark.requirement("U14", "F6")(Run.TestCase)
-TestAnyRun.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnyRun.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_regions.symbols.answers import Found, best, render
 from prsm_regions.symbols.definitions import definitions
 from prsm_regions.symbols.grammars import grammar_of, loaded
-from prsm_regions.symbols.oracle import Index
+from prsm_regions.symbols.index import Index
 from prsm_regions.symbols.outlines import outline
 
 from benchmarks.harness import Finding, compared, cpu_seconds

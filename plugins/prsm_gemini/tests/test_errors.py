@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from prsm_gemini.errors import answered, ended, failed
+from prsm_gemini.turn import answered, ended, failed
 
 from prsm_core.domain.turns import ErrorKind, StopReason
 

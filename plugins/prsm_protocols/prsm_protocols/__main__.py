@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from prsm_core import Event, PrsmError
-from prsm_protocols.compiled import ProtocolSet, compile_pages
-from prsm_protocols.export import Export, diagram, stream
+from prsm_protocols.compiled import ProtocolSet, compile_pages, diagram
+from prsm_protocols.export import Export, stream
 from prsm_protocols.kept import Kept
 from prsm_protocols.library import read_files, read_folder
 from prsm_protocols.places import PAGES

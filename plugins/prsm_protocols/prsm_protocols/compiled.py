@@ -2,17 +2,18 @@
 
 A target that stands on another page of the set leads there; one that is declared nowhere is a state
 without an end of its own, and a warning. What is compiled never changes: it is known by its hash,
-which is made of the canonical text of the page and of each one that it leads to.
+which is made of the canonical text of the page and of each one that it leads to. Mermaid draws it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from prsm_core import Machine
-from prsm_protocols.page import State, printed
+from prsm_protocols.page import State, duration, printed
 from prsm_protocols.problems import Problem, ProtocolError, Weight, nearest
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 HASH_DIGITS = 12  # of the hash, as labels have it
 WITHIN = "within"  # the trigger of the moves that time makes
+# What Mermaid would take for a mark of its own, within the text of a label.
+_DIAGRAM_MARKS = re.compile(r"[\"#;:<>{}\[\]`\\]")
 _FORM = "prsm protocol 1\n"  # what a hash begins with: another canonical form has another one
 
 
@@ -304,3 +307,38 @@ def _reach(source: Source, others: set[str]) -> Iterator[Problem]:
 
 def _problem(source: Source, line: int, text: str, weight: Weight = Weight.ERROR) -> Problem:
     return Problem(file=source.file, line=line, text=text, weight=weight)
+
+
+def diagram(protocol: Protocol) -> str:
+    """Return the states of a protocol's page, and where they lead, as Mermaid draws them."""
+    return "\n".join(_lines(protocol.start)) + "\n"
+
+
+def _lines(page: Compiled) -> Iterator[str]:
+    names = {name: f"s{number}" for number, name in enumerate(_states(page))}
+    yield "stateDiagram-v2"
+    for name, mark in names.items():
+        home = page.home(name)
+        place = f" (protocol {home})" if home != page.page.name else ""
+        yield f'    state "{_text(name + place)}" as {mark}'
+    yield f"    [*] --> {names[page.page.initial]}"
+    for each in page.page.transitions:
+        guard = f"[{each.guard}]" if each.guard is not None else ""
+        label = _text(" ".join(filter(None, (each.when, guard))))
+        yield f"    {names[each.source]} --> {names[each.target]}{f': {label}' if label else ''}"
+    for state in page.page.states:
+        if state.within is not None:
+            label = f"after {duration(state.within.seconds)}"
+            yield f"    {names[state.name]} --> {names[state.within.to]}: {label}"
+
+
+def _states(page: Compiled) -> list[str]:
+    found = dict.fromkeys(state.name for state in page.page.states)
+    for each in page.page.transitions:
+        found |= dict.fromkeys((each.source, each.target))
+    found |= dict.fromkeys(s.within.to for s in page.page.states if s.within is not None)
+    return list(found)
+
+
+def _text(text: str) -> str:
+    return _DIAGRAM_MARKS.sub(lambda mark: f"#{ord(mark[0])};", text)

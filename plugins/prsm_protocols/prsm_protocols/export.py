@@ -1,4 +1,4 @@
-"""Exports: a protocol as a Mermaid diagram, and what agents did as a `git fast-import` stream.
+"""What agents did under protocols, as a `git fast-import` stream.
 
 It is made of the events of a session and of the kept pages alone, so that it is the same whenever
 it is made. `agents/NAME/state.json` says where an agent is, `protocols/NAME.md` is the page as it
@@ -13,22 +13,18 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from prsm_protocols.labels import SINCE, is_under_protocol, pin_of
-from prsm_protocols.page import Record, duration
+from prsm_protocols.page import Record
 from prsm_protocols.tool_names import TRANSITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prsm_core import Event
-    from prsm_protocols.compiled import Compiled, Protocol
     from prsm_protocols.labels import Pin
 
 BRANCH = "refs/heads/protocols"
 _ODD = re.compile(r"[^\w.\-]+")
 _MARKS = re.compile(r"[<>\n\0]+")
-
-# What Mermaid would take for a mark of its own, within the text of a label.
-_DIAGRAM_MARKS = re.compile(r"[\"#;:<>{}\[\]`\\]")
 
 
 class Commit(Record, frozen=True):
@@ -157,38 +153,3 @@ def stream(commits: Iterable[Commit]) -> Iterator[bytes]:
 def _data(text: str) -> bytes:
     data = text.encode()
     return b"data %d\n%b\n" % (len(data), data)
-
-
-def diagram(protocol: Protocol) -> str:
-    """Return the states of a protocol's page, and where they lead, as Mermaid draws them."""
-    return "\n".join(_lines(protocol.start)) + "\n"
-
-
-def _lines(page: Compiled) -> Iterator[str]:
-    names = {name: f"s{number}" for number, name in enumerate(_states(page))}
-    yield "stateDiagram-v2"
-    for name, mark in names.items():
-        home = page.home(name)
-        place = f" (protocol {home})" if home != page.page.name else ""
-        yield f'    state "{_text(name + place)}" as {mark}'
-    yield f"    [*] --> {names[page.page.initial]}"
-    for each in page.page.transitions:
-        guard = f"[{each.guard}]" if each.guard is not None else ""
-        label = _text(" ".join(filter(None, (each.when, guard))))
-        yield f"    {names[each.source]} --> {names[each.target]}{f': {label}' if label else ''}"
-    for state in page.page.states:
-        if state.within is not None:
-            label = f"after {duration(state.within.seconds)}"
-            yield f"    {names[state.name]} --> {names[state.within.to]}: {label}"
-
-
-def _states(page: Compiled) -> list[str]:
-    found = dict.fromkeys(state.name for state in page.page.states)
-    for each in page.page.transitions:
-        found |= dict.fromkeys((each.source, each.target))
-    found |= dict.fromkeys(s.within.to for s in page.page.states if s.within is not None)
-    return list(found)
-
-
-def _text(text: str) -> str:
-    return _DIAGRAM_MARKS.sub(lambda mark: f"#{ord(mark[0])};", text)

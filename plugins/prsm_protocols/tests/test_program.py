@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from prsm_protocols.program.provider import FIRST_PAUSE, ProgramProvider, build
+from prsm_protocols.program.program import FIRST_PAUSE
+from prsm_protocols.program.provider import ProgramProvider, build
 from prsm_testing import FakeClock, only, open_services, run_turn, session_request, until
 
 from plugins.prsm_protocols.tests.acting import AGENT, ProtocolHost

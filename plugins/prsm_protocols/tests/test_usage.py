@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from prsm_protocols.program.provider import LOGS, SessionLogs
+from prsm_protocols.program.program import LOGS, SessionLogs
 
 from prsm_core import Provenance, TokenUsage
 

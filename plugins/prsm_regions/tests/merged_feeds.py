@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_regions.extension.feeds import Message, Register
+    from prsm_regions.extension.messages import Message, Register
 
 
 class Graph:

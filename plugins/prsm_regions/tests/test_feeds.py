@@ -8,7 +8,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_regions.extension.feeds import Feed
+from prsm_regions.extension.messages import Feed
 
 from plugins.prsm_regions.tests.merged_feeds import Graph
 from prsm_core import Event

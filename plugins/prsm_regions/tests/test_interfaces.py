@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from prsm_regions.symbols.definitions import definitions
 from prsm_regions.symbols.grammars import grammar_of
-from prsm_regions.symbols.oracle import Oracle, interface
-from prsm_regions.symbols.outlines import outline
+from prsm_regions.symbols.oracle import Oracle
+from prsm_regions.symbols.outlines import interface, outline
 
 SAMPLES = {
     "a.py": (

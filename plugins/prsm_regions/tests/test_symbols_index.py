@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from prsm_regions.symbols.definitions import definitions
 from prsm_regions.symbols.files import MAX_SIZE
 from prsm_regions.symbols.grammars import grammar_of
+from prsm_regions.symbols.index import Index, StoppedError
 from prsm_regions.symbols.listing import index_of, lister, repository_of
-from prsm_regions.symbols.oracle import Index, Oracle, StoppedError
+from prsm_regions.symbols.oracle import Oracle
 from prsm_testing import open_services
 
 NAMES = ("a.py", "b.py", "sub/c.py", "sub/d.ts", "e.txt")

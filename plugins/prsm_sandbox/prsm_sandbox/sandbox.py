@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from prsm_core.executors import BoxHost, SandboxScope
     from prsm_sandbox.boxes import Containers
-    from prsm_sandbox.hidden import WorkspaceIndex
-    from prsm_sandbox.view import View
+    from prsm_sandbox.view import View, WorkspaceIndex
 
 PROGRAM = "bwrap"
 TRIAL_SECONDS = 5.0
@@ -169,14 +168,14 @@ class Bubblewrap:
 
     def _view(self, cwd: str, region: Sequence[str] | None, closed: Sequence[str] = ()) -> View:
         # With the first command: what looks for all that is hidden is of no use before.
-        from prsm_sandbox import hidden, view
+        from prsm_sandbox import view
 
         inside = os.path.realpath(cwd)
         is_inside = Path(inside).is_relative_to(self._workspace)
         root = self._scope.tree_of(inside) or (self._workspace if is_inside else inside)
         if (index := self._indexes.get(root)) is None:
             names = self._scope.protected_names()
-            index = hidden.WorkspaceIndex(root, self._scope.is_secret, names)
+            index = view.WorkspaceIndex(root, self._scope.is_secret, names)
             self._indexes[root] = index
         secret, protected = index.look()
         writable = (Path(path).expanduser() for path in self._scope.writable)
@@ -189,7 +188,7 @@ class Bubblewrap:
             closed=tuple(closed),
             writable=tuple(os.path.realpath(root / path) for path in writable),
             homes=self._scope.homes,
-            hidden=(*private, *self._scope.secret_places(), *secret, *hidden.foreign_sockets()),
+            hidden=(*private, *self._scope.secret_places(), *secret, *view.foreign_sockets()),
             protected=tuple(protected),
             base=self._own_base(),
             path=tuple(dict.fromkeys(folder for folder in path if folder.startswith("/"))),

@@ -4,12 +4,12 @@ They destroy, gain privilege, stay behind, run fetched or generated code, give s
 widen what an agent may do.
 
 programs   by the program alone               tools     by what some programs are told
-git        by what git is told
-git_places by where git writes                places    secret and protected places
+git        by what git is told, and where it writes
+places     secret and protected places
 fetching   by where code comes from           setting   variables that make programs run others
 agents     what starts agents                 filling   what fills a disk
 migrations what drops data bases              sending   what sends files away
-folders    folders that are read whole, and by what; walk: what of them
+folders    folders that are read whole, and by what
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from prsm_policy.danger.agents import agent_danger
 from prsm_policy.danger.fetching import fetch_danger
 from prsm_policy.danger.filling import fill_danger
 from prsm_policy.danger.folders import flow_danger, folder_danger, place_of
-from prsm_policy.danger.git import git_danger
-from prsm_policy.danger.git_places import git_place_danger, taken_danger
+from prsm_policy.danger.git import git_danger, git_place_danger, taken_danger
 from prsm_policy.danger.migrations import migration_danger
 from prsm_policy.danger.places import place_danger
 from prsm_policy.danger.programs import program_danger

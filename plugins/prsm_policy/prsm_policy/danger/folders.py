@@ -23,6 +23,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
@@ -43,11 +44,11 @@ from prsm_core.policies import (
     word_set,
 )
 from prsm_policy.danger.places import SPEAKERS, WRITERS
-from prsm_policy.danger.walk import Walk, loosely_parsed, values_of
 from prsm_policy.expansion import expand
 from prsm_policy.places import MAX_PATH, MAX_PATHS
 from prsm_policy.safe.git import shows_untracked
 from prsm_policy.safe.listed import simple_pattern
+from prsm_policy.safe.options import Parsed
 from prsm_policy.safe.producers import names_of_find
 from prsm_policy.safe.reach import diff_reach, grep_reach, rg_reach
 from prsm_policy.safe.tools import READ_ONLY
@@ -61,6 +62,69 @@ if TYPE_CHECKING:
     from prsm_core.policies import Part
     from prsm_policy.places import Place
     from prsm_policy.shell import Command, Script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """Which folders a command goes through, and what of them it shows or hands on.
+
+    `words` may name them; without one that does it is where the command runs, if `is_here`. What
+    only `searches` shows lines, not all: where a tree of the workspace is too large to be looked
+    through, that is let go. `inside` is False where only folders outside the workspace matter,
+    `is_foreign` says that any of those does, `always` why it is dangerous wherever it reads.
+    """
+
+    words: tuple[Word, ...] = ()
+    is_here: bool = True
+    reach: Reach = field(default_factory=Reach)
+    searches: bool = False
+    inside: bool = True
+    is_foreign: bool = False
+    always: str | None = None
+
+
+def loosely_parsed(words: Sequence[Word], valued: str, valued_long: frozenset[str]) -> Parsed:
+    """Return words taken apart; options that are not known take no value."""
+    options: set[str] = set()
+    operands: list[Word] = []
+    values: list[tuple[str, Word]] = []
+    rest = iter(words)
+    for word in rest:
+        text = word.text
+        if text == "--":
+            operands += rest
+        elif text[:2] == "--":
+            name, equals, value = text.partition("=")
+            options.add(name)
+            if equals:
+                values.append((name, word.told(value)))
+            elif name[2:] in valued_long and (following := next(rest, None)) is not None:
+                values.append((name, following))
+        elif text[:1] == "-" and len(text) > 1:
+            for at, letter in enumerate(text[1:], start=2):
+                options.add(f"-{letter}")
+                if letter in valued:
+                    value_word = word.told(text[at:]) if text[at:] else next(rest, None)
+                    if value_word is not None:
+                        values.append((f"-{letter}", value_word))
+                    break
+        else:
+            operands.append(word)
+    return Parsed(frozenset(options), tuple(operands), tuple(values))
+
+
+def values_of(words: Sequence[Word]) -> Iterator[Word]:
+    """Yield what of words may be a path: operands, and values that stand in an option."""
+    for word in words:
+        text = word.text
+        name, equals, value = text.partition("=")
+        if equals and value and not name.startswith("--exclude"):
+            yield word.told(value)
+        if text[:1] != "-":
+            yield word
+        elif text[1:2] not in {"", "-"} and text[2:3] in {"/", ".", "~"}:
+            yield word.told(text[2:])  # attached to its letter
+
 
 _SECONDS = 0.008  # CPU time for the folders that one decision looks at once more
 _SLASHES = re.compile(r"^//+")

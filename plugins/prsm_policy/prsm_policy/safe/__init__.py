@@ -11,8 +11,7 @@ carriers      what find and xargs run
 options       a grammar of harmless command lines
 endless       readers without an end, and what ends them
 reach         how far tools read through folders
-compositions  safe commands put together, and where variables get their values
-values        what words can be
+compositions  safe commands put together, where variables get their values, what words can be
 producers     what commands print; `listed` what names that are printed can be
 """
 

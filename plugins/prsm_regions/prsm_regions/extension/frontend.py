@@ -33,16 +33,17 @@ from msgspec.structs import replace
 
 from prsm_core import Answer, HubFrontend, PrsmError, Spent
 from prsm_core.kit import take_stdio
-from prsm_regions.extension.feeds import Feed, tokens_of
 from prsm_regions.extension.messages import (
     LINE_LIMIT,
     Approve,
     Cancel,
     Command,
+    Feed,
     Reply,
     Retry,
     Run,
     read_command,
+    tokens_of,
     write_message,
 )
 

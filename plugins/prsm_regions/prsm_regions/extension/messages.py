@@ -1,6 +1,6 @@
-"""What is said on stdin and stdout of the extension mode: a JSON object a line, each with a `type`.
+"""What is said in the extension mode: a JSON object a line, each with a `type`.
 
-In:
+In, on stdin:
 
     {"type": "run", "intent": "…"}                            with "effort": low, medium or high
     {"type": "approve", "approved": true}                     the plan; with "request": a permission
@@ -8,18 +8,40 @@ In:
     {"type": "retry", "subtask_indices": [1]}                 subtasks that failed; none: no retry
     {"type": "cancel"}
 
-Out: `state`, `plan`, `progress`, `agent_tcp`, `result`, `error`, as `reading` and `frontend` make
+Out, on stdout: `state`, `plan`, `progress`, `agent_tcp`, `result`, `error`, as `frontend` makes
 them, and `permission` and `question`, which an agent asks of the person.
+
+A feed, of what one agent does to files, begins with a `snapshot` and goes on with `delta` and
+`usage`:
+
+    {"type": "snapshot", "agent_id", "name", "region", "seq", "nodes": [NODE, …], "usage": USAGE}
+    {"type": "delta", "agent_id", "seq", "nodes": [NODE, …]}
+    {"type": "usage", "agent_id", "seq", "usage": USAGE}
+
+A NODE is a file, `path` (of the workspace, with `/`), what was done to it last, `action`, by whom,
+`agent_id`, and `seq`, the event of the session that told of it. USAGE holds the tokens of the
+agent's turns so far, `input_tokens`, `output_tokens` and `total_tokens`, None where nobody told.
+
+Nodes are registers in which the last writer wins, by `seq`. Numbers of events are given once in a
+session, so that two writers never tie; a file that is deleted stays as a node that says so. Whoever
+merges the feeds of all agents therefore has the same graph whatever came first, and also where
+something came twice.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from prsm_core import ConfigError
+from prsm_core import EDIT_TOOLS, ConfigError, Spent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from prsm_core import Event
 
 LINE_LIMIT = 1 << 20  # bytes of one line that is read
 
@@ -80,3 +102,112 @@ def write_message(message: dict[str, Any]) -> bytes:
     """Return a message as a line; what is no text of Unicode in it is replaced."""
     text = json.dumps(message, ensure_ascii=True, separators=(",", ":"))
     return text.encode() + b"\n"
+
+
+MAX_NODES = 20_000  # of one feed: later files are not in it
+PATHS = ("file_path", "path", "notebook_path", "filename", "file")  # arguments that name a file
+TOKENS = ("input_tokens", "output_tokens", "total_tokens")
+
+Message = dict[str, Any]
+Register = tuple[int, str, str]  # seq, agent, action: the greater one wins
+
+
+def tokens_of(spent: Spent) -> dict[str, int | None]:
+    """Return the counts of TOKENS; the total is the sum of what is known where nobody told it."""
+    counts = spent.counts
+    return {name: counts[name] for name in TOKENS}
+
+
+class Feed:
+    """What one agent has done: fold the session's events, take what is new.
+
+    Paths are those of `folder`, or of the agent's own folder where it works in a worktree; what is
+    elsewhere is in no feed.
+    """
+
+    def __init__(self, agent: str, *, name: str, region: str, folders: Iterable[str]) -> None:
+        self.agent = agent
+        self.name = name
+        self.region = region
+        self._folders = tuple(PurePosixPath(folder) for folder in dict.fromkeys(folders))
+        self._nodes: dict[str, Register] = {}
+        self._spent = Spent()
+        self._seq = 0
+
+    def fold(self, event: Event) -> list[Message]:
+        """Return what the event adds to the feed: a delta, a usage, or nothing."""
+        if event.seq is None or not self._is_about(event):
+            return []
+        if event.type == "turn_finished":
+            return self._used(event.seq, event.data.get("usage") or {})
+        changed = [
+            self._node(path, register)
+            for path, register in self._done(event, event.seq)
+            if self._take(path, register)
+        ]
+        if not changed:
+            return []
+        return [{"type": "delta", "agent_id": self.agent, "seq": event.seq, "nodes": changed}]
+
+    def snapshot(self) -> Message:
+        """Return all of it."""
+        return {
+            "type": "snapshot",
+            "agent_id": self.agent,
+            "name": self.name,
+            "region": self.region,
+            "seq": self._seq,
+            "nodes": [self._node(path, register) for path, register in self._nodes.items()],
+            "usage": tokens_of(self._spent),
+        }
+
+    def _is_about(self, event: Event) -> bool:
+        if event.type == "file_changed":
+            return self.agent in (event.data.get("agents") or [event.agent])
+        return event.agent == self.agent
+
+    def _done(self, event: Event, seq: int) -> Iterator[tuple[str, Register]]:
+        if event.type == "file_changed":
+            named, action = [event.data.get("path")], str(event.data.get("kind") or "changed")
+        elif event.type == "tool_call_started" and not event.data.get("orchestration"):
+            arguments = event.data.get("arguments") or {}
+            named = [arguments.get(name) for name in PATHS]
+            action = "write" if event.data.get("tool") in EDIT_TOOLS else "read"
+        else:
+            return
+        for path in named:
+            if isinstance(path, str) and (inside := self._inside(path)) is not None:
+                yield inside, (seq, self.agent, action)
+
+    def _inside(self, path: str) -> str | None:
+        """Return a path as one of the workspace; None for what is elsewhere."""
+        found = PurePosixPath(path)
+        if found.is_absolute():
+            homes = [folder for folder in self._folders if found.is_relative_to(folder)]
+            if not homes:
+                return None
+            found = found.relative_to(max(homes, key=lambda folder: len(folder.parts)))
+        if ".." in found.parts or not found.parts:
+            return None
+        return str(found)
+
+    def _take(self, path: str, register: Register) -> bool:
+        known = self._nodes.get(path)
+        if known is None and len(self._nodes) >= MAX_NODES:
+            return False
+        if known is not None and known >= register:
+            return False
+        self._nodes[path] = register
+        self._seq = max(self._seq, register[0])
+        return True
+
+    def _used(self, seq: int, usage: Mapping[str, Any]) -> list[Message]:
+        self._spent += Spent.from_dict(usage)
+        self._seq = max(self._seq, seq)
+        told = tokens_of(self._spent)
+        return [{"type": "usage", "agent_id": self.agent, "seq": seq, "usage": told}]
+
+    @staticmethod
+    def _node(path: str, register: Register) -> Message:
+        seq, agent, action = register
+        return {"path": path, "action": action, "agent_id": agent, "seq": seq}

@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prsm_acp.config import AcpConfig
     from prsm_acp.launch import Launch
-    from prsm_acp.manifest import (
-        Manifest,
-        McpPlace,
-        ModelChoice,
-        Quirks,
-        SettingsFile,
-        UsageFrom,
-    )
+    from prsm_acp.manifest import Manifest, McpPlace, ModelChoice, Quirks, SettingsFile, UsageFrom
     from prsm_acp.manifests import find_manifest
     from prsm_acp.provider import AcpProvider
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.kit import (
     Key,
     Parser,
+    model_of_keys,
     parse_environment,
     parse_models,
     parse_text,
@@ -76,3 +77,5 @@ KEYS: dict[str, Parser] = {
     "models": parse_models,
     "pass_env": Key(parse_words, "Names of variables that it gets from the user's environment."),
 }
+
+SETTINGS = model_of_keys("AcpSettings", KEYS, AcpConfig.from_settings)

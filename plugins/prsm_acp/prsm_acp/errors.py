@@ -6,13 +6,7 @@ import json
 import re
 from typing import Any
 
-from prsm_core import (
-    AgentError,
-    ErrorKind,
-    ProcessError,
-    StopReason,
-    TurnEnded,
-)
+from prsm_core import AgentError, ErrorKind, ProcessError, StopReason, TurnEnded
 from prsm_core.kit import one_line, read_pause
 
 METHOD_NOT_FOUND = -32601

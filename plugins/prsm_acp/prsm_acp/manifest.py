@@ -11,10 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from prsm_core import (
-        McpServer,
-        PermissionMode,
-    )
+    from prsm_core import McpServer, PermissionMode
 
 DEFAULT_MODEL = "default"  # the agent's own choice
 NPM = "npm install -g "

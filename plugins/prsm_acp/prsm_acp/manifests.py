@@ -9,20 +9,9 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Any
 
-from prsm_acp.manifest import (
-    NPM,
-    Manifest,
-    McpPlace,
-    ModelChoice,
-    Quirks,
-    SettingsFile,
-    UsageFrom,
-)
+from prsm_acp.manifest import NPM, Manifest, McpPlace, ModelChoice, Quirks, SettingsFile, UsageFrom
 from prsm_acp.prompt import SERVER
-from prsm_core import (
-    ConfigError,
-    PermissionMode,
-)
+from prsm_core import ConfigError, PermissionMode
 from prsm_core.kit import as_object, token_count
 
 if TYPE_CHECKING:

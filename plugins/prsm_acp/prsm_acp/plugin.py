@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import (
-    ProviderSpec,
-    hookimpl,
-)
+from prsm_core import ProviderSpec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +17,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         name="acp",
         summary="Any agent that speaks the Agent Client Protocol.",
         factory="prsm_acp.provider:build",
-        settings="prsm_acp.section:SETTINGS",
+        settings="prsm_acp.config:SETTINGS",
         selectable=False,  # it needs to be told which agent,
         server_names=r"(?!prsm$).+",
     )

@@ -31,13 +31,7 @@ from prsm_core.kit import VersionRange, require_key
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from prsm_core import (
-        AgentHost,
-        McpEndpoint,
-        ModelInfo,
-        ProviderServices,
-        SessionRequest,
-    )
+    from prsm_core import AgentHost, McpEndpoint, ModelInfo, ProviderServices, SessionRequest
 
 _SECRET_BYTES = 24
 

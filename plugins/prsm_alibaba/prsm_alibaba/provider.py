@@ -13,10 +13,7 @@ from prsm_core.kit import Key, Parser, model_of_keys, parse_choice, parse_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core import (
-        Provider,
-        ProviderServices,
-    )
+    from prsm_core import Provider, ProviderServices
 
     Models = Mapping[str, Mapping[str, Any]]
 

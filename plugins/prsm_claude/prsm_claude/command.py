@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_claude.config import ClaudeConfig
-    from prsm_core import (
-        McpServer,
-        SessionRequest,
-    )
+    from prsm_core import McpServer, SessionRequest
 
 DEFAULT_MODEL = "default"  # Claude chooses
 _CALL_MS = 7 * 24 * 3600 * 1000  # the engine's own clocks end a call

@@ -10,6 +10,7 @@ from prsm_core.kit import (
     Key,
     Parser,
     find_key,
+    model_of_keys,
     parse_argv,
     parse_environment,
     parse_flag,
@@ -75,3 +76,5 @@ KEYS: dict[str, Parser] = {
         parse_flag, "Whether agents are told what the CLAUDE.md of the repository says."
     ),
 }
+
+SETTINGS = model_of_keys("ClaudeSettings", KEYS, ClaudeConfig.from_settings)

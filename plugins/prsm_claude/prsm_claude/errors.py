@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-from prsm_core import (
-    AgentError,
-    ErrorKind,
-)
+from prsm_core import AgentError, ErrorKind
 from prsm_core.kit import one_line
 
 _OVERFLOW = "prompt_too_long"

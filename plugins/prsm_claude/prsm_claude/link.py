@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_claude.control import Callbacks
-    from prsm_core import (
-        BackgroundTask,
-        Image,
-        ProviderServices,
-    )
+    from prsm_core import BackgroundTask, Image, ProviderServices
 
     Json = dict[str, Any]
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import (
-    NATIVE_TOOLS,
-    PermissionRequest,
-    Question,
-)
+from prsm_core import NATIVE_TOOLS, PermissionRequest, Question
 from prsm_core.kit import as_objects
 
 if TYPE_CHECKING:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import (
-    ProviderSpec,
-    hookimpl,
-)
+from prsm_core import ProviderSpec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +18,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="Claude Code, by way of claude-agent-sdk.",
         good_for="Anthropic's models: planning, coding, review",
         factory="prsm_claude.provider:build",
-        settings="prsm_claude.section:SETTINGS",
+        settings="prsm_claude.config:SETTINGS",
         # Where Claude Code puts the results of tools that are too long for its model.
         handed=("claude-home/projects/*/*/tool-results",),
         server_names=r"(?!prsm$).+",

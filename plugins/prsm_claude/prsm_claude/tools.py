@@ -17,10 +17,7 @@ from prsm_core.kit import read_base64
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core import (
-        ToolOutcome,
-        ToolSpec,
-    )
+    from prsm_core import ToolOutcome, ToolSpec
 
     Json = dict[str, Any]
 

@@ -12,11 +12,7 @@ from prsm_core.kit import Ending, deadline, ended_how, read_object, wait_for_exi
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-    from prsm_core import (
-        Box,
-        Process,
-        ProviderServices,
-    )
+    from prsm_core import Box, Process, ProviderServices
 
     Json = dict[str, Any]
 

@@ -6,11 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from prsm_core import (
-    Provenance,
-    TokenUsage,
-    UsageReported,
-)
+from prsm_core import Provenance, TokenUsage, UsageReported
 from prsm_core.kit import token_count
 
 Json = Mapping[str, Any]

@@ -18,13 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prsm_codex.config import CodexConfig
     from prsm_codex.provider import CodexProvider
-    from prsm_codex.vendor import (
-        Vendor,
-        VendorProvider,
-        build_vendor,
-        take_choice,
-        vendor_keys,
-    )
+    from prsm_codex.vendor import Vendor, VendorProvider, build_vendor, take_choice, vendor_keys
 
 __all__ = [
     "CodexConfig",

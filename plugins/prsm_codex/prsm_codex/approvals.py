@@ -8,11 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from prsm_core import (
-    Answer,
-    PermissionRequest,
-    Question,
-)
+from prsm_core import Answer, PermissionRequest, Question
 from prsm_core.kit import as_objects
 
 ACCEPT = {"decision": "accept"}

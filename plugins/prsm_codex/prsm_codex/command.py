@@ -7,12 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import hooks
-from prsm_core import (
-    EDIT_TOOLS,
-    NATIVE_TOOLS,
-    PermissionMode,
-    ProviderNotAvailableError,
-)
+from prsm_core import EDIT_TOOLS, NATIVE_TOOLS, PermissionMode, ProviderNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +15,7 @@ if TYPE_CHECKING:
 
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
-    from prsm_core import (
-        AssembledContext,
-        Image,
-        McpEndpoint,
-        McpServer,
-        SessionRequest,
-        ToolSpec,
-    )
+    from prsm_core import AssembledContext, Image, McpEndpoint, McpServer, SessionRequest, ToolSpec
 
 TOOL_SERVER = "prsm"  # the name of the MCP server of the orchestration tools
 SERVER = "prsm"  # the name of the model provider that we define in Codex

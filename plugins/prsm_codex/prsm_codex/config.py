@@ -10,6 +10,7 @@ from prsm_core.kit import (
     Key,
     Parser,
     find_key,
+    model_of_keys,
     parse_argv,
     parse_choice,
     parse_environment,
@@ -91,3 +92,5 @@ KEYS: dict[str, Parser] = {
     "models": parse_models,
     "network": Key(parse_flag, "Whether commands in the sandbox use the network."),
 }
+
+SETTINGS = model_of_keys("CodexSettings", KEYS, CodexConfig.from_settings)

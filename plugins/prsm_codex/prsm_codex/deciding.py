@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
     from prsm_codex.confined import Sandbox
     from prsm_codex.turn import CodexTurn
-    from prsm_core import (
-        AgentHost,
-        ProviderServices,
-        SessionRequest,
-    )
+    from prsm_core import AgentHost, ProviderServices, SessionRequest
 
 HAS_COMPLETED = "This agent has completed; nothing more is done for it."
 _NO_TURN = "no turn of this agent is running"

@@ -7,11 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from prsm_core import (
-    AgentError,
-    ErrorKind,
-    StopReason,
-)
+from prsm_core import AgentError, ErrorKind, StopReason
 from prsm_core.kit import one_line, read_pause
 
 # codexErrorInfo, where it is a word: the kind, and whether trying again can help

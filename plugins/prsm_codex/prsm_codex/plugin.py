@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import (
-    ProviderSpec,
-    hookimpl,
-)
+from prsm_core import ProviderSpec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +18,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="OpenAI Codex, by way of `codex app-server` or `codex exec`.",
         good_for="OpenAI's models: coding, commands",
         factory="prsm_codex.provider:build",
-        settings="prsm_codex.section:SETTINGS",
+        settings="prsm_codex.config:SETTINGS",
         forget="prsm_codex.forgetting:forget",
         handed=("tmp",),
         server_names=r"(?!prsm$)[A-Za-z0-9_-]+",

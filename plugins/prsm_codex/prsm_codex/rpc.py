@@ -23,10 +23,7 @@ from prsm_core.kit import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core import (
-        Process,
-        ProviderServices,
-    )
+    from prsm_core import Process, ProviderServices
 
 REQUEST_SECONDS = 60.0
 _MAX_OPEN = 1024  # requests of the server that are being worked on

@@ -35,12 +35,7 @@ from prsm_core.kit import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from prsm_core import (
-        AgentHost,
-        ModelInfo,
-        ProviderSession,
-        SessionRequest,
-    )
+    from prsm_core import AgentHost, ModelInfo, ProviderSession, SessionRequest
 
 T = TypeVar("T")
 Build = Callable[[Mapping[str, Any], ProviderServices], Provider]

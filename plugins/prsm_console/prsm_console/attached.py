@@ -14,12 +14,7 @@ from prsm_console.liveness import Liveness
 from prsm_console.person import Person
 from prsm_core import Spent
 from prsm_core.kit import escape_exact, first_line
-from prsm_core.terminal import (
-    SystemClock,
-    code_of,
-    room_in,
-    stdin_descriptor,
-)
+from prsm_core.terminal import SystemClock, code_of, room_in, stdin_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
     from prsm_acp import Manifest
 
-    from prsm_core import (
-        McpEndpoint,
-        ProviderServices,
-        SessionRequest,
-    )
+    from prsm_core import McpEndpoint, ProviderServices, SessionRequest
     from prsm_gemini.config import GeminiConfig
 
 

@@ -10,6 +10,7 @@ from prsm_core import ConfigError
 from prsm_core.kit import (
     Key,
     Parser,
+    model_of_keys,
     parse_argv,
     parse_environment,
     parse_models,
@@ -87,3 +88,5 @@ KEYS: dict[str, Parser] = {
     "home": parse_text,
     "models": parse_models,
 }
+
+SETTINGS = model_of_keys("GeminiSettings", KEYS, GeminiConfig.from_settings)

@@ -23,11 +23,7 @@ from prsm_gemini.tools import COMPLETE, SERVER, SHELL, offered
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core import (
-        McpEndpoint,
-        McpServer,
-        SessionRequest,
-    )
+    from prsm_core import McpEndpoint, McpServer, SessionRequest
     from prsm_gemini.config import GeminiConfig
 
 DEFAULT_MODEL = "default"

@@ -6,11 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import (
-    EDIT_TOOLS,
-    PermissionMode,
-    PermissionRequest,
-)
+from prsm_core import EDIT_TOOLS, PermissionMode, PermissionRequest
 
 if TYPE_CHECKING:
     from prsm_core import SessionRequest

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import (
-    ProviderSpec,
-    hookimpl,
-)
+from prsm_core import ProviderSpec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

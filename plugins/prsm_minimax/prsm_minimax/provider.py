@@ -12,10 +12,7 @@ from prsm_core.kit import Key, Parser, model_of_keys, parse_choice
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core import (
-        Provider,
-        ProviderServices,
-    )
+    from prsm_core import Provider, ProviderServices
 
 NAME = "minimax"
 KEY = "MINIMAX_API_KEY"

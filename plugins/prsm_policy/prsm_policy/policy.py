@@ -54,14 +54,7 @@ from prsm_policy.lookups import are_lookups
 from prsm_policy.offers import allow_rule, with_rules
 from prsm_policy.parts import every_part
 from prsm_policy.places import Place
-from prsm_policy.rules import (
-    Match,
-    best_match,
-    by_program,
-    concerns,
-    hidden_rule,
-    rule_words,
-)
+from prsm_policy.rules import Match, best_match, by_program, concerns, hidden_rule, rule_words
 from prsm_policy.safe import is_safe, is_safe_text, program_name, sets_only_harmless
 from prsm_policy.safe.asking import SECONDS as GIT_SECONDS
 from prsm_policy.safe.asking import Repositories

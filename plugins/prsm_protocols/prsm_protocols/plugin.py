@@ -128,7 +128,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="Any program as an agent: prompted on stdin, it acts by the command aism.",
         good_for="work that a script or another agent's CLI does, by a protocol",
         factory="prsm_protocols.program.provider:build",
-        settings="prsm_protocols.program.section:SETTINGS",
+        settings="prsm_protocols.program.config:SETTINGS",
         selectable=False,  # it has no model of its own
         program=True,
         handed=("agents/*/home", "agents/*/run"),

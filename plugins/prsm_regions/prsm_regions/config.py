@@ -7,7 +7,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import ConfigError
-from prsm_core.kit import Key, Parser, parse_choice, parse_flag, parse_text, read_section
+from prsm_core.kit import (
+    Key,
+    Parser,
+    model_of_keys,
+    parse_choice,
+    parse_flag,
+    parse_text,
+    read_section,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,3 +112,5 @@ KEYS: dict[str, Parser] = {
     "reads": Key(_reads, "What becomes of reads in regions of others.", {"enum": [*Reads]}),
     "select": Key(parse_text, "Who chooses each subtask's model: rules, or a model.", _TEXT),
 }
+
+SETTINGS = model_of_keys("RegionsSettings", KEYS, RegionsConfig.from_settings)

@@ -18,7 +18,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="A program that plans, and leads agents that each own a region of the tree.",
         good_for="one intent that several agents carry out side by side, each in its own folders",
         factory="prsm_regions.provider:build",
-        settings="prsm_regions.section:SETTINGS",
+        settings="prsm_regions.config:SETTINGS",
         selectable=False,  # it has no model of its own
         program=True,
         reads_labels=frozenset({"effort"}),

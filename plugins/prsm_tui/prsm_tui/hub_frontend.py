@@ -58,8 +58,6 @@ class SessionsFrontend(HubFrontend):
                 answers=self._interactive,
             )
             return _left(typed, terminal)
-        from prsm_tui.screen.driver import signals_kept
-
         tui, beside = compose_hub(
             hub,
             answers=self._interactive,
@@ -67,9 +65,7 @@ class SessionsFrontend(HubFrontend):
             keyboard=keyboard,
             keymap=None if self._own is None else self._own.keymap,
         )
-        look(tui, self._own)
-        with signals_kept():
-            await show(tui, beside, tui.run_async)
+        await draw(tui, beside, self._own)
         return _left(tui.drafts(), terminal)
 
 
@@ -145,8 +141,6 @@ class TuiFrontend(Frontend):
                 answers=self._interactive,
             )
             return _leave_session(session, typed, terminal, owns=owns)
-        from prsm_tui.screen.driver import signals_kept
-
         tui, beside = await compose(
             app,
             answers=self._interactive,
@@ -154,9 +148,7 @@ class TuiFrontend(Frontend):
             keyboard=keyboard,
             keymap=None if self._own is None else self._own.keymap,
         )
-        look(tui, self._own)
-        with signals_kept():
-            await show(tui, beside, tui.run_async)
+        await draw(tui, beside, self._own)
         return _leave_session(tui.session, tui.drafts(), terminal, owns=tui.owns)
 
 
@@ -196,14 +188,6 @@ def _leave_session(session: Session, typed: Sequence[str], terminal: TextIO, *, 
     return INTERRUPTED if is_cut_off else 0
 
 
-def look(tui: Tui, own: TuiSettings | None) -> None:
-    """Let a screen look, and tell, as it is set."""
-    from prsm_tui.screen.themes import THEMES
-
-    if own is not None:
-        tui.theme, tui.notifies = THEMES[own.theme], own.notify
-
-
 async def compose(
     app: AppHandle,
     *,
@@ -237,6 +221,17 @@ async def compose(
     acts.begin()
     attending = [pump.attend] if answers else []
     return tui, [pump.follow, pump.keep_spent, pump.keep_name, acts.serve, *attending]
+
+
+async def draw(tui: Tui, beside: Sequence[Beside], own: TuiSettings | None) -> None:
+    """Run a screen that looks, and tells, as it is set."""
+    from prsm_tui.screen.driver import signals_kept
+    from prsm_tui.screen.themes import THEMES
+
+    if own is not None:
+        tui.theme, tui.notifies = THEMES[own.theme], own.notify
+    with signals_kept():
+        await show(tui, beside, tui.run_async)
 
 
 async def show(tui: Tui, beside: Sequence[Beside], run: Beside) -> None:

@@ -4,9 +4,8 @@ tools         programs that only look; scripts of sed and awk that only print
 git           subcommands of git that only look, and what a repository's configuration starts
 asking        what git says of that, kept; `gitkeys` which settings count
 checks        the project's own checks; which there are; `formats` what they may print
-ecosystems    … of build tools
+ecosystems    … of build tools, and what these tell of a project
 environment   programs that lie in the workspace, and what runs them; `packagers` in which packages
-queries       what build tools tell of a project
 carriers      what find and xargs run
 options       a grammar of harmless command lines
 endless       readers without an end, and what ends them
@@ -25,10 +24,10 @@ from prsm_core.policies import environment_part, word_set
 from prsm_policy.safe.carriers import carried_by_find
 from prsm_policy.safe.checks import is_project_check, is_version_output
 from prsm_policy.safe.compositions import is_safe_structure
+from prsm_policy.safe.ecosystems import is_query
 from prsm_policy.safe.endless import ends_in_time, is_endless
 from prsm_policy.safe.environment import is_activation
 from prsm_policy.safe.git import is_read_only_git
-from prsm_policy.safe.queries import is_query
 from prsm_policy.safe.tools import READ_ONLY, TAKES_UNKNOWN
 from prsm_policy.shell.find_nested import find_nested
 from prsm_policy.shell.grammar import RefusedError

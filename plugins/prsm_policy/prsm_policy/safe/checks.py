@@ -32,13 +32,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.policies import is_within, word_set
 from prsm_policy.safe.ecosystems import BY_OPTIONS, NEEDED_OPTIONS, TASK_PROGRAMS, is_task
-from prsm_policy.safe.environment import (
-    NODE,
-    RUN_SCRIPTS,
-    RUNNERS,
-    inner_check,
-    may_be_written,
-)
+from prsm_policy.safe.environment import NODE, RUN_SCRIPTS, RUNNERS, inner_check, may_be_written
 from prsm_policy.safe.formats import are_harmless
 from prsm_policy.safe.options import Syntax, parse
 from prsm_policy.safe.packagers import in_packages

@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
 from prsm_policy.safe.options import Syntax, parse
-from prsm_policy.safe.reach import (
-    diff_reach,
-    fd_reach,
-    grep_reach,
-    link_reach,
-    ls_reach,
-    rg_reach,
-)
+from prsm_policy.safe.reach import diff_reach, fd_reach, grep_reach, link_reach, ls_reach, rg_reach
 from prsm_policy.shell import awk, jq, sed
 from prsm_policy.shell.words import UNKNOWN, Kind
 

@@ -12,14 +12,7 @@ from prsm_policy.shell.nested import ASSIGNMENT, Nested, nested_command, note_an
 from prsm_policy.shell.program_arguments import note_program_arguments, ungnu
 from prsm_policy.shell.script import Assignment
 from prsm_policy.shell.words import UNKNOWN, Word
-from prsm_policy.shell.wrappers import (
-    LOADER,
-    LOOSE,
-    PROGRAM_VARIABLES,
-    READERS,
-    SHELLS,
-    WRAPPERS,
-)
+from prsm_policy.shell.wrappers import LOADER, LOOSE, PROGRAM_VARIABLES, READERS, SHELLS, WRAPPERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

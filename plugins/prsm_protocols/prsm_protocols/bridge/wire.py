@@ -6,7 +6,7 @@ and says what to `do` with which `args`. An answer bears the id, and either a re
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -14,7 +14,6 @@ from prsm_core import OrchestrationError, ToolInputError
 
 MAX_LINE = 64 * 1024  # bytes of a request
 MAX_ID = 64
-Deed = Literal["state", "send", "next", "measure", "heartbeat", "complete", "help"]
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -3,5 +3,5 @@
 provider  sessions and their turns               program  one turn: starts, prompts, watches
 home      an agent's own folder, and its notes
 words     what is said to it
-config    its section of the configuration, read  section … and shown
+config    its section of the configuration, read and shown
 """

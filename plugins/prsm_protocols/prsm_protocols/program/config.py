@@ -13,6 +13,7 @@ from prsm_core import ConfigError, ModelNotAvailableError
 from prsm_core.kit import (
     Key,
     Parser,
+    model_of_keys,
     parse_argv,
     parse_choice,
     parse_environment,
@@ -171,3 +172,5 @@ KEYS: dict[str, Parser] = {
         _more_than_0, "Seconds without a sign of life until one is started again.", _NUMBER
     ),
 }
+
+SETTINGS = model_of_keys("ProgramSettings", KEYS, ProgramConfig.from_settings)

@@ -42,13 +42,7 @@ from prsm_protocols.program.words import first_prompt, next_sentence, prompt
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from prsm_core import (
-        AgentHost,
-        Process,
-        ProviderEvent,
-        ProviderServices,
-        SessionRequest,
-    )
+    from prsm_core import AgentHost, Process, ProviderEvent, ProviderServices, SessionRequest
     from prsm_protocols.bridge.desk import Desk
     from prsm_protocols.program.config import ProgramConfig
     from prsm_protocols.program.home import Home

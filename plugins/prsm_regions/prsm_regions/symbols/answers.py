@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _SEPARATORS = re.compile(r"::|[.#/\\]|->")
-_LOCAL = frozenset({"function", "method"})  # what is inside of these is nobody else's
 MAX_FOUND = 200  # of one name; `__init__` has thousands
 _MAX_SHOWN = 5
 NEAR = 5

@@ -17,11 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from prsm_regions.symbols.definitions import (
-    Definition,
-    UnreadableError,
-    definitions,
-)
+from prsm_regions.symbols.definitions import Definition, UnreadableError, definitions
 from prsm_regions.symbols.files import look, read
 from prsm_regions.symbols.grammars import fingerprint, grammar_of
 

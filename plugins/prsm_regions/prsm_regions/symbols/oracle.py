@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from prsm_regions.symbols import answers
 from prsm_regions.symbols.answers import Found
 from prsm_regions.symbols.files import walk
-from prsm_regions.symbols.outlines import (
-    outline_of_file,
-    outline_of_region,
-)
+from prsm_regions.symbols.outlines import outline_of_file, outline_of_region
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

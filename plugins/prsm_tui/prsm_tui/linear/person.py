@@ -18,11 +18,7 @@ from prsm_tui.linear.files import Reviewing, Shelving
 from prsm_tui.linear.phrases import lines_of, verdict_of, whole
 from prsm_tui.linear.telling import Teller
 from prsm_tui.linear.unedited import Unedited
-from prsm_tui.model.requests import (
-    PERMISSION,
-    Request,
-    parse_answer,
-)
+from prsm_tui.model.requests import PERMISSION, Request, parse_answer
 from prsm_tui.model.silence import Silence
 from prsm_tui.model.words import state_of
 

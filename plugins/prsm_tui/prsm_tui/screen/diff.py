@@ -19,16 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from prsm_tui.keys import DIFF
-from prsm_tui.model.patches import (
-    ABOUT,
-    ADDED,
-    HUNK,
-    REMOVED,
-    Beside,
-    PatchLine,
-    beside,
-    differing,
-)
+from prsm_tui.model.patches import ABOUT, ADDED, HUNK, REMOVED, Beside, PatchLine, beside, differing
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.wrapping import wrap_all
 

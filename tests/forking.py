@@ -10,6 +10,7 @@ an end. What an interpreter reads as it starts must be what the one that is fork
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -20,9 +21,11 @@ import select
 import socket
 import subprocess
 import sys
+import termios
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -110,6 +113,10 @@ class Forked:
         """End it at once."""
         self.send_signal(9)
 
+    def fileno(self) -> int:
+        """Return the descriptor that can be read once it has ended."""
+        return self._wire.fileno()
+
     def close(self) -> None:
         """Let go of its streams."""
         for one in (self.stdin, self.stdout, self.stderr, self._wire):
@@ -155,18 +162,28 @@ class ForkServer:
         stdin: int = subprocess.DEVNULL,
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
+        owns_terminal: bool = False,
     ) -> Forked:
-        """Start a command, here and now unless told otherwise; its output goes into pipes."""
-        environ = dict(os.environ if env is None else env)
-        order = {"args": list(args), "environ": environ, "folder": str(cwd or Path.cwd())}
+        """Start a command, here and now unless told otherwise; its output goes into pipes.
+
+        A terminal that is its `stdin` may be its own, in a session of its own.
+        """
+        order = {
+            "args": list(args),
+            "environ": dict(os.environ if env is None else env),
+            "folder": str(cwd or Path.cwd()),
+            "owns_terminal": owns_terminal,
+        }
         data = json.dumps(order).encode()
         ours, control = socket.socketpair(type=socket.SOCK_SEQPACKET)  # a message a number
         (out, their_out), (err, their_err) = os.pipe(), os.pipe()
-        their_in, given = os.pipe()
-        if stdin == subprocess.DEVNULL:
-            os.close(their_in)
-            os.close(given)
-            their_in, given = os.open(os.devnull, os.O_RDONLY), -1
+        given = -1
+        if stdin == subprocess.PIPE:
+            their_in, given = os.pipe()
+        elif stdin == subprocess.DEVNULL:
+            their_in = os.open(os.devnull, os.O_RDONLY)
+        else:
+            their_in = os.dup(stdin)
         theirs = [their_in, their_out, their_err, control.fileno()]
         socket.send_fds(self._wire, [len(data).to_bytes(_NUMBER, "big")], theirs)
         self._wire.sendall(data)
@@ -203,12 +220,17 @@ def _at_start(environ: Mapping[str, str]) -> tuple[object, ...]:
 
 
 def _load() -> None:
-    """Load all that a command may: no module of ours does anything as it is loaded."""
-    import prsm_core
+    """Load what commands need: no module of ours does anything as it is loaded."""
+    from prsm_core.distributions import DEFAULT_PACKAGES
 
-    for module in pkgutil.walk_packages(prsm_core.__path__, "prsm_core."):
-        if not module.name.startswith(_OF_NO_COMMAND):
-            importlib.import_module(module.name)
+    ours = ["prsm_core", *(name.replace("-", "_") for name in sorted(DEFAULT_PACKAGES))]
+    if find_spec("prsm_mcp") is not None:
+        importlib.import_module("mcp")
+        ours.append("prsm_mcp")
+    for package in map(importlib.import_module, ours):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.startswith(_OF_NO_COMMAND):
+                importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
 
@@ -260,6 +282,9 @@ def _become(order: Order) -> None:
     os.environ.clear()
     os.environ.update(order["environ"])
     os.chdir(order["folder"])
+    if order["owns_terminal"]:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY)
     sys.argv = ["-c", *order["args"]]
     given = order["environ"].get("PYTHONPATH", "")
     sys.path[:1] = ["", *(given.split(os.pathsep) if given else ())]

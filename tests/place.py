@@ -12,6 +12,8 @@ import signal
 import sys
 import termios
 from asyncio import subprocess
+from asyncio.streams import FlowControlMixin
+from functools import partial
 from pathlib import Path
 
 from prsm_core.engine.control.client import open_control
@@ -20,6 +22,57 @@ from tests.forking import fork_server
 
 DEADLINE = 40.0  # real seconds; a test that needs them has failed
 MAIN = "import sys; from prsm_core.cli import main; sys.exit(main())"
+
+
+class ForkedProcess:
+    """A forked command: what the tests use of an asyncio subprocess with pipes."""
+
+    @classmethod
+    async def start(cls, args, folder, env):
+        """Fork a command in a folder."""
+        self = cls()
+        self._forked = forked = fork_server().start(
+            args, stdin=subprocess.PIPE, cwd=folder, env=env
+        )
+        self.pid, self.send_signal, self.kill = forked.pid, forked.send_signal, forked.kill
+        self.terminate = forked.terminate
+        loop = asyncio.get_running_loop()
+        self._transports = []
+        for name in ("stdout", "stderr"):
+            reader = asyncio.StreamReader()
+            pipe = getattr(forked, name)
+            made = partial(asyncio.StreamReaderProtocol, reader)
+            transport, protocol = await loop.connect_read_pipe(made, pipe)
+            self._transports.append(transport)
+            setattr(self, name, reader)
+        transport, protocol = await loop.connect_write_pipe(FlowControlMixin, forked.stdin)
+        self._transports.append(transport)
+        self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
+        return self
+
+    @property
+    def returncode(self):
+        """The code of its end; None where it runs."""
+        return self._forked.poll()
+
+    async def wait(self):
+        """Return the code of its end."""
+        if self.returncode is None:
+            await _readable(os.dup(self._forked.fileno()))
+        return self._forked.wait()
+
+    async def communicate(self):
+        """Give it no input; return what it writes until it has ended."""
+        self.stdin.close()
+        out, err = await self.stdout.read(), await self.stderr.read()
+        await self.wait()
+        return out, err
+
+    def close(self):
+        """Let go of its streams."""
+        for transport in self._transports:
+            transport.close()
+        self._forked.close()
 
 
 class Place:
@@ -49,7 +102,11 @@ class Place:
     @contextlib.asynccontextmanager
     async def running(self, *args, **options):
         """Start a command that is ended on leaving, if it has not ended by then."""
-        process = await self.start(*args, **options)
+        forks = fork_server()
+        if options.get("through") or options.keys() - {"through"} or not forks.fits(self.env):
+            process = await self.start(*args, **options)
+        else:
+            process = await ForkedProcess.start(args, self.workspace, self.env)
         try:
             async with asyncio.timeout(DEADLINE):
                 yield process
@@ -57,25 +114,31 @@ class Place:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+            if isinstance(process, ForkedProcess):
+                process.close()
 
     async def run(self, *args):
         """Run a command of `prsm` to its end; return its exit code and what it wrote."""
-        forks = fork_server()
-        if forks.fits(self.env):
-            forked = forks.start(args, cwd=self.workspace, env=self.env)
-            try:
-                out, err = await asyncio.to_thread(forked.communicate, b"", DEADLINE)
-            finally:
-                forked.close()
-            return forked.returncode, out.decode(), err.decode()
+        if fork_server().fits(self.env):
+            return await self._run_forked(args)
         process = await self.start(*args, stdin=subprocess.DEVNULL)
         out, err = await process.communicate()
         return process.returncode, out.decode(), err.decode()
+
+    async def _run_forked(self, args, **options):
+        forked = fork_server().start(args, cwd=self.workspace, env=self.env, **options)
+        try:
+            out, err = await asyncio.to_thread(forked.communicate, b"", DEADLINE)
+        finally:
+            forked.close()
+        return forked.returncode, out.decode(), err.decode()
 
     async def run_in_terminal(self, *args):
         """Do what `run` does, as a person in a terminal of their own."""
         person, program = os.openpty()
         try:
+            if fork_server().fits(self.env):
+                return await self._run_forked(args, stdin=program, owns_terminal=True)
             options = {"stdin": program, **own_terminal(program)}
             process = await self.start(*args, **options)
             out, err = await process.communicate()

@@ -43,8 +43,8 @@ class CodexContract(HarmlessContract):
 
 
 @pytest.mark.requirement("E14")
-class TestFakeCodex(CodexContract):
-    pass
+class TestFakeCodex(KilledAtFewPoints, CodexContract):
+    """The real one is killed at all points."""
 
 
 class TestFakeCodexThatAsks(KilledAtFewPoints, CodexContract):

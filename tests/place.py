@@ -27,28 +27,25 @@ MAIN = "import sys; from prsm_core.cli import main; sys.exit(main())"
 class ForkedProcess:
     """A forked command: what the tests use of an asyncio subprocess with pipes."""
 
+    def __init__(self, forked, transports, stdin, stdout, stderr):
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.pid, self.kill = forked.pid, forked.kill
+        self.terminate, self.send_signal = forked.terminate, forked.send_signal
+        self._forked, self._transports = forked, transports
+
     @classmethod
     async def start(cls, args, folder, env):
         """Fork a command in a folder."""
-        self = cls()
-        self._forked = forked = fork_server().start(
-            args, stdin=subprocess.PIPE, cwd=folder, env=env
-        )
-        self.pid, self.send_signal, self.kill = forked.pid, forked.send_signal, forked.kill
-        self.terminate = forked.terminate
+        forked = fork_server().start(args, stdin=subprocess.PIPE, cwd=folder, env=env)
         loop = asyncio.get_running_loop()
-        self._transports = []
-        for name in ("stdout", "stderr"):
-            reader = asyncio.StreamReader()
-            pipe = getattr(forked, name)
+        readers = asyncio.StreamReader(), asyncio.StreamReader()
+        transports: list[asyncio.BaseTransport] = []
+        for reader, pipe in zip(readers, (forked.stdout, forked.stderr), strict=True):
             made = partial(asyncio.StreamReaderProtocol, reader)
-            transport, protocol = await loop.connect_read_pipe(made, pipe)
-            self._transports.append(transport)
-            setattr(self, name, reader)
-        transport, protocol = await loop.connect_write_pipe(FlowControlMixin, forked.stdin)
-        self._transports.append(transport)
-        self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
-        return self
+            transports.append((await loop.connect_read_pipe(made, pipe))[0])
+        into, protocol = await loop.connect_write_pipe(FlowControlMixin, forked.stdin)
+        writer = asyncio.StreamWriter(into, protocol, None, loop)
+        return cls(forked, [*transports, into], writer, *readers)
 
     @property
     def returncode(self):

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from prsm_core.store import SqliteStore
+from tests.forking import fork_server
 from tests.live.install_cli import CODEX, GEMINI
 from tests.person import room
 
@@ -126,6 +127,23 @@ class Prsm:
                 if str(self.home).encode() in environ and state not in "ZX":
                     found.append(int(entry.name))
         return found
+
+
+class ScriptedPrsm(Prsm):
+    """Runs `prsm` with scripted agents: a command that runs to its end is forked."""
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `prsm` to its end."""
+        forks = fork_server()
+        if not forks.fits(self.env):
+            return super().run(*args)
+        forked = forks.start(args, cwd=self.workspace, env=self.env)
+        try:
+            out, err = forked.communicate(timeout=DEADLINE_S)
+        finally:
+            forked.close()
+        code = forked.wait()
+        return subprocess.CompletedProcess(args, code, out.decode(), err.decode())
 
 
 @pytest.fixture(scope="session")

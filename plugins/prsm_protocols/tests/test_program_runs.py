@@ -18,7 +18,7 @@ from plugins.prsm_protocols.tests.acting import mostly_long, open_server
 from plugins.prsm_protocols.tests.test_boxed import LANGUAGES, LIMITS
 from plugins.prsm_protocols.tests.test_clients import CLIENTS, write_pages
 from tests.engine.boxes import needs_runc
-from tests.live.conftest import Prsm
+from tests.live.conftest import ScriptedPrsm
 from tests.person import room
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SEED = int(os.environ.get("PRSM_KILLS_SEED", "7"))
 UNDER = ("run", "--provider", "program", "--trust", "--on-ask", "deny", "--json")
 
 
-class Programs(Prsm):
+class Programs(ScriptedPrsm):
     """Runs `prsm` with one program."""
 
     def program(self, *argv: str, others: Mapping[str, Any] | None = None, **section: Any) -> None:

@@ -12,10 +12,10 @@ import yaml
 from prsm_protocols.places import PAGES
 
 from plugins.prsm_protocols.tests.conftest import IDLE, INBOX
-from tests.live.conftest import Prsm
+from tests.live.conftest import ScriptedPrsm
 
 
-class Protocols(Prsm):
+class Protocols(ScriptedPrsm):
     """Runs `prsm run` under a protocol, with a scripted master."""
 
     def play(self, *steps, **lanes):

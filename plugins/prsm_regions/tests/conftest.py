@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prsm_regions.lifecycle import TaskState
 
-from tests.live.conftest import Prsm
+from tests.live.conftest import ScriptedPrsm
 
 AUTH = """class AuthValidator:
     def validate(self, token: str) -> bool:
@@ -59,7 +59,7 @@ STORY = {
 }
 
 
-class Regions(Prsm):
+class Regions(ScriptedPrsm):
     """Runs `prsm run --provider regions` with scripted agents."""
 
     def play(self, lanes, **section):

@@ -3,12 +3,13 @@
 They destroy, gain privilege, stay behind, run fetched or generated code, give secrets away, or
 widen what an agent may do.
 
-programs   by the program alone               tools     by what some programs are told
+programs   by the program alone, and by the variables that are set for it
+tools      by what some programs are told, and what sends files away
 git        by what git is told, and where it writes
 places     secret and protected places
-fetching   by where code comes from           setting   variables that make programs run others
+fetching   by where code comes from
 agents     what starts agents
-migrations what drops data bases              sending   what sends files away
+migrations what drops data bases
 folders    folders that are read whole, and by what
 """
 
@@ -24,10 +25,8 @@ from prsm_policy.danger.folders import flow_danger, folder_danger, place_of
 from prsm_policy.danger.git import git_danger, git_place_danger, taken_danger
 from prsm_policy.danger.migrations import migration_danger
 from prsm_policy.danger.places import place_danger
-from prsm_policy.danger.programs import program_danger
-from prsm_policy.danger.sending import sending_danger
-from prsm_policy.danger.setting import setting_danger
-from prsm_policy.danger.tools import TOOLS
+from prsm_policy.danger.programs import program_danger, setting_danger
+from prsm_policy.danger.tools import TOOLS, sending_danger
 from prsm_policy.safe.endless import MAX_LINES, counts_to
 from prsm_policy.safe.tools import READ_ONLY
 from prsm_policy.shell.find_nested import shell_call

@@ -27,8 +27,8 @@ from prsm_core.domain.changes import path_text as path_text
 from prsm_core.domain.changes import text_path as text_path
 from prsm_core.domain.ids import Ids as Ids
 from prsm_core.domain.messages import MessageType as MessageType
+from prsm_core.domain.sessions import SessionSnapshot as SessionSnapshot
 from prsm_core.domain.sessions import SessionState as SessionState
-from prsm_core.domain.snapshots import SessionSnapshot as SessionSnapshot
 from prsm_core.domain.steps import Step as Step
 from prsm_core.domain.writes.changes import ChangesDecided as ChangesDecided
 from prsm_core.domain.writes.changes import FileChanged as FileChanged

@@ -47,12 +47,31 @@ if TYPE_CHECKING:
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
     from prsm_core.door import HistoryEntry, SessionSummary
-    from prsm_core.hub.errands import Errands
     from prsm_core.interfaces.frontend import AppHandle, FrontendSpec, RunOptions
     from prsm_core.interfaces.store import SessionInfo
     from prsm_core.plugins import PluginManager
 
     Load = Callable[[str], "Loaded"]
+
+
+class Errands(Protocol):
+    """What a hub has the command line do: it starts no process and deletes nothing by itself.
+
+    Each raises PrsmError for what cannot be done, and then nothing is.
+    """
+
+    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+        """Begin a run in a process of its own; see Hub.start."""
+        ...
+
+    async def delete(self, ledger: Path, session: str) -> None:
+        """Delete a session of a ledger; see Hub.delete."""
+        ...
+
+    async def export(self, ledger: Path, session: str, output: Path, form: str) -> Path:
+        """Write a session of a ledger to a file, and return that; see Hub.export."""
+        ...
+
 
 _log = logging.getLogger("prsm.app")
 

@@ -8,7 +8,7 @@ first of them with a greater `until`, else the row itself.
 from __future__ import annotations
 
 from prsm_core.domain.changes import CHANGE_COLUMNS
-from prsm_core.domain.snapshots import SessionSnapshot
+from prsm_core.domain.sessions import SessionSnapshot
 from prsm_core.store.agent_rows import SUMS
 from prsm_core.store.open_turn import TOLD
 

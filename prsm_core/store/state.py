@@ -11,8 +11,15 @@ from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES, Notes
 from prsm_core.domain.renaming import renamed
-from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, RunNow, SessionState, TurnEnd
-from prsm_core.domain.snapshots import SessionSnapshot
+from prsm_core.domain.sessions import (
+    AgentNow,
+    AskedQuestion,
+    Origin,
+    RunNow,
+    SessionSnapshot,
+    SessionState,
+    TurnEnd,
+)
 from prsm_core.errors import StoreError
 from prsm_core.store import as_of
 from prsm_core.store.agent_rows import read_descriptor, read_sums

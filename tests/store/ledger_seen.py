@@ -10,7 +10,7 @@ from prsm_testing.store_contract import read_events
 from prsm_core.domain.notes import Notes
 
 if TYPE_CHECKING:
-    from prsm_core.domain.snapshots import SessionSnapshot
+    from prsm_core.domain.sessions import SessionSnapshot
     from prsm_core.interfaces.store import Store
     from tests.store.ledger_state import Call, Turn
 

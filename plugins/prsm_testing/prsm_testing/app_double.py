@@ -45,7 +45,7 @@ from prsm_core.domain.changes import (
     FileChange,
 )
 from prsm_core.domain.events import Event
-from prsm_core.domain.snapshots import SessionSnapshot
+from prsm_core.domain.sessions import SessionSnapshot
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.door import SessionSummary
 from prsm_core.engine.door.completion import complete_word

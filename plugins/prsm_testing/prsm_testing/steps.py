@@ -9,7 +9,7 @@ from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentRole, Age
 from prsm_core.domain.changes import Author, FileChange
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType, RoutedMessage
-from prsm_core.domain.snapshots import SessionSnapshot
+from prsm_core.domain.sessions import SessionSnapshot
 from prsm_core.domain.steps import HumanRequest, Step, Write
 from prsm_core.domain.turns import AgentMessage, AgentToolCall, StopReason, TurnResult
 from prsm_core.domain.usage import TokenUsage

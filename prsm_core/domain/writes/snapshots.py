@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prsm_core.domain.rows import Row
-    from prsm_core.domain.snapshots import SessionSnapshot
+    from prsm_core.domain.sessions import SessionSnapshot
     from prsm_core.domain.steps import Step
 
 

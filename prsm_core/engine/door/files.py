@@ -10,7 +10,7 @@ from prsm_core.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core.domain.snapshots import SessionSnapshot
+    from prsm_core.domain.sessions import SessionSnapshot
     from prsm_core.interfaces.store import Store
 
 

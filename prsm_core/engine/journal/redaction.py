@@ -20,7 +20,7 @@ from prsm_core.domain.changes import Decision, FileChange
 from prsm_core.domain.messages import RoutedMessage
 from prsm_core.domain.notes import Ending, Notes
 from prsm_core.domain.record import Record
-from prsm_core.domain.snapshots import SessionSnapshot
+from prsm_core.domain.sessions import SessionSnapshot
 from prsm_core.domain.steps import HumanRequest, Write
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import (

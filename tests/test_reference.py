@@ -11,10 +11,9 @@ import yaml
 
 from prsm_core.cli.group import BROUGHT
 from prsm_core.config import Settings
-from prsm_core.domain.events import EVENT_FIELDS
+from prsm_core.domain.events import EVENT_FIELDS, EVENT_MEANINGS
 from tests.config.place import Place
 from tests.documents import blocks_of
-from tests.event_meanings import EVENT_MEANINGS
 from tests.reference import (
     CLI_PAGE,
     CONFIG_PAGE,

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Handler
     from prsm_core.engine.turns.host import OpenEndpoint
-    from prsm_core.engine.workspace_files import Folders, OpenFiles
+    from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
@@ -151,22 +151,23 @@ class Assembly:
         self._lives = Lives(background, clock)
         self.conversations = ConversationStore(config.store, config.session_id)
         self.files = config.files(self._files_context())
-        self.sandbox = make_sandbox(config, self.files.folders)
+        self.sandbox = self._make_sandbox()
         self.slots = Slots(settings.engine.max_concurrent_agents)
         self.budgets = BudgetLedger(on_alert=partial(tell_alert, journal))
-        self.providers = make_providers(config, background)
-        self.skills = make_skills(config, self.providers)
+        self.providers = self._make_providers()
+        of_providers = self.providers.capabilities, self.providers.is_external
+        self.skills = Skills(config.skills, config.workspace, *of_providers, config.redactor.text)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
         rules = self.budgets.parts_of, config.checks
         self.enforcement = Enforcement(self.providers, settings, journal, background, clock, *rules)
-        self.workforce = make_workforce(self.listings, self.enforcement, self.providers)
+        self.workforce = self._make_workforce()
         self.router = MessageRouter()
         self._leases = LeaseTable(self._roster, self.files.folders)
         self._idle = IdleChildren()
         self.detector = self._make_detector()
         self._steps = self._make_steps()
         self._steering, self.peers = self._make_mail()
-        self.requests = make_requests(config, journal, self._steps, background)
+        self.requests = self._make_requests()
         who = self.providers.program_of, self.budgets.spent_by
         self.labelling = Labelling(self._roster, self._steps, journal, *who)
         self.planner = self._make_planner()
@@ -174,13 +175,87 @@ class Assembly:
         self.ends = self._make_ends()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
-        self.saying = make_saying(config, self.providers, journal, self.files)
+        where = config.workspace, config.state_dir
+        self.saying = Saying(self.providers, settings, journal, *where, self.files)
         of = self._roster, self.router, self._steps, self.saying, self._steering
         self.prompting = Prompting(*of, config.broker, config.workspace)
         self._standing = self._make_standing()
         self.quiet.watch = self.files.watch
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
+
+    def _make_providers(self) -> ProviderRegistry:
+        config = self._config
+        if config.made is not None:
+            config.made.report_to(self._background.report)
+            return config.made.registry
+        return build_provider_registry(
+            config.providers,
+            config.settings,
+            launcher=config.launcher,
+            background=self._background,
+            clock=config.clock,
+            state_dir=config.state_dir,
+            external=config.external,
+            absent=config.absent,
+            redactor=config.redactor,
+            executor=config.executor,
+        )
+
+    def _make_workforce(self) -> WorkforceNow:
+        return WorkforceNow(
+            self.listings.names,
+            lambda: self.enforcement.usable_now & self.providers.names,
+            self.providers.summaries,
+            self.enforcement.is_gone,
+            lambda: self.enforcement.unseen,
+        )
+
+    def _make_requests(self) -> HumanRequests:
+        config, journal = self._config, self._journal
+        rules = RuleKeeper(config.own_rules, config.broker, self._background, journal, config.clock)
+        write = self._steps.write
+        return HumanRequests(config.human, config.clock, journal, write, rules, config.workspace)
+
+    def _make_sandbox(self) -> CommandSandbox:
+        config = self._config
+        paths = resolve_paths(Path(config.workspace), os.environ)
+        return CommandSandbox(
+            config.settings.sandbox,
+            executor=config.executor,
+            workspace=config.workspace,
+            launcher=config.launcher,
+            state_dir=config.state_dir,
+            private=(
+                *(paths.user_config.parent, paths.data, paths.state, paths.trees),
+                *unseen_folders(config.sinks, config.sink_settings, os.environ),
+            ),
+            tree_of=self.files.folders.top,
+        )
+
+    def _make_tools(self) -> Callable[[AgentDescriptor], ToolSet]:
+        """Return what deals agents their tools."""
+        config, settings = self._config, self._config.settings
+        table = config.tools.handled_by(self._handlers())
+        if not table.added:
+            return lambda agent: table.for_agent(agent, settings)
+        # Few engines have tools of plugins.
+        from prsm_core.engine.tools.plugged import PluginCallParts, PluginTools
+
+        parts = PluginCallParts(
+            broker=config.broker,
+            ids=config.ids,
+            clock=config.clock,
+            workspace=config.workspace,
+            lay=self.labelling.of_tool,
+            mail=self.peers,
+            standing=self._standing,
+            requests=self.requests,
+            window=self.providers.context_window,
+        )
+        plugged = PluginTools(table.added, parts, self._journal, self.providers.program_of)
+        dealt = table.handled_by(plugged.handlers)
+        return lambda agent: plugged.deal(dealt, agent, settings)
 
     def _make_detector(self) -> DeadlockDetector:
         return DeadlockDetector(
@@ -385,18 +460,7 @@ class Assembly:
 
     def _session_parts(self) -> SessionParts:
         config, settings = self._config, self._config.settings
-        tools = make_tools(
-            config,
-            self._handlers(),
-            self._journal,
-            lay=self.labelling.of_tool,
-            mail=self.peers,
-            program_of=self.providers.program_of,
-            standing=self._standing,
-            requests=self.requests,
-            window=self.providers.context_window,
-        )
-        written = self._steps, self._journal
+        tools = self._make_tools()
         kin = Kin(self.labelling, self.ends, self._roster, config.store)
         return SessionParts(
             ends=self.ends,
@@ -412,7 +476,15 @@ class Assembly:
                 forget=self._lives.forget,
             ),
             turns=self._turn_parts(),
-            failover=make_failover(config, self.providers, self.listings, *written),
+            failover=FailoverParts(
+                settings=settings,
+                providers=self.providers,
+                listings=self.listings,
+                breakers=Breakers(config.clock),
+                retry=config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
+                steps=self._steps,
+                journal=self._journal,
+            ),
             holds=self.holds,
             opening=Opening(
                 self.providers,
@@ -493,42 +565,72 @@ class Assembly:
         )
 
     def _handlers(self) -> Mapping[str, Handler]:
-        config, family = self._config, self._family()
-        return handlers_of(
-            communication=Communication(
-                roster=self._roster, router=self.router, steps=self._steps, ids=config.ids
-            ),
+        roster, steps, ids = self._roster, self._steps, self._config.ids
+        talk = Communication(roster=roster, router=self.router, steps=steps, ids=ids)
+        seen = Observation(roster=roster, journal=self._journal, conversations=self.conversations)
+        family, progress = self._family(), self._progress()
+        advice = self._advice(family)
+        handlers: tuple[Handler, ...] = (
+            talk.ask_parent,
+            talk.respond_to_child,
+            talk.wait_for_message,
+            talk.send_child_prompt,
+            family.spawn_child,
+            family.spawn_children_parallel,
+            family.restart_child,
+            advice.consult_expert,
+            advice.consult_peer,
+            progress.report_progress,
+            progress.task_complete,
+            progress.ask_user,
+            self._recommendation().recommend_model,
+            seen.get_child_history,
+            seen.check_child_status,
+            seen.get_children_status,
+            self._shell().run_bash,
+            Spending(budgets=self.budgets).get_budget,
+        )
+        return {handler.__name__: handler for handler in handlers}
+
+    def _advice(self, family: Family) -> Advice:
+        return Advice(
             family=family,
-            advice=Advice(
-                family=family,
-                agents=self.manager,
-                planner=self.planner,
-                roster=self._roster,
-                providers=self.providers,
-                enforcement=self.enforcement,
-                settings=config.settings,
-                ids=config.ids,
-            ),
-            progress=Progress(
-                ends=self.ends,
-                silent=self.peers.falls_silent,
-                steering=self._steering,
-                steps=self._steps,
-                roster=self._roster,
-                router=self.router,
-                requests=self.requests,
-                broker=config.broker,
-                ids=config.ids,
-                workspace=config.workspace,
-            ),
-            recommendation=self._recommendation(),
-            observation=Observation(
-                roster=self._roster, journal=self._journal, conversations=self.conversations
-            ),
-            shell=make_shell(
-                config, self._permits, self._standing, self.quiet, self.sandbox, self.files.folders
-            ),
-            spending=Spending(budgets=self.budgets),
+            agents=self.manager,
+            planner=self.planner,
+            roster=self._roster,
+            providers=self.providers,
+            enforcement=self.enforcement,
+            settings=self._config.settings,
+            ids=self._config.ids,
+        )
+
+    def _progress(self) -> Progress:
+        return Progress(
+            ends=self.ends,
+            silent=self.peers.falls_silent,
+            steering=self._steering,
+            steps=self._steps,
+            roster=self._roster,
+            router=self.router,
+            requests=self.requests,
+            broker=self._config.broker,
+            ids=self._config.ids,
+            workspace=self._config.workspace,
+        )
+
+    def _shell(self) -> Shell:
+        config = self._config
+        return Shell(
+            permits=self._permits,
+            standing=self._standing,
+            broker=config.broker,
+            quiet=self.quiet,
+            sandbox=self.sandbox,
+            launcher=config.launcher,
+            clock=config.clock,
+            env=config.shell_env,
+            variables_of=self.files.folders.variables,
+            limit_s=config.settings.engine.tool_timeout_seconds,
         )
 
     def _family(self) -> Family:
@@ -556,193 +658,8 @@ class Assembly:
         )
 
 
-def handlers_of(
-    *,
-    communication: Communication,
-    family: Family,
-    advice: Advice,
-    progress: Progress,
-    recommendation: Recommendation,
-    observation: Observation,
-    shell: Shell,
-    spending: Spending,
-) -> Mapping[str, Handler]:
-    """Return the handlers of these groups."""
-    handlers: tuple[Handler, ...] = (
-        communication.ask_parent,
-        communication.respond_to_child,
-        communication.wait_for_message,
-        communication.send_child_prompt,
-        family.spawn_child,
-        family.spawn_children_parallel,
-        family.restart_child,
-        advice.consult_expert,
-        advice.consult_peer,
-        progress.report_progress,
-        progress.task_complete,
-        progress.ask_user,
-        recommendation.recommend_model,
-        observation.get_child_history,
-        observation.check_child_status,
-        observation.get_children_status,
-        shell.run_bash,
-        spending.get_budget,
-    )
-    return {handler.__name__: handler for handler in handlers}
-
-
-def make_providers(config: EngineConfig, background: Background) -> ProviderRegistry:
-    """Return all providers that may be used."""
-    if config.made is not None:
-        config.made.report_to(background.report)
-        return config.made.registry
-    return build_provider_registry(
-        config.providers,
-        config.settings,
-        launcher=config.launcher,
-        background=background,
-        clock=config.clock,
-        state_dir=config.state_dir,
-        external=config.external,
-        absent=config.absent,
-        redactor=config.redactor,
-        executor=config.executor,
-    )
-
-
-def make_failover(
-    config: EngineConfig,
-    providers: ProviderRegistry,
-    listings: Listings,
-    steps: AgentSteps,
-    journal: Journal,
-) -> FailoverParts:
-    """Return what agents go on with after turns that failed."""
-    settings = config.settings
-    return FailoverParts(
-        settings=settings,
-        providers=providers,
-        listings=listings,
-        breakers=Breakers(config.clock),
-        retry=config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
-        steps=steps,
-        journal=journal,
-    )
-
-
-def make_skills(config: EngineConfig, providers: ProviderRegistry) -> Skills:
-    """Return what tells agents of skills."""
-    return Skills(
-        config.skills,
-        workspace=config.workspace,
-        capabilities=providers.capabilities,
-        is_external=providers.is_external,
-        redact=config.redactor.text,
-    )
-
-
-def make_workforce(
-    listings: Listings, enforcement: Enforcement, providers: ProviderRegistry
-) -> WorkforceNow:
-    """Return what tells which models there are to work with, as things stand."""
-    return WorkforceNow(
-        listings.names,
-        lambda: enforcement.usable_now & providers.names,
-        providers.summaries,
-        enforcement.is_gone,
-        lambda: enforcement.unseen,
-    )
-
-
-def make_requests(
-    config: EngineConfig, journal: Journal, steps: AgentSteps, background: Background
-) -> HumanRequests:
-    """Return what asks a person, and keeps the rules that they answer with."""
-    rules = RuleKeeper(config.own_rules, config.broker, background, journal, config.clock)
-    return HumanRequests(config.human, config.clock, journal, steps.write, rules, config.workspace)
-
-
-def make_sandbox(config: EngineConfig, folders: Folders) -> CommandSandbox:
-    """Return the sandbox of commands."""
-    paths = resolve_paths(Path(config.workspace), os.environ)
-    return CommandSandbox(
-        config.settings.sandbox,
-        executor=config.executor,
-        workspace=config.workspace,
-        launcher=config.launcher,
-        state_dir=config.state_dir,
-        private=(
-            *(paths.user_config.parent, paths.data, paths.state, paths.trees),
-            *unseen_folders(config.sinks, config.sink_settings, os.environ),
-        ),
-        tree_of=folders.top,
-    )
-
-
-def make_saying(
-    config: EngineConfig,
-    providers: ProviderRegistry,
-    journal: Journal,
-    files: WorkspaceFiles,
-) -> Saying:
-    """Return what makes texts of what a person says."""
-    settings, state_dir = config.settings, config.state_dir
-    return Saying(providers, settings, journal, config.workspace, state_dir, files)
-
-
 async def compact_late(*of: Any, **more: Any) -> None:
     """Compact a conversation; what does so is loaded once one is too long."""
     from prsm_core.engine.agents.compacting import Compaction
 
     await Compaction(*of, **more).run()
-
-
-def make_shell(
-    config: EngineConfig,
-    permits: Permits,
-    standing: Standing,
-    quiet: QuietMoment,
-    sandbox: CommandSandbox,
-    folders: Folders,
-) -> Shell:
-    """Return what runs the commands of `run_bash`."""
-    return Shell(
-        permits=permits,
-        standing=standing,
-        broker=config.broker,
-        quiet=quiet,
-        sandbox=sandbox,
-        launcher=config.launcher,
-        clock=config.clock,
-        env=config.shell_env,
-        variables_of=folders.variables,
-        limit_s=config.settings.engine.tool_timeout_seconds,
-    )
-
-
-def make_tools(
-    config: EngineConfig,
-    handlers: Mapping[str, Handler],
-    journal: Journal,
-    program_of: Callable[[str], str | None],
-    **of_plugins: Any,
-) -> Callable[[AgentDescriptor], ToolSet]:
-    """Return what deals agents their tools; `of_plugins` is what calls of plugins' tools use."""
-    table, settings = config.tools.handled_by(handlers), config.settings
-    if not table.added:
-        return lambda agent: table.for_agent(agent, settings)
-    from prsm_core.engine.tools.plugged import (
-        PluginCallParts,
-        PluginTools,  # where plugins add some
-    )
-
-    parts = PluginCallParts(
-        broker=config.broker,
-        ids=config.ids,
-        clock=config.clock,
-        workspace=config.workspace,
-        **of_plugins,
-    )
-    plugged = PluginTools(table.added, parts, journal, program_of)
-    dealt = table.handled_by(plugged.handlers)
-    return lambda agent: plugged.deal(dealt, agent, settings)

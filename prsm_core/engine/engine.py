@@ -16,7 +16,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from prsm_core.domain.agents import NO_LABELS, PermissionMode
@@ -142,7 +142,7 @@ class OrchestrationEngine:
             abort=parts.abort,
             sinks=self._sinks,
             prepare=parts.sandbox.prepare,
-            leave=self._starting.leave,
+            let_go=self._starting.leave,
             settle=parts.settle,
             suspend=self._suspend,
             parting=self.parting,
@@ -265,7 +265,10 @@ class OrchestrationEngine:
         options = {**run.options, **self._starting.options(limit), **timed}
         lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
 
-        recovered, withheld = await self._starting.recovered(), await self._starting.skills(state)
+        recovered, withheld = (
+            await self._starting.recovered(),
+            await self._starting.look_for_skills(state),
+        )
         mended = notices([*recovered, *withheld])
         resumed = RunResumed(epoch=run.epoch + 1, engine=own_process(), options=options)
         write = partial(self._run.write, resumed, *mended, *lacks)
@@ -397,7 +400,7 @@ class _Ends(Struct, eq=False):
     held: asyncio.Future[str]  # its agents are held, and why: it is to be gone on with later
 
 
-class CurrentRun:
+class CurrentRun(Struct, eq=False):
     """Owns whether a run is open, what ends it, and its outcome.
 
     Args:
@@ -410,47 +413,30 @@ class CurrentRun:
         abort: Heeds the signal of whoever started the run.
         sinks: Are opened with a run and closed behind its end.
         prepare: Makes ready what a run must not begin without.
-        leave: Lets go of what was only begun beside the run: it ends.
+        let_go: Lets go of what was only begun beside the run: it ends.
         settle: Has done what belongs to a run, before its end is written.
         suspend: Leaves all agents as they are in the ledger, and stops their programs.
         parting: Says how long what ends is waited for, once the time limit is over.
     """
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        journal: Journal,
-        *,
-        steps: AgentSteps,
-        agents: AgentEnds,
-        budgets: BudgetLedger,
-        changes: ChangeWatch | None,
-        abort: RunAbort,
-        sinks: RunSinks,
-        prepare: Callable[[], Awaitable[object]],
-        leave: Callable[[], None],
-        settle: Callable[[], Awaitable[None]],
-        suspend: Callable[[], Awaitable[None]],
-        parting: Parting,
-    ) -> None:
-        self._config = config
-        self._journal = journal
-        self._steps = steps
-        self._agents = agents
-        self._budgets = budgets
-        self._changes = changes
-        self._abort = abort
-        self._sinks = sinks
-        self._prepare = prepare
-        self._leave = leave
-        self._settle = settle
-        self._suspend = suspend
-        self._parting = parting
-        self._finishing = asyncio.Lock()  # held while an end is written
-        self._started: float | None = None  # monotonic, of the open run
-        self._ends: _Ends | None = None  # of the newest run
-        self.account = Account()  # of the newest run
-        self._broken: asyncio.Future[None] | None = None  # done: the ledger cannot be written
+    config: EngineConfig
+    journal: Journal
+    steps: AgentSteps
+    agents: AgentEnds
+    budgets: BudgetLedger
+    changes: ChangeWatch | None
+    abort: RunAbort
+    sinks: RunSinks
+    prepare: Callable[[], Awaitable[object]]
+    let_go: Callable[[], None]
+    settle: Callable[[], Awaitable[None]]
+    suspend: Callable[[], Awaitable[None]]
+    parting: Parting
+    _finishing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while an end is written
+    _started: float | None = None  # monotonic, of the open run
+    _ends: _Ends | None = None  # of the newest run
+    account: Account = field(default_factory=Account)  # of the newest run
+    _broken: asyncio.Future[None] | None = None  # done: the ledger cannot be written
 
     @property
     def is_open(self) -> bool:
@@ -480,13 +466,13 @@ class CurrentRun:
         if self._ends is not None and self._ends.held.done():
             raise ConfigError(
                 "the run before was left where a login or a limit holds it",
-                hint=f"go on with it: prsm resume {self._journal.session_id}",
+                hint=f"go on with it: prsm resume {self.journal.session_id}",
                 code="held",
             )
 
     async def write(self, *writes: Write, then: Callable[[], None] | None = None) -> None:
         """Commit an act of the run itself."""
-        await self._journal.commit(self._steps.build_of_run(*writes), then)
+        await self.journal.commit(self.steps.build_of_run(*writes), then)
 
     async def open(
         self,
@@ -500,38 +486,38 @@ class CurrentRun:
 
         Where that cannot be written nothing is left behind that must be finished.
         """
-        if (config := self._config).settings.sandbox.mode == "require":
-            await self._prepare()
+        if (config := self.config).settings.sandbox.mode == "require":
+            await self.prepare()
         async with self._finishing:  # the run before is over first, and its sinks are closed
             self.check_idle()
-            self._abort.take(signal)
-            self._parting.stay()
+            self.abort.take(signal)
+            self.parting.stay()
             self._started = config.clock.now()
         future = asyncio.get_running_loop().create_future
         ends = self._ends = _Ends(future(), future(), future(), future())
         try:
             if again is None:
-                self._journal.begin_run(config.ids.ulid())
+                self.journal.begin_run(config.ids.ulid())
             else:
-                self._journal.begin_run(again.run_id, again.epoch + 1)
+                self.journal.begin_run(again.run_id, again.epoch + 1)
             budgets = config.settings.budgets
-            self._budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
+            self.budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
             await self._begin_account(again)
-            broken = self._sinks.open(task, config.workspace, config.clock, goes_on)
+            broken = self.sinks.open(task, config.workspace, config.clock, goes_on)
             master = await begin()
-            if self._changes is not None:
-                self._changes.begin(is_resumed=again is not None)
+            if self.changes is not None:
+                self.changes.begin(is_resumed=again is not None)
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             if again is None:
                 self._mend()
-            await self._sinks.aclose()
+            await self.sinks.aclose()
             raise
         except BaseException:
             ends.left.set_result(None)  # nobody drives it: `interrupt` ends it
             raise
         for text in broken:  # told now, since run_started comes first
-            self._journal.note("notice", level="warning", text=text)
+            self.journal.note("notice", level="warning", text=text)
         return master
 
     async def lead(
@@ -548,20 +534,20 @@ class CurrentRun:
         ends = self._ends
         if ends is None:
             raise RuntimeError("no run was started")
-        with self._abort.leading(ends.interrupted, ends.left):
+        with self.abort.leading(ends.interrupted, ends.left):
             if on_start is not None:
-                on_start(self._journal.run_id)
+                on_start(self.journal.run_id)
             left = None if limit is None else limit - spent
-            clock = self._config.clock
+            clock = self.config.clock
             if not await first_of(clock, left, lambda: self._until_over(master, ends)):
                 why = f"the run's time limit of {limit:g} s is over"
-                self._parting.begin()
-                self._agents.stop_below(master)
-                await self._agents.kill_tree(master, why)
+                self.parting.begin()
+                self.agents.stop_below(master)
+                await self.agents.kill_tree(master, why)
             elif ends.interrupted.done():
-                await self._agents.kill_tree(master, INTERRUPTED.error or "")
+                await self.agents.kill_tree(master, INTERRUPTED.error or "")
             elif ends.held.done() and not ends.outcome.done():
-                await self._suspend()
+                await self.suspend()
                 return await self._finish(ends, held_outcome(ends.held.result()))
             return await self._close(master, ends)
 
@@ -583,8 +569,8 @@ class CurrentRun:
         if broken.done():
             broken.result()
         if not ends.outcome.done():  # whoever drove it has given up before its end
-            await self._journal.flush()  # what it began is there, or comes before what follows
-            await self._agents.end_masters(INTERRUPTED.error or "")
+            await self.journal.flush()  # what it began is there, or comes before what follows
+            await self.agents.end_masters(INTERRUPTED.error or "")
         await self._finish(ends, INTERRUPTED)
         return True
 
@@ -618,11 +604,11 @@ class CurrentRun:
             self._broken.result()
         if ends.outcome.done():  # it was interrupted meanwhile
             return await self._finish(ends, INTERRUPTED)
-        await self._agents.end_below(master, "the run has ended")
-        if self._changes is not None:
-            await self._changes.flush()
-        await self._journal.flush()
-        asked, is_left = ends.interrupted.done(), self._journal.is_suspended
+        await self.agents.end_below(master, "the run has ended")
+        if self.changes is not None:
+            await self.changes.flush()
+        await self.journal.flush()
+        asked, is_left = ends.interrupted.done(), self.journal.is_suspended
         end = outcome_of(master, self.account, interrupted=asked, is_left=is_left)
         return await self._finish(ends, end)
 
@@ -630,7 +616,7 @@ class CurrentRun:
         """Begin to know what speaks against the run; of one that goes on, from its beginning."""
         self.account = Account()
         if again is not None:
-            store, session = self._config.store, self._journal.session_id
+            store, session = self.config.store, self.journal.session_id
             async for event in store.events(session):
                 if event.run == again.run_id:
                     self.account.hear((event,))
@@ -644,34 +630,34 @@ class CurrentRun:
         outcome = ends.outcome
         async with self._finishing:
             if not outcome.done():
-                self._leave()
+                self.let_go()
                 await self._look_last()
-                await self._sinks.settle()
-                redact = self._journal.redact
+                await self.sinks.settle()
+                redact = self.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))
                 await self._write_end(outcome, said)
             if ends is self._ends:
-                await self._sinks.aclose()
+                await self.sinks.aclose()
             return outcome.result()
 
     async def _look_last(self) -> None:
         """Find what has changed in the files until now, as far as there is time for it."""
-        if self._changes is None:
+        if self.changes is None:
             return
-        seconds, clock = self._parting.rest(), self._config.clock
-        if not await first_of(clock, seconds, self._changes.finish):
+        seconds, clock = self.parting.rest(), self.config.clock
+        if not await first_of(clock, seconds, self.changes.finish):
             text = "the last look at the files was left: the run's time is over"
-            self._journal.note("notice", level="warning", text=text)
+            self.journal.note("notice", level="warning", text=text)
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
-        await self._settle()
-        self._journal.end_run()
-        await self._journal.flush()
-        spent = self._budgets.spent
+        await self.settle()
+        self.journal.end_run()
+        await self.journal.flush()
+        spent = self.budgets.spent
         began, self._started = self._started or 0.0, None  # from here on it will be written
         outcome.set_result(replace(end, usage=spent.usage, spent=spent))
         used = {
-            "duration_s": round(self._config.clock.now() - began, 3),
+            "duration_s": round(self.config.clock.now() - began, 3),
             "usage": spent.counts,
             "cost_usd": spent.cost_usd,
             "provenance": spent.provenance,
@@ -691,4 +677,4 @@ class CurrentRun:
     def _mend(self) -> None:
         """Let a further run try to write, where one has not even begun."""
         self.enter()
-        self._journal.soundness.mend()
+        self.journal.soundness.mend()

@@ -10,6 +10,7 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.account import FAILED, REFUSED, code_of, problems_of
@@ -94,12 +95,11 @@ def _exit_code(master: AgentRecord, result: AgentResult, account: Account) -> in
     return REFUSED if account.refused and master.state is AgentState.FAILED else FAILED
 
 
-class RunAbort:
+class RunAbort(Struct, eq=False):
     """Owns the signal of the open run, None where it has none, and has it heeded."""
 
-    def __init__(self, background: Background) -> None:
-        self._background = background
-        self.signal: AbortSignal | None = None
+    background: Background
+    signal: AbortSignal | None = None
 
     def take(self, signal: AbortSignal | None) -> None:
         """Heed the signal of the run that begins now. Raises RunAbortedError where it is set."""
@@ -116,7 +116,7 @@ class RunAbort:
         """
         watch = None
         if self.signal is not None and asked is not None:
-            watch = self._background.start(_ask(self.signal, asked), name="the abort signal")
+            watch = self.background.start(_ask(self.signal, asked), name="the abort signal")
         try:
             yield
         finally:

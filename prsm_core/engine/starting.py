@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.domain.turns import Notice
@@ -63,41 +65,25 @@ ONLY_READS = (
 )
 
 
-class Starting:
+class Starting(Struct, eq=False):
     """Says what runs begin with, and owns the one question about the session's name."""
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        background: Background,
-        *,
-        providers: ProviderRegistry,
-        listings: Listings,
-        enforcement: Enforcement,
-        planner: Planner,
-        workforce: Callable[[], Workforce],
-        journal: Journal,
-        saying: Saying,
-        contexts: Callable[[], ContextParts],
-        files: WorkspaceFiles,
-        skills: Skills,
-    ) -> None:
-        self._config = config
-        self._background = background
-        self._providers = providers
-        self._listings = listings
-        self._enforcement = enforcement
-        self._planner = planner
-        self._workforce = workforce
-        self._journal = journal
-        self._saying = saying
-        self._contexts = contexts
-        self._naming: tuple[Naming, asyncio.Task[None]] | None = None
-        self._doubtful: Sequence[SetName] = ()  # names that providers have to be asked about
-        self._checking: asyncio.Task[None] | None = None
-        self._files = files
-        self._skills = skills
-        self._stand_in = ""  # what is told where the master's model is not the one that was named
+    config: EngineConfig
+    background: Background
+    providers: ProviderRegistry
+    listings: Listings
+    enforcement: Enforcement
+    planner: Planner
+    workforce: Callable[[], Workforce]
+    journal: Journal
+    saying: Saying
+    contexts: Callable[[], ContextParts]
+    files: WorkspaceFiles
+    skills: Skills
+    _naming: tuple[Naming, asyncio.Task[None]] | None = None
+    _doubtful: Sequence[SetName] = ()  # names that providers have to be asked about
+    _checking: asyncio.Task[None] | None = None
+    _stand_in: str = ""  # what is told where the master's model is not the one that was named
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's.
@@ -114,15 +100,15 @@ class Starting:
             if other is None:
                 raise
             return other
-        status = self._providers.statuses.get(choice.provider)
+        status = self.providers.statuses.get(choice.provider)
         if provider is None and status is not None and status.logged_in is False:
             return await self._choose_alike(wanted) or choice
         return choice
 
     def _wanted_model(self, model: str | None) -> tuple[str | None, str]:
         """Return how the master's model is named, and where in the settings, blank for nowhere."""
-        settings = self._config.settings
-        leads = self._config.external is None
+        settings = self.config.settings
+        leads = self.config.external is None
         key = "master_model" if leads and settings.defaults.master_model else "model"
         wanted = model or getattr(settings.defaults, key)
         where = "" if model else place_of_name(settings, ("defaults", key))
@@ -132,18 +118,18 @@ class Starting:
         self, wanted: str | None, where: str, provider: str | None
     ) -> ModelChoice:
         """Return the model that a name means, of a provider that works."""
-        providers, listings = self._providers, self._listings
-        named = provider or self._config.settings.defaults.provider
+        providers, listings = self.providers, self.listings
+        named = provider or self.config.settings.defaults.provider
         said = None if wanted is None else self._said_provider(wanted, provider)
         if wanted is not None and said is not None:
             self._resolve(wanted, said, where)  # before anybody is asked whether it is there
-        chosen = await providers.choose(said or named, leads=self._config.external is None)
+        chosen = await providers.choose(said or named, leads=self.config.external is None)
         await listings.check([wanted], chosen)
         return self._resolve(wanted, chosen, where)
 
     def _said_provider(self, wanted: str, provider: str | None) -> str | None:
         """Return the provider that a name says, or that the registry says of it."""
-        names = self._listings.names
+        names = self.listings.names
         said = names.provider_of(wanted)
         if said is not None or provider is not None:
             return said
@@ -152,16 +138,16 @@ class Starting:
 
     async def _choose_alike(self, wanted: str | None) -> ModelChoice | None:
         """Return the model that stands in for a named one, None where none does."""
-        names, providers = self._listings.names, self._providers
+        names, providers = self.listings.names, self.providers
         missing = None if wanted is None else names.meant(wanted, None)
         if wanted is None or missing is None or providers.is_ready(missing[0]):
             return None
         from prsm_core.catalog.registry import build_model_registry  # few providers are gone
 
-        registry = build_model_registry(self._config.settings)
+        registry = build_model_registry(self.config.settings)
         for model in stand_ins(missing, registry, lambda one: one.provider in providers.names):
             try:
-                await providers.choose(model.provider, leads=self._config.external is None)
+                await providers.choose(model.provider, leads=self.config.external is None)
             except PrsmError:
                 continue  # the one that was named is what the person hears of
             if providers.is_ready(model.provider):
@@ -179,7 +165,7 @@ class Starting:
         """
         base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
         try:
-            return resolve_model(wanted, base, self._listings.names)
+            return resolve_model(wanted, base, self.listings.names)
         except ModelNotAvailableError as error:
             if error.code != UNKNOWN:
                 raise
@@ -195,12 +181,12 @@ class Starting:
         It is what the leading provider does not enforce, and which names in the settings are
         none, as far as that is known without asking anybody, and which `labels` nothing reads.
         """
-        external = self._config.external
+        external = self.config.external
         master = choice.provider if external is None else external.name
-        shortfalls = await self._enforcement.survey(mode, master, choice.provider)
-        wrong, self._doubtful = await look_at_names(self._listings, choice.provider)
+        shortfalls = await self.enforcement.survey(mode, master, choice.provider)
+        wrong, self._doubtful = await look_at_names(self.listings, choice.provider)
         mended = await self.recovered()
-        await self._skills.look()
+        await self.skills.look()
         if self._stand_in:
             mended.append(Notice("warning", self._stand_in))
         return [*mended, *shortfalls, *told_of_names(wrong), *self._unread(labels)]
@@ -210,19 +196,19 @@ class Starting:
             return []
         from prsm_core.engine.agents.labelling import tell_unread  # few runs have labels
 
-        config = self._config
+        config = self.config
         specs: tuple[ProviderSpec | ToolContribution | EventSinkSpec, ...]
         specs = (*config.providers.values(), *config.tools.added, *config.sinks)
         return tell_unread(labels, specs, config.checks)
 
-    async def skills(self, state: SessionState) -> list[Notice]:
+    async def look_for_skills(self, state: SessionState) -> list[Notice]:
         """Look which skills there are as a run is gone on with.
 
         Returns why its agents are told of fewer than before.
         """
-        await self._skills.look()
+        await self.skills.look()
         living = (now.agent for now in state.agents if not now.agent.state.is_terminal)
-        withheld = self._skills.withheld(agent.system_prompt for agent in living)
+        withheld = self.skills.withheld(agent.system_prompt for agent in living)
         return [Notice("warning", withheld)] if withheld else []
 
     async def recovered(self) -> list[Notice]:
@@ -231,7 +217,7 @@ class Starting:
         Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
         that are neither old nor new.
         """
-        done = await self._files.recover(Path(self.cwd))
+        done = await self.files.recover(Path(self.cwd))
         return [Notice("warning", text) for text in done]
 
     def begin_naming(
@@ -246,12 +232,12 @@ class Starting:
 
         So it is asked once, whatever becomes of the engine; a resume does not ask again.
         """
-        if self._config.settings.sessions.auto_name != "model" or not is_first:
+        if self.config.settings.sessions.auto_name != "model" or not is_first:
             return
         from prsm_core.engine.agents.aside import Naming  # few sessions
 
-        naming = Naming(master, own, self._contexts(), write)
-        task = self._background.start(naming.run(), name="naming the session")
+        naming = Naming(master, own, self.contexts(), write)
+        task = self.background.start(naming.run(), name="naming the session")
         self._naming = naming, task
 
     def begin_checking(self, master: AgentRecord) -> None:
@@ -259,16 +245,16 @@ class Starting:
         names, self._doubtful = self._doubtful, ()
         if names:
             work = self._check_names(names, master.agent_id)
-            self._checking = self._background.start(work, name="models of the settings")
+            self._checking = self.background.start(work, name="models of the settings")
 
     async def _check_names(self, names: Sequence[SetName], agent_id: str) -> None:
-        listings = self._listings
+        listings = self.listings
         sought = (listings.names.sought(name.text, name.base or "") for name in names)
         providers = {place[0] for place in sought if place is not None}
-        usable = await self._enforcement.usable(providers & self._providers.names)
+        usable = await self.enforcement.usable(providers & self.providers.names)
         await ask_for(names, listings, only=usable)
         for notice in told_of_names(judge_names(names, listings)):
-            self._journal.note("notice", agent_id, **notice.to_dict())
+            self.journal.note("notice", agent_id, **notice.to_dict())
 
     def leave(self) -> None:
         """Let the session's name and those of models be: the run ends, and does not wait."""
@@ -283,22 +269,22 @@ class Starting:
         self, said: str, images: Sequence[str], choice: ModelChoice
     ) -> AbstractAsyncContextManager[Said]:
         """Yield the text that is kept of a task; see `Saying.text`."""
-        external = self._config.external
+        external = self.config.external
         provider = choice.provider if external is None else external.name
-        return self._saying.text(said, images, provider, self.cwd)
+        return self.saying.text(said, images, provider, self.cwd)
 
     def going_on(self) -> AbstractAsyncContextManager[None]:
         """Have a snapshot taken of the files as they are when a run is gone on with."""
-        return self._saying.before("the run is gone on with", self.cwd)
+        return self.saying.before("the run is gone on with", self.cwd)
 
     @property
     def cwd(self) -> str:
         """The folder in which masters work."""
-        return default_cwd(self._config.settings, self._config.workspace)
+        return default_cwd(self.config.settings, self.config.workspace)
 
     def writes(self, task: Said, told: Sequence[Notice], options: Mapping[str, Any]) -> list[Write]:
         """Return what is written of a run that begins, before its master."""
-        config, engine = self._config, own_process()
+        config, engine = self.config, own_process()
         said = [Told(kind=kind, data=fields) for kind, fields in config.told_at_start]
         said += notices(told)
         started = RunStarted(
@@ -308,12 +294,12 @@ class Starting:
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
         """Return what a resume of the run begins with, where it is not told otherwise."""
-        given = {"timeout_s": timeout_s, "command_line": self._config.command_line}
+        given = {"timeout_s": timeout_s, "command_line": self.config.command_line}
         return {name: value for name, value in given.items() if value}
 
     def told_of_mode(self, mode: PermissionMode, master: AgentDescriptor) -> list[Notice]:
         """Return that a run's mode bypass is not its master's to write in."""
-        if mode is not PermissionMode.BYPASS or self._config.external is not None:
+        if mode is not PermissionMode.BYPASS or self.config.external is not None:
             return []
         return [] if master.is_solo else [Notice("info", ONLY_READS)]
 
@@ -325,7 +311,7 @@ class Starting:
         It has all where it works itself: the settings or the labels say so. A client outside has
         tools of its own for that.
         """
-        config = self._config
+        config = self.config
         if given is not None or config.external is not None:
             return given, []
         if config.settings.engine.master == "solo":
@@ -347,12 +333,12 @@ class Starting:
         labels: Mapping[str, str],
     ) -> AgentDescriptor:
         """Return the master of a run; one that somebody outside leads has no model of ours."""
-        settings = self._config.settings
+        settings = self.config.settings
         request = SpawnRequest(prompt=task, role=AgentRole.MASTER)
         descriptor = describe_master(
             task,
-            self._planner.identity(None, request),
-            workforce=self._workforce(),
+            self.planner.identity(None, request),
+            workforce=self.workforce(),
             choice=choice,
             mode=mode,
             tools=tools,
@@ -360,11 +346,11 @@ class Starting:
             mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
             labels=labels,
         )
-        if self._config.external is not None:
+        if self.config.external is not None:
             from prsm_core.engine.agents.external import describe_external  # once a client leads
 
-            team = self._workforce().describe(choice, None)
-            descriptor = describe_external(descriptor, self._config.external.name, team)
+            team = self.workforce().describe(choice, None)
+            descriptor = describe_external(descriptor, self.config.external.name, team)
         return descriptor
 
 

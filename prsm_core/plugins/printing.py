@@ -106,6 +106,7 @@ class _StandIn:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of them."""
         for line in lines:
             self._put(line, sys._getframe(1))
 
@@ -127,6 +128,7 @@ class _Loading:
         self._printed: list[str] | None = []  # None: the loading is over
 
     def take(self, text: str, _: FrameType) -> bool:
+        """Keep the text, or tell it."""
         if self._printed is not None:
             self._printed.append(text)
         elif threading.current_thread() is self._thread:
@@ -136,6 +138,7 @@ class _Loading:
         return True
 
     def end(self) -> str:
+        """Return what was kept, and keep no more."""
         printed, self._printed = self._printed, None
         return "".join(printed or ())
 
@@ -153,6 +156,7 @@ class _Working:
         self._is_over = False
 
     def take(self, text: str, frame: FrameType) -> bool:
+        """Tell the lines that end with the text."""
         place = None if self._is_over else place_of_frame(frame)
         if self._is_over or (self.is_shared and not self._is_foreign(place)):
             return False

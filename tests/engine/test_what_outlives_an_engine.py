@@ -200,8 +200,8 @@ KEPT = {
     },
     BetweenTurns: dict.fromkeys(("_life", "_inbox"), WIRED),
     TurnBeginning: {
-        **dict.fromkeys(("_record", "_parts", "_fold", "_tools"), WIRED),
-        "_parent_turn": "stored: TurnState.parent_turn_id",
+        **dict.fromkeys(("record", "parts", "fold", "tools"), WIRED),
+        "parent_turn": "stored: TurnState.parent_turn_id",
     },
     Residents: {
         **dict.fromkeys(("_running", "_clock"), WIRED),
@@ -313,29 +313,29 @@ KEPT = {
     CurrentRun: {
         **dict.fromkeys(
             (
-                *("_journal", "_steps", "_agents", "_budgets", "_changes", "_abort"),
-                *("_sinks", "_prepare", "_leave", "_settle", "_suspend", "_parting"),
+                *("journal", "steps", "agents", "budgets", "changes", "abort"),
+                *("sinks", "prepare", "let_go", "settle", "suspend", "parting"),
             ),
             WIRED,
         ),
         "account": "derived: from the events of the run",
-        "_config": CONFIG,
+        "config": CONFIG,
         "_started": "lost: a run's time is told of the engine that ended it",
         **dict.fromkeys(("_broken", "_finishing", "_ends"), WITH_TASK),
     },
     Holds: {
         **dict.fromkeys(
             (
-                *("_roster", "_steps", "_requests", "_detector", "_journal", "_background"),
-                *("_clock", "_ids", "_leads", "end_run"),
+                *("roster", "steps", "requests", "detector", "journal", "background"),
+                *("clock", "ids", "leads", "end_run"),
             ),
             WIRED,
         ),
-        "_limits": CONFIG,
+        "limits": CONFIG,
         **dict.fromkeys(("_turns", "_ending", "_patience"), WITH_TASK),
     },
     CircuitBreaker: {
-        "_clock": WIRED,
+        "clock": WIRED,
         **dict.fromkeys(
             ("_failures", "_open_until"),
             "lost: a pause of seconds, which a restart outlasts; the next failures open it again",
@@ -362,8 +362,8 @@ KEPT = {
         ),
     },
     HumanRequests: {
-        **dict.fromkeys(("_clock", "_journal", "_commit", "_rules"), WIRED),
-        **dict.fromkeys(("_policy", "_workspace"), CONFIG),
+        **dict.fromkeys(("clock", "journal", "commit", "rules"), WIRED),
+        **dict.fromkeys(("policy", "workspace"), CONFIG),
         "_open": "derived: from SessionState.requests that a call waits for; others are ended",
         "_left": "derived: from SessionState.requests",
         "_outcomes": "lost: a second answer is told that the request is unknown, no more that it"

@@ -408,6 +408,8 @@ class _Neighbour(Provider):
         self._odd = odd
 
     def spec(self) -> ProviderSpec:
+        """Return the registration of this very provider."""
+
         def factory(_: Mapping[str, Any], __: ProviderServices) -> Provider:
             return self
 
@@ -417,9 +419,11 @@ class _Neighbour(Provider):
     async def open_session(
         self, request: SessionRequest, host: AgentHost
     ) -> AsyncIterator[ProviderSession]:
+        """Open the session of the one agent."""
         yield _Work(self)
 
     async def probe(self) -> ProviderStatus:
+        """Say that it is there."""
         return ProviderStatus(available=True)
 
     @property
@@ -440,6 +444,7 @@ class _Work(ProviderSession):
         self._provider = provider
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+        """Beat as long as it is needed."""
         beats = self._provider.beats
         while self._provider.is_needed:
             # Its time is no reasoning, and another call each time is no agent that is stuck.

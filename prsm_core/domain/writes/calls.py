@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import asdict
-
 from prsm_core.domain.rows import Given, Insert, Update
 from prsm_core.domain.steps import Write
 from prsm_core.domain.writes.agents import own_fence
@@ -135,7 +133,15 @@ class EffectNoted(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the effect."""
-        return (Insert("effects", asdict(self.effect)),)
+        effect = self.effect
+        row = {
+            "turn_id": effect.turn_id,
+            "call_id": effect.call_id,
+            "name": effect.name,
+            "ref": effect.ref,
+            "data": effect.data,
+        }
+        return (Insert("effects", row),)
 
 
 def require_turn(step: Step, turn_id: str, ledger: Ledger) -> tuple[Any, ...]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import Answer, Deny
 from prsm_core.domain.record import Record
@@ -230,26 +232,14 @@ SYSTEM_PROMPT = (
 )
 
 
-class Naming:
+class Naming(Struct, eq=False):
     """One name for one session, from the question to its step."""
 
-    def __init__(
-        self,
-        master: AgentRecord,
-        own: ModelChoice,
-        of: ContextParts,
-        write: Callable[[SessionNamed], Awaitable[None]],
-    ) -> None:
-        """Know whose session is named.
-
-        Args:
-            master: The master of the session's first run.
-            own: The model that the run was started with.
-            of: What it uses of the engine.
-            write: Commits the name as a step of the run.
-        """
-        self._master, self._own, self._of, self._write = master, own, of, write
-        self._is_left = False
+    master: AgentRecord
+    own: ModelChoice
+    of: ContextParts
+    write: Callable[[SessionNamed], Awaitable[None]]
+    _is_left: bool = False
 
     def leave(self) -> None:
         """Write nothing from now on: the run ends."""
@@ -258,7 +248,7 @@ class Naming:
     async def run(self) -> None:
         """Ask for the name and keep it; what fails is told."""
         try:
-            in_time = await first_of(self._of.clock, _SECONDS, self._named)
+            in_time = await first_of(self.of.clock, _SECONDS, self._named)
         except PrsmError as error:
             if breaks_ledger(error):
                 raise
@@ -270,19 +260,19 @@ class Naming:
     def _tell(self, why: str) -> None:
         if not self._is_left:
             text = f"no model names the session, which is called by its task: {why}"
-            self._of.journal.note("notice", level="warning", text=text)
+            self.of.journal.note("notice", level="warning", text=text)
 
     async def _named(self) -> None:
         name = clean(await self._answer())
         if name is None:
             raise ProviderNotAvailableError("the answer has no words")
         if not self._is_left:
-            await self._write(SessionNamed(name=name, keeps_other=True))
+            await self.write(SessionNamed(name=name, keeps_other=True))
 
     async def _answer(self) -> str:
         """Return what the model says; what it used is charged to the master's run."""
-        of, master = self._of, self._master
-        model = resolve_model(of.settings.sessions.name_model, self._own, of.listings.names)
+        of, master = self.of, self.master
+        model = resolve_model(of.settings.sessions.name_model, self.own, of.listings.names)
         purpose = Purpose(
             agent_id=f"{master.agent_id}-name",  # beside the master's own session
             name=f"{master.descriptor.name}-name",

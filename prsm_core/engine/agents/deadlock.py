@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import Told
 from prsm_core.engine.turns.waits import AnyMessage
@@ -32,31 +34,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger("prsm.engine")
 
 
-class KnotResolver:
+class KnotResolver(Struct, eq=False):
     """Decides and acts in the loop step in which a knot was found."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        detector: DeadlockDetector,
-        router: MessageRouter,
-        *,
-        peers: Peers,
-        steps: AgentSteps,
-        ends: Ends,
-        background: Background,
-    ) -> None:
-        self._roster = roster
-        self._detector = detector
-        self._router = router
-        self._peers = peers
-        self._steps = steps
-        self._ends = ends
-        self._background = background
+    roster: Roster
+    detector: DeadlockDetector
+    router: MessageRouter
+    peers: Peers
+    steps: AgentSteps
+    ends: Ends
+    background: Background
 
     def resolve(self, agents: frozenset[str], by_sweep: bool) -> None:
         """Make one member of the knot move or end."""
-        members = [self._roster.get(agent) for agent in sorted(agents)]
+        members = [self.roster.get(agent) for agent in sorted(agents)]
         waits = [self._describe(record) for record in members]
         if by_sweep:
             _log.error("a knot was missed when it closed: %s", waits)
@@ -100,18 +91,18 @@ class KnotResolver:
         for record in sorted(members, key=_depth_and_age, reverse=True):
             stuck = self._stuck_waits(record, inside)
             listens = bool(stuck) and all(wait.targets == (ANYONE,) for wait in stuck)
-            if listens and self._peers.may_give_up(record):
+            if listens and self.peers.may_give_up(record):
                 return record
         return None
 
     def _stuck_waits(self, record: AgentRecord, inside: Container[str]) -> list[WaitFor]:
-        waits = self._detector.graph.waits_of(record.agent_id)
+        waits = self.detector.graph.waits_of(record.agent_id)
         return [wait for wait in waits if self._is_stuck(wait, inside)]
 
     def _is_stuck(self, wait: WaitFor, inside: Container[str]) -> bool:
         """Whether a member's wait is for members alone, and for what is not there."""
-        targets = self._detector.targets(wait)
-        lost = (t in inside or self._roster.get(t).has_ended for t in targets)
+        targets = self.detector.targets(wait)
+        lost = (t in inside or self.roster.get(t).has_ended for t in targets)
         return not wait.key.ready() and all(lost)
 
     def _remind(
@@ -126,26 +117,26 @@ class KnotResolver:
             reminded=(*holder.open_among(notes.reminded), about),
             reminders=(*notes.reminders, about),
         )
-        self._detector.moved(holder.agent_id)
-        self._router.wake(holder.agent_id)
+        self.detector.moved(holder.agent_id)
+        self.router.wake(holder.agent_id)
         told = _told(members, waits, "reminder", None)
-        self._background.launch(self._tell(holder, told), name="deadlock reminder")
+        self.background.launch(self._tell(holder, told), name="deadlock reminder")
 
     def _give_up_waiting(
         self, waiter: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
     ) -> None:
-        self._detector.moved(waiter.agent_id)
-        self._peers.give_up(waiter)
+        self.detector.moved(waiter.agent_id)
+        self.peers.give_up(waiter)
         told = _told(members, waits, "unanswered", None)
-        self._background.launch(self._tell(waiter, told), name="deadlock without a message")
+        self.background.launch(self._tell(waiter, told), name="deadlock without a message")
 
     def _sacrifice(
         self, victim: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
     ) -> None:
         victim.is_condemned = True
-        self._detector.moved(victim.agent_id)
+        self.detector.moved(victim.agent_id)
         told = _told(members, waits, "victim", victim.agent_id)
-        self._background.launch(self._fail(victim, waits, told), name="deadlock victim")
+        self.background.launch(self._fail(victim, waits, told), name="deadlock victim")
 
     async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], told: Told) -> None:
         names = ", ".join(sorted(f"{wait['name']} waits for {wait['on']}" for wait in waits))
@@ -154,16 +145,16 @@ class KnotResolver:
             await self._tell(victim, told)
         except FencedError:
             return  # somebody has ended it meanwhile, which unties the knot as well
-        await self._ends.stop_and_fail(victim, error.message, error.code)
+        await self.ends.stop_and_fail(victim, error.message, error.code)
 
     async def _tell(self, record: AgentRecord, told: Told) -> None:
         """Commit what is told of a knot, after all the waits that it is made of."""
-        await self._steps.land()
-        await self._steps.write(record, told)
+        await self.steps.land()
+        await self.steps.write(record, told)
 
     def _describe(self, record: AgentRecord) -> dict[str, Any]:
-        waits = self._detector.graph.waits_of(record.agent_id)
-        targets = {target for wait in waits for target in self._detector.targets(wait)}
+        waits = self.detector.graph.waits_of(record.agent_id)
+        targets = {target for wait in waits for target in self.detector.targets(wait)}
         return {
             "agent": record.agent_id,
             "name": record.descriptor.name,

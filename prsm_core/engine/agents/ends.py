@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
@@ -40,43 +41,26 @@ if TYPE_CHECKING:
 CLOSING_SECONDS = 2.0  # how long run_finished waits for the last turn's usage
 
 
-class AgentEnds:
+class AgentEnds(Struct, eq=False):
     """Ends the lives of all agents; see the port `Ends`.
 
     Whoever fails or is killed is condemned first: it does nothing more. Then its children end,
     those at the bottom first, and then it does.
     """
 
-    def __init__(
-        self,
-        roster: Roster,
-        lives: Lives,
-        steps: AgentSteps,
-        *,
-        trees: Trees,
-        idle: IdleChildren,
-        detector: DeadlockDetector,
-        router: MessageRouter,
-        peers: Peers,
-        requests: HumanRequests,
-        broker: PermissionBroker,
-        budgets: BudgetLedger,
-        journal: Journal,
-        clock: Clock,
-    ) -> None:
-        self._roster = roster
-        self._lives = lives
-        self._steps = steps
-        self._trees = trees
-        self._idle = idle
-        self._detector = detector
-        self._router = router
-        self._peers = peers
-        self._requests = requests
-        self._broker = broker
-        self._budgets = budgets
-        self._journal = journal
-        self._clock = clock
+    roster: Roster
+    lives: Lives
+    steps: AgentSteps
+    trees: Trees
+    idle: IdleChildren
+    detector: DeadlockDetector
+    router: MessageRouter
+    peers: Peers
+    requests: HumanRequests
+    broker: PermissionBroker
+    budgets: BudgetLedger
+    journal: Journal
+    clock: Clock
 
     async def end_agent(
         self,
@@ -96,7 +80,7 @@ class AgentEnds:
         """
         if (known := _known_end(record, result)) is not None:
             return known
-        tree = await self._trees.settle(record, state)
+        tree = await self.trees.settle(record, state)
         if (known := _known_end(record, result)) is not None:  # by somebody else, meanwhile
             return known
         before = record.state, record.waiting_on
@@ -106,7 +90,7 @@ class AgentEnds:
             if record.has_ended or not is_unfit(error):
                 raise
             record.state, record.waiting_on = before
-            plain = plain_result(result, error, self._journal.redact)
+            plain = plain_result(result, error, self.journal.redact)
             state = state if state is AgentState.KILLED else AgentState.FAILED
             return await self._end_plainly(record, state, plain, tree, besides)
 
@@ -139,47 +123,47 @@ class AgentEnds:
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:
-        self._detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
-        now, began = self._clock.now(), record.started_at
+        self.detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
+        now, began = self.clock.now(), record.started_at
         elapsed = 0.0 if began is None else now - began
         record.result = result = replace(result, duration=round(elapsed, 3))
-        changes = self._steps.move(record, state, reason)
-        resolved = self._requests.close_agent(record.agent_id, "agent_ended")
+        changes = self.steps.move(record, state, reason)
+        resolved = self.requests.close_agent(record.agent_id, "agent_ended")
         answers = besides if answer is None else (*besides, answer)
         merged = () if tree is None else (_merged(tree),)
         told = self._task_result(record, result, tree)
         end = AgentEnded(result=result)
-        step = self._steps.build(record, *answers, *resolved, *merged, end, *changes, *told)
-        await self._steps.commit(step, then=lambda: self._settle(record), needs=needs)
+        step = self.steps.build(record, *answers, *resolved, *merged, end, *changes, *told)
+        await self.steps.commit(step, then=lambda: self._settle(record), needs=needs)
         if tree is not None:
-            self._trees.leave(record, tree)
+            self.trees.leave(record, tree)
         return result
 
     def _task_result(
         self, record: AgentRecord, result: AgentResult, tree: Mapping[str, Any] | None
     ) -> tuple[MessageSent, ...]:
-        parent = self._roster.parent_of(record)
+        parent = self.roster.parent_of(record)
         if parent is None or parent.state.is_terminal:
             return ()
         payload = result.to_dict() | ({} if tree is None else {"worktree": tree})
-        message = self._steps.message(record, MessageType.TASK_RESULT, parent.agent_id, payload)
+        message = self.steps.message(record, MessageType.TASK_RESULT, parent.agent_id, payload)
         record.told = message.message_id
         return (MessageSent(message=message),)
 
     def _settle(self, record: AgentRecord) -> None:
         record.end()
-        self._peers.falls_silent(record)
-        self._router.unregister_agent(record.agent_id)
-        self._broker.forget(record.agent_id)
-        self._budgets.release(record.agent_id)
+        self.peers.falls_silent(record)
+        self.router.unregister_agent(record.agent_id)
+        self.broker.forget(record.agent_id)
+        self.budgets.release(record.agent_id)
         for child in record.children:
-            self._router.wake(child)
-        parent = self._roster.settle(record)
+            self.router.wake(child)
+        parent = self.roster.settle(record)
         if parent is not None:
-            self._router.wake(parent.agent_id)
-            is_unread = self._router.holds(parent.agent_id, record.told)
-            self._idle.ended(record, unread=record.told if is_unread else None)
-        self._detector.ended(record.agent_id)
+            self.router.wake(parent.agent_id)
+            is_unread = self.router.holds(parent.agent_id, record.told)
+            self.idle.ended(record, unread=record.told if is_unread else None)
+        self.detector.ended(record.agent_id)
 
     async def fail_agent(
         self,
@@ -211,12 +195,12 @@ class AgentEnds:
     async def stop_and_fail(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
         """Fail an agent whose life goes on by itself: that is stopped first."""
         self._condemn(record, AgentState.FAILED, message, kind)
-        await self._lives.stop(record)
+        await self.lives.stop(record)
         return await self.fail_agent(record, message, kind)
 
     def _failure(self, record: AgentRecord, error: str, kind: str) -> AgentResult:
         """Return the result of an agent that fails, with what it said."""
-        session = self._lives.session_of(record.agent_id)
+        session = self.lives.session_of(record.agent_id)
         said = "" if session is None else session.partial_text
         return AgentResult(
             agent_id=record.agent_id, success=False, summary=said, error=error, error_kind=kind
@@ -229,8 +213,8 @@ class AgentEnds:
         """
         if not record.state.is_terminal:
             self._condemn(record, AgentState.KILLED, reason, "killed")
-            self._detector.moved(record.agent_id)
-            await self._lives.stop(record)
+            self.detector.moved(record.agent_id)
+            await self.lives.stop(record)
             await self._land(record)
         await self.kill_children(record, reason)
         result = self._failure(record, reason, "killed")
@@ -240,7 +224,7 @@ class AgentEnds:
         """Begin to stop all agents below one at once: those at the bottom wait for nobody's end."""
         for child in record.live_children.values():
             child.is_condemned = True
-            self._lives.begin_stop(child)
+            self.lives.begin_stop(child)
             self.stop_below(child)
 
     def _condemn(self, record: AgentRecord, state: AgentState, reason: str, kind: str) -> None:
@@ -250,7 +234,7 @@ class AgentEnds:
         that is condemned itself nobody need be told of.
         """
         record.is_condemned = True
-        parent = self._roster.parent_of(record)
+        parent = self.roster.parent_of(record)
         is_root = parent is None or not parent.is_condemned
         if record.live_children and is_root and record.notes.ending is None:
             record.note(ending=Ending(state=state.value, reason=reason, kind=kind))
@@ -258,7 +242,7 @@ class AgentEnds:
     async def _land(self, record: AgentRecord) -> None:
         """Have that in the ledger, if no step of the agent has carried it there by now."""
         if record.notes.ending is not None and record.riders and not record.state.is_terminal:
-            await self._steps.write(record)
+            await self.steps.write(record)
 
     async def kill_children(self, record: AgentRecord, reason: str) -> None:
         """Kill the live children of an agent with all below them, those at the bottom first."""
@@ -274,13 +258,13 @@ class AgentEnds:
 
     async def end_masters(self, why: str) -> None:
         """Kill all that live of a run that nobody drives, also where it was only being begun."""
-        masters = [one for one in self._roster.records() if one.descriptor.parent_id is None]
+        masters = [one for one in self.roster.records() if one.descriptor.parent_id is None]
         await self._end_all([one for one in masters if not one.state.is_terminal], why)
 
     async def _end_all(self, roots: Iterable[AgentRecord], why: str) -> None:
         for root in roots:
             await self.kill_tree(root, why)
-        await self._lives.drain_all(CLOSING_SECONDS)
+        await self.lives.drain_all(CLOSING_SECONDS)
 
 
 def _merged(tree: Mapping[str, Any]) -> Told:

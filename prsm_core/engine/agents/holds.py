@@ -82,7 +82,7 @@ class _Turn(Struct, eq=False):
     way: str = ""
 
 
-class Holds:
+class Holds(Struct, eq=False):
     """Owns which agents are held, and what ends that.
 
     Args:
@@ -90,43 +90,34 @@ class Holds:
         leads: Whether the engine leads the run. One that a client outside leads is not ended.
     """
 
-    def __init__(
-        self,
-        limits: str,
-        roster: Roster,
-        steps: AgentSteps,
-        requests: HumanRequests,
-        detector: DeadlockDetector,
-        *,
-        journal: Journal,
-        background: Background,
-        clock: Clock,
-        ids: Ids,
-        leads: bool,
-    ) -> None:
-        self._limits = limits
-        self._roster = roster
-        self._steps = steps
-        self._requests = requests
-        self._detector = detector
-        self._journal = journal
-        self._background = background
-        self._clock = clock
-        self._ids = ids
-        self._leads = leads
-        self._turns: dict[str, _Turn] = {}  # by provider
-        self._ending: dict[str, HeldBy] = {}  # agents that wait for the run's end
-        self._patience: dict[str, asyncio.Timeout] = {}  # of the agents that are held
-        self.end_run: Callable[[str], None] = lambda _: None  # set by who owns the run
-        detector.on_look = self._look
+    limits: str
+    roster: Roster
+    steps: AgentSteps
+    requests: HumanRequests
+    detector: DeadlockDetector
+    journal: Journal
+    background: Background
+    clock: Clock
+    ids: Ids
+    leads: bool
+    _turns: dict[str, _Turn] = field(default_factory=dict)  # by provider
+    _ending: dict[str, HeldBy] = field(default_factory=dict)  # agents that wait for the run's end
+    # Of the agents that are held.
+    _patience: dict[str, asyncio.Timeout] = field(default_factory=dict)
+    # Set by who owns the run.
+    end_run: Callable[[str], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        """Look whenever the detector does."""
+        self.detector.on_look = self._look
 
     async def outlast(self, record: AgentRecord, by: HeldBy, tries: int) -> bool:
         """Hold an agent until its turn may be tried again; False: it has to fail.
 
         `tries` is how often that was in vain. Does not return where the run ends.
         """
-        way = END if self._limits == ASK and not self._requests.has_person else self._limits
-        if way == END and not self._leads:
+        way = END if self.limits == ASK and not self.requests.has_person else self.limits
+        if way == END and not self.leads:
             return False
         await self._tell(record, by, way)
         is_over, patience = False, asyncio.timeout(None)
@@ -141,7 +132,7 @@ class Holds:
         finally:
             del self._patience[record.agent_id]
         if is_over:
-            self._steps.stage(record, released(record))
+            self.steps.stage(record, released(record))
         return is_over
 
     def release(self, agent_id: str) -> None:
@@ -154,9 +145,9 @@ class Holds:
         if way == ASK:
             way = await self._ask(record, by)
         if way == WAIT:
-            await self._clock.sleep(by.seconds(self._clock.time(), tries))
+            await self.clock.sleep(by.seconds(self.clock.time(), tries))
         elif way == END:
-            if not self._leads:
+            if not self.leads:
                 return False
             await self._until_ended(record, by)
         return True
@@ -165,12 +156,12 @@ class Holds:
         """Have the ledger know that an agent is held, by what, and what is done about it."""
         provider = record.descriptor.provider
         text = f"held by {by.on} ({provider}: {by.error.message}); {_MEANWHILE[way]}"
-        self._journal.note("notice", record.agent_id, level="warning", text=text)
+        self.journal.note("notice", record.agent_id, level="warning", text=text)
         is_waiting = record.state in WAITING
-        moved = self._steps.move(record, AgentState.RUNNING, "held") if is_waiting else ()
+        moved = self.steps.move(record, AgentState.RUNNING, "held") if is_waiting else ()
         record.waiting_on = by.on
         held = AgentHeld(waiting_on=by.on, reason=by.error.message, until=by.until)
-        await self._steps.write(record, *moved, held)
+        await self.steps.write(record, *moved, held)
 
     async def _ask(self, record: AgentRecord, by: HeldBy) -> str:
         """Return what a person wants: to try again, to WAIT, or to END the run.
@@ -188,7 +179,7 @@ class Holds:
             return turn.way
 
     async def _answer(self, record: AgentRecord, by: HeldBy) -> Answer | None:
-        provider, request = record.descriptor.provider, self._ids.request()
+        provider, request = record.descriptor.provider, self.ids.request()
         cure = "Log in again, then try again." if _needs_login(by) else "Try again, or wait."
         question = Question(
             text=f"{provider} answers no more: {by.error.message}. It is held by {by.on}. {cure}",
@@ -197,17 +188,17 @@ class Holds:
         timer = None
         if by.until is not None:
             work = self._answer_at(by.until, request)
-            timer = self._background.start(work, name="the end of a limit")
+            timer = self.background.start(work, name="the end of a limit")
         try:
-            answer, _ = await self._requests.question(record, request, question)
+            answer, _ = await self.requests.question(record, request, question)
         finally:
             if timer is not None:
                 timer.cancel()
         return answer
 
     async def _answer_at(self, until: float, request: str) -> None:
-        await self._clock.sleep(max(until - self._clock.time(), LEAST_SECONDS))
-        self._requests.resolve(request, "question", {"choices": [], "text": None}, by="reset")
+        await self.clock.sleep(max(until - self.clock.time(), LEAST_SECONDS))
+        self.requests.resolve(request, "question", {"choices": [], "text": None}, by="reset")
 
     async def _until_ended(self, record: AgentRecord, by: HeldBy) -> None:
         """Wait for the run's end, for which the agent is one reason until it is killed."""
@@ -221,10 +212,10 @@ class Holds:
 
     def _look(self) -> None:
         """End the run if agents wait for its end, and nobody else can move."""
-        if not self._ending or any(map(self._moves, self._roster.records())):
+        if not self._ending or any(map(self._moves, self.roster.records())):
             return
         held = [
-            f"{self._roster.get(agent).descriptor.name} is held by {by.on}: {by.error.message}"
+            f"{self.roster.get(agent).descriptor.name} is held by {by.on}: {by.error.message}"
             for agent, by in self._ending.items()
         ]
         self.end_run("; ".join(held))
@@ -232,7 +223,7 @@ class Holds:
     def _moves(self, record: AgentRecord) -> bool:
         if record.has_ended or record.agent_id in self._ending:
             return False
-        waits = self._detector.graph.waits_of(record.agent_id)
+        waits = self.detector.graph.waits_of(record.agent_id)
         return all(wait.key.ready() for wait in waits)
 
 

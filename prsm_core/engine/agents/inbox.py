@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.messages import MessageType
@@ -26,40 +27,32 @@ if TYPE_CHECKING:
 MESSAGES_IN_A_PROMPT = 100
 
 
-class Inbox:
+class Inbox(Struct, eq=False):
     """Turns what agents have in their mailboxes, and what they owe, into prompts."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        router: MessageRouter,
-        steps: AgentSteps,
-        peers: Peers,
-        idle: IdleChildren,
-    ) -> None:
-        self._idle = idle
-        self._roster = roster
-        self._router = router
-        self._steps = steps
-        self._peers = peers
+    roster: Roster
+    router: MessageRouter
+    steps: AgentSteps
+    peers: Peers
+    idle: IdleChildren
 
     def wait(self, record: AgentRecord) -> Wait:
         """Return the implicit wait_for_message of an agent between turns."""
-        return any_message(record, self._router)
+        return any_message(record, self.router)
 
     async def changed(self, record: AgentRecord) -> None:
         """Return after the next change that the agent's waits may care for."""
-        await self._router.changed(record.agent_id)
+        await self.router.changed(record.agent_id)
 
     def wake(self, record: AgentRecord) -> None:
         """Have an agent's waits look again."""
-        self._router.wake(record.agent_id)
+        self.router.wake(record.agent_id)
 
     def leave(self, record: AgentRecord) -> None:
         """Take note that an agent answers and writes nothing any more: others look again."""
-        self._peers.falls_silent(record)
+        self.peers.falls_silent(record)
         for child in record.children:
-            self._router.wake(child)
+            self.router.wake(child)
 
     def take_reminder(self, record: AgentRecord) -> Prompt | None:
         """Return, once, a question that must be shown again."""
@@ -71,13 +64,13 @@ class Inbox:
     def take_unread(self, record: AgentRecord) -> Prompt | None:
         """Return unread messages as a prompt; those beyond the limit come with the next one."""
         is_wanted = record.is_prompted_by
-        claimed = self._router.claim_all(record.agent_id, is_wanted, MESSAGES_IN_A_PROMPT)
+        claimed = self.router.claim_all(record.agent_id, is_wanted, MESSAGES_IN_A_PROMPT)
         if not claimed:
             return None
         for message in claimed:
             if message.type is MessageType.QUESTION:
                 record.note_delivered(message)
-        text = render_messages(claimed, self._roster.names())
+        text = render_messages(claimed, self.roster.names())
         return Prompt(text=text, consumed=tuple(m.message_id for m in claimed))
 
     def take_forgotten(self, record: AgentRecord) -> Prompt | None:
@@ -97,7 +90,7 @@ class Inbox:
         heard = dict(record.notes.heard)
         for said in told.get("progress", ()):
             child = said["from"]
-            heard[child] = min(heard.get(child, 0), self._roster.get(child).notes.reports - 1)
+            heard[child] = min(heard.get(child, 0), self.roster.get(child).notes.reports - 1)
             if child not in record.progress:
                 record.heard_of(child, {key: said[key] for key in said if key != "from"})
         if heard != record.notes.heard:
@@ -109,8 +102,8 @@ class Inbox:
             if message.type is MessageType.QUESTION:
                 record.note_undelivered(message)
             elif message.type is MessageType.TASK_RESULT and message.source is not None:
-                self._idle.hold(self._roster.get(message.source), unread=message.message_id)
-        self._router.restore(record.agent_id, messages)
+                self.idle.hold(self.roster.get(message.source), unread=message.message_id)
+        self.router.restore(record.agent_id, messages)
 
     async def refuse_questions(self, record: AgentRecord) -> None:
         """Tell those whose question was delivered, repeated, and never answered."""
@@ -119,16 +112,16 @@ class Inbox:
             if correlation_id not in record.notes.repeated or asker is None:
                 continue
             record.settled(correlation_id)
-            if self._roster.get(asker).is_over:
+            if self.roster.get(asker).is_over:
                 continue
-            refusal = self._steps.message(
+            refusal = self.steps.message(
                 record,
                 MessageType.ANSWER,
                 asker,
                 {"error": "parent_did_not_answer"},
                 correlation_id,
             )
-            await self._steps.write(record, MessageSent(message=refusal))
+            await self.steps.write(record, MessageSent(message=refusal))
 
     def _repeat(self, message: RoutedMessage) -> Prompt:
-        return Prompt(text=render_repeat(message, self._roster.names()))
+        return Prompt(text=render_repeat(message, self.roster.names()))

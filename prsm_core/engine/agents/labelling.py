@@ -43,31 +43,16 @@ if TYPE_CHECKING:
 _PAST_SESSIONS = 20  # whose agents are asked what they used
 
 
-class Labelling:
+class Labelling(Struct, eq=False):
     """Says what the labels of agents are, and changes them."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        steps: AgentSteps,
-        journal: Journal,
-        program_of: Callable[[str], str | None],
-        spent_by: Callable[[str], Spent],
-    ) -> None:
-        """Begin with what to ask.
-
-        Args:
-            roster: Has the agents.
-            steps: Writes what they do.
-            journal: Knows what is secret.
-            program_of: Returns the program that a provider is, by its name; None for a model's.
-            spent_by: Returns what an agent and all below it have used.
-        """
-        self._roster = roster
-        self._steps = steps
-        self._journal = journal
-        self.program_of = program_of
-        self._spent_by = spent_by
+    roster: Roster
+    steps: AgentSteps
+    journal: Journal
+    # Returns the program that a provider is, by its name; None for a model's.
+    program_of: Callable[[str], str | None]
+    # Returns what an agent and all below it have used.
+    spent_by: Callable[[str], Spent]
 
     def of_run(
         self, given: Mapping[str, str], known: Mapping[str, str] | None = None
@@ -133,7 +118,7 @@ class Labelling:
         owner: str | None,
         error: type[PrsmError],
     ) -> dict[str, str]:
-        fit = self._journal.redact(sanitize(changes))
+        fit = self.journal.redact(sanitize(changes))
         return _relabelled()(known, fit, owner=owner, error=error)
 
     def owner_of(
@@ -165,7 +150,7 @@ class Labelling:
         target.descriptor = replace(target.descriptor, labels=labels)
         write = AgentRelabelled(agent_id=target.agent_id, labels=labels)
         try:
-            await self._steps.write(record, write)
+            await self.steps.write(record, write)
         except Exception as error:
             if not breaks_ledger(error) and target.descriptor.labels is labels:
                 target.descriptor = replace(target.descriptor, labels=known)
@@ -176,12 +161,12 @@ class Labelling:
         """Return the agent itself, or a child of it, by id or name."""
         if agent in {record.agent_id, record.descriptor.name}:
             return record
-        return self._roster.resolve(agent, record.children)
+        return self.roster.resolve(agent, record.children)
 
     def children(self, record: AgentRecord) -> Sequence[ChildNow]:
         """Return an agent's children, oldest first; see AgentHost."""
         return tuple(
-            _child(self._roster.get(child), self._spent_by(child)) for child in record.children
+            _child(self.roster.get(child), self.spent_by(child)) for child in record.children
         )
 
 

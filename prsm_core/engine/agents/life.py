@@ -9,6 +9,8 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS
@@ -30,14 +32,14 @@ if TYPE_CHECKING:
     from prsm_core.messaging.deadlock import DeadlockDetector
 
 
-class Slots:
+class Slots(Struct, eq=False):
     """Owns the free slots and the queue for them."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.in_use = 0
-        self._queue: deque[asyncio.Future[None]] = deque()
-        self._let_go: list[Staged] = []  # acts that tell of slots which are free again
+    limit: int
+    in_use: int = 0
+    _queue: deque[asyncio.Future[None]] = field(default_factory=deque)
+    # Acts that tell of slots which are free again.
+    _let_go: list[Staged] = field(default_factory=list)
 
     def take_free(self) -> bool:
         """Take a slot if one is free and nobody waits in line; whether it did."""
@@ -81,28 +83,19 @@ class Slots:
         self.in_use -= 1
 
 
-class SlotLease:
+class SlotLease(Struct, eq=False):
     """One agent's hold on a slot: taking it twice, or giving it back twice, is one act."""
 
-    __slots__ = (
-        "_asking",
-        "_is_closed",
-        "_lock",
-        "_slots",
-        "held",
-    )
-
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
-        self._lock: asyncio.Lock | None = None  # while somebody has to wait
-        self._asking = 0  # how many do
-        self._is_closed = False
-        self.held = False
+    slots: Slots
+    _lock: asyncio.Lock | None = None  # while somebody has to wait
+    _asking: int = 0  # how many do
+    _is_closed: bool = False
+    held: bool = False
 
     async def acquire(self) -> None:
         """Hold a slot."""
         is_awaited = self._lock is not None and self._lock.locked()
-        if not (self.held or self._is_closed or is_awaited) and self._slots.take_free():
+        if not (self.held or self._is_closed or is_awaited) and self.slots.take_free():
             self.held = True
             return
         lock = self._lock = self._lock or asyncio.Lock()
@@ -110,7 +103,7 @@ class SlotLease:
         try:
             async with lock:
                 if not self.held:
-                    await self._slots.acquire()
+                    await self.slots.acquire()
                     self.held = True
                     if self._is_closed:  # whoever wanted it has ended meanwhile
                         self.release()
@@ -123,7 +116,7 @@ class SlotLease:
         """Hold none, of which `act` tells."""
         if self.held:
             self.held = False
-            self._slots.release(act)
+            self.slots.release(act)
 
     def close(self) -> None:
         """Hold none, and never again."""

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from prsm_core.errors import AgentSpawnError
 from prsm_core.kit.clocks import first_of
@@ -36,21 +36,20 @@ class _Life(Struct, eq=False):
     is_left: bool = False  # it was waited for, in vain: nobody does so again
 
 
-class Lives:
+class Lives(Struct, eq=False):
     """Owns the newest life of every agent that has begun one and has not ended.
 
     Of an agent that has ended nothing but its record is left, once its life has let go of all.
     """
 
-    def __init__(self, background: Background, clock: Clock) -> None:
-        self._background = background
-        self._clock = clock
-        self._newest: dict[str, _Life] = {}
+    background: Background
+    clock: Clock
+    _newest: dict[str, _Life] = field(default_factory=dict)
 
     def begin(self, record: AgentRecord, session: AgentSession) -> None:
         """Run a session as the agent's life from now on."""
         name = f"agent {record.descriptor.name}"
-        task = self._background.start(session.run(), name=name, is_bare=True)
+        task = self.background.start(session.run(), name=name, is_bare=True)
         self._newest[record.agent_id] = _Life(record, session, task)
 
     def forget(self, agent_id: str) -> None:
@@ -76,7 +75,7 @@ class Lives:
         life = self._newest.get(record.agent_id)
         if life is None or life.task.done() or life.until is not None:
             return
-        life.until = self._clock.now() + self._background.parting.most(STOP_SECONDS)
+        life.until = self.clock.now() + self.background.parting.most(STOP_SECONDS)
         if not life.task.cancelling():
             life.task.cancel()
 
@@ -90,8 +89,8 @@ class Lives:
             return
         task = life.task
         self.begin_stop(record)
-        left = max((life.until or 0.0) - self._clock.now(), 0.0)
-        if await first_of(self._clock, left, lambda: asyncio.wait({task})) or task.done():
+        left = max((life.until or 0.0) - self.clock.now(), 0.0)
+        if await first_of(self.clock, left, lambda: asyncio.wait({task})) or task.done():
             return
         life.is_left = True
         life.session.leave_slot()
@@ -131,7 +130,7 @@ class Lives:
         await self._stop(records)
 
     async def _within(self, seconds: float, wait: Callable[[], Awaitable[object]]) -> bool:
-        return await first_of(self._clock, self._background.parting.most(seconds), wait)
+        return await first_of(self.clock, self.background.parting.most(seconds), wait)
 
     async def _stop(self, records: Iterable[AgentRecord]) -> None:
         alive = [record for record in records if self._open_task(record) is not None]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.domain.writes import AgentRestarted, AgentSpawned, Told
 from prsm_core.engine.providers.team import news_of_team, told_of_team
@@ -36,42 +38,24 @@ if TYPE_CHECKING:
     from prsm_core.messaging.router import MessageRouter
 
 
-class AgentManager:
-    """Begins the lives of all agents; see the port `Births`. A person ends one here, by its id."""
+class AgentManager(Struct, eq=False, dict=True):
+    """Begins the lives of all agents. A person ends one here, by its id."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        lives: Lives,
-        planner: Planner,
-        steps: AgentSteps,
-        *,
-        ends: AgentEnds,
-        begin: Callable[[AgentRecord], AgentSession],
-        trees: Trees,
-        leases: LeaseTable,
-        idle: IdleChildren,
-        router: MessageRouter,
-        budgets: BudgetLedger,
-        enforcement: Enforcement,
-        skills: Skills,
-        clock: Clock,
-    ) -> None:
-        self.roster = roster
-        self.lives = lives
-        self.steps = steps
-        self._planner = planner
-        self._ends = ends
-        self._begin = begin
-        self._trees = trees
-        self._leases = leases
-        self._idle = idle
-        self._router = router
-        self._budgets = budgets
-        self._enforcement = enforcement
-        self._skills = skills
-        self._clock = clock
-        self._is_closing = False
+    roster: Roster
+    lives: Lives
+    planner: Planner
+    steps: AgentSteps
+    ends: AgentEnds
+    begin: Callable[[AgentRecord], AgentSession]
+    trees: Trees
+    leases: LeaseTable
+    idle: IdleChildren
+    router: MessageRouter
+    budgets: BudgetLedger
+    enforcement: Enforcement
+    skills: Skills
+    clock: Clock
+    _is_closing: bool = False
 
     def is_closing(self) -> bool:
         """Return whether the engine closes: no session is started any more."""
@@ -93,8 +77,8 @@ class AgentManager:
         whoever wanted it, and its `note`. Raises AgentSpawnError, MaxDepthExceededError or
         ModelNotAvailableError; then nothing was written.
         """
-        plan = self._planner.plan(request) if plan is None else plan
-        self._planner.check_room(1)
+        plan = self.planner.plan(request) if plan is None else plan
+        self.planner.check_room(1)
         record = self.enlist(plan, request)
         await self.give_trees([record])
         closed = None if answer is None else answer(record)
@@ -107,7 +91,7 @@ class AgentManager:
         write: Callable[[Sequence[Write], Callable[[], None]], Awaitable[None]],
     ) -> AgentRecord:
         """Begin the master of a run; `write` commits its birth, and then does what it is given."""
-        self._planner.check_room(1)
+        self.planner.check_room(1)
         record = self.enlist(descriptor)
         try:
             births = self._births_of([record], None)
@@ -124,16 +108,16 @@ class AgentManager:
 
         Raises BudgetExceededError, and then there is no such agent.
         """
-        descriptor = self._skills.given(descriptor)
-        self._budgets.launch_agent(descriptor)
+        descriptor = self.skills.given(descriptor)
+        self.budgets.launch_agent(descriptor)
         record = AgentRecord(descriptor)
         if request is not None:
             record.has_profile = request.expert is not None
-            record.wants_tree = self._trees.is_wanted(request, descriptor)
-            record.stand_in = self._planner.describe_stand_in(request.model, descriptor)
-        record.team = self._planner.team_of(descriptor)
+            record.wants_tree = self.trees.is_wanted(request, descriptor)
+            record.stand_in = self.planner.describe_stand_in(request.model, descriptor)
+        record.team = self.planner.team_of(descriptor)
         self.roster.enlist(record)
-        self._leases.enter(record)
+        self.leases.enter(record)
         return record
 
     async def give_trees(self, records: Sequence[AgentRecord]) -> None:
@@ -144,10 +128,10 @@ class AgentManager:
         try:
             for record in records:
                 if record.wants_tree:
-                    await self._trees.give(record)
+                    await self.trees.give(record)
         except BaseException as error:
             if isinstance(error, PrsmError):  # else the next start finds what is left of them
-                await self._trees.drop(records)
+                await self.trees.drop(records)
             for record in records:
                 self.strike(record)
             raise
@@ -155,8 +139,8 @@ class AgentManager:
     def strike(self, record: AgentRecord) -> None:
         """Forget an agent of which nothing was written."""
         self.roster.strike(record)
-        self._leases.strike(record.agent_id)
-        self._budgets.cancel(record.agent_id)
+        self.leases.strike(record.agent_id)
+        self.budgets.cancel(record.agent_id)
 
     async def bear(
         self,
@@ -186,7 +170,7 @@ class AgentManager:
         try:
             await self.steps.commit(step, then=begin, needs=needs, bears=born)
         except Exception:  # of whatever kind: nobody would ever end them
-            await self._trees.drop(records)
+            await self.trees.drop(records)
             for record in records:
                 self.strike(record)
             raise
@@ -207,7 +191,7 @@ class AgentManager:
             births.append(AgentSpawned(agent=record.descriptor, call=call))
             if noted is not None:
                 births.append(noted)
-            late = self._enforcement.tell_parts(record.descriptor.provider, record.agent_id)
+            late = self.enforcement.tell_parts(record.descriptor.provider, record.agent_id)
             for line in filter(None, (record.stand_in, *late)):
                 data = {"level": "warning", "text": line}
                 births.append(Told(kind="notice", agent_id=record.agent_id, data=data))
@@ -230,9 +214,9 @@ class AgentManager:
         record = self.roster.get(agent_id)
         self._check_restart(record)
         await self.lives.leave(record)
-        await self._trees.ensure(record)
+        await self.trees.ensure(record)
         self._check_restart(record)
-        self._budgets.launch_agent(record.descriptor)
+        self.budgets.launch_agent(record.descriptor)
         source, restore = record.state, record.restore_point()
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes = self.steps.move(record, target, "restarted", trigger=RESTART)
@@ -241,14 +225,14 @@ class AgentManager:
             record.forget_conversation()
             begun = (Told(kind="conversation_begun", data={}),)
         new_prompt = self._with_news(record, new_prompt)
-        record.begin_incarnation(new_prompt, target, self._clock.time())
+        record.begin_incarnation(new_prompt, target, self.clock.time())
         self.roster.revive(record)
         anew = AgentRestarted(prompt=new_prompt)
         step = self.steps.build(record, *besides, anew, *begun, *changes)
         try:
             await self.steps.commit(step, then=lambda: self._begin_life(record))
         except Exception:  # it has ended as before: nobody may wait for its end
-            self._budgets.release(agent_id)
+            self.budgets.release(agent_id)
             self.roster.settle(record)
             restore()
             raise
@@ -256,10 +240,10 @@ class AgentManager:
 
     def _with_news(self, record: AgentRecord, prompt: str) -> str:
         """Return the prompt of a new life, with what has changed meanwhile: team and skills."""
-        told, record.team = record.team, self._planner.team_of(record.descriptor)
+        told, record.team = record.team, self.planner.team_of(record.descriptor)
         if told is None:
             told = told_of_team(record.descriptor.system_prompt)
-        changed = news_of_team(told, record.team), self._skills.news(record)
+        changed = news_of_team(told, record.team), self.skills.news(record)
         return "\n\n".join(filter(None, (prompt, *changed)))
 
     def ended_master(self, agent_id: str) -> AgentRecord:
@@ -291,16 +275,16 @@ class AgentManager:
             raise AgentSpawnError(
                 "its parent has ended", hint="restart its parent first", code="agent_ended"
             )
-        self._leases.check_still_free(record)
+        self.leases.check_still_free(record)
 
     def _begin_life(self, record: AgentRecord) -> None:
         """Open the mailbox and start the session of an agent whose row is committed."""
         if self._is_closing or record.is_over:  # killed while its beginning was committed
             return
-        record.started_at = self._clock.now()
-        self._router.register_agent(record.agent_id, record.incarnation)
-        self._idle.forget_unread(record.agent_id)
-        self.lives.begin(record, self._begin(record))
+        record.started_at = self.clock.now()
+        self.router.register_agent(record.agent_id, record.incarnation)
+        self.idle.forget_unread(record.agent_id)
+        self.lives.begin(record, self.begin(record))
         parent = self.lives.session_of(record.descriptor.parent_id or "")
         if parent is not None:
             parent.life.wait_anew()
@@ -316,7 +300,7 @@ class AgentManager:
                 f"{record.descriptor.name} has ended already ({record.state.value})",
                 code="agent_ended",
             )
-        return await self._ends.kill_tree(record, reason)
+        return await self.ends.kill_tree(record, reason)
 
     async def stop_all(self) -> None:
         """Stop every session and start no other; the agents stay as they are in the ledger."""

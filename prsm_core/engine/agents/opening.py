@@ -295,25 +295,16 @@ def stands_for(
 _LASTING = frozenset({"call", "native"})  # how a session can be resumed, where it can
 
 
-class Opening:
+class Opening(Struct, eq=False):
     """Opens the sessions of all agents."""
 
-    def __init__(
-        self,
-        providers: ProviderRegistry,
-        enforcement: Enforcement,
-        settings: Settings,
-        workspaces: Folders,
-        system_prompt: Callable[[AgentDescriptor], str],
-        make_trials: Callable[[], McpTrials],
-    ) -> None:
-        self._make_trials = make_trials
-        self._trials: McpTrials | None = None
-        self._providers = providers
-        self._enforcement = enforcement
-        self._settings = settings
-        self._workspaces = workspaces
-        self._system_prompt = system_prompt
+    providers: ProviderRegistry
+    enforcement: Enforcement
+    settings: Settings
+    workspaces: Folders
+    system_prompt: Callable[[AgentDescriptor], str]
+    make_trials: Callable[[], McpTrials]
+    _trials: McpTrials | None = None
 
     async def session(
         self,
@@ -329,34 +320,34 @@ class Opening:
         session where others need its process.
         """
         agent, name = record.descriptor, record.descriptor.provider
-        provider = await self._providers.get(name)
-        await self._enforcement.admit(name, record.agent_id, agent.labels)
-        workspace, prompt = self._workspaces.of(agent.cwd), self._system_prompt(agent)
-        variables = self._workspaces.variables(agent.cwd)
-        of = record, self._settings, workspace, prompt, carried, variables
+        provider = await self.providers.get(name)
+        await self.enforcement.admit(name, record.agent_id, agent.labels)
+        workspace, prompt = self.workspaces.of(agent.cwd), self.system_prompt(agent)
+        variables = self.workspaces.variables(agent.cwd)
+        of = record, self.settings, workspace, prompt, carried, variables
         request = session_request(*of)
         if request.mcp_servers:
-            trials = self._trials = self._trials or self._make_trials()
+            trials = self._trials = self._trials or self.make_trials()
             servers = await trials.usable(
                 request.mcp_servers,
                 agent_id=record.agent_id,
                 cwd=request.cwd,
                 box=request.box,
-                refusal=partial(self._providers.refused_server, name),
+                refusal=partial(self.providers.refused_server, name),
             )
             request = replace(request, mcp_servers=servers)
         opened = provider.open_session(request, host, opener)
         if not provider.capabilities.own_process:
             return opened
-        return self._providers.residents.home(record.agent_id, opened, park)
+        return self.providers.residents.home(record.agent_id, opened, park)
 
     async def keeps_thread(self, record: AgentRecord) -> bool:
         """Return whether the vendor's thread outlives the process that it ran in."""
         if record.resume_token is None:
             return False
         name = record.descriptor.provider
-        await self._providers.get(name)
-        return self._providers.capabilities(name).resume in _LASTING
+        await self.providers.get(name)
+        return self.providers.capabilities(name).resume in _LASTING
 
 
 class CompactionFailedError(PrsmError):
@@ -384,29 +375,28 @@ class ContextParts(Record, frozen=True, kw_only=True):
     compact: Callable[..., Awaitable[None]]  # the arguments are those of a `Compaction`
 
 
-class Contexts:
+class Contexts(Struct, eq=False):
     """Knows what conversations are made of, and what fits; of all agents."""
 
-    def __init__(self, parts: ContextParts) -> None:
-        self._parts = parts
+    parts: ContextParts
 
     def room(self, record: AgentRecord) -> Room | None:
         """Return how much of its model's window an agent may fill; None where nobody knows it."""
-        window = window_of(record, self._parts.providers.context_window)
-        return room_of(record.descriptor, self._parts.settings, window)
+        window = window_of(record, self.parts.providers.context_window)
+        return room_of(record.descriptor, self.parts.settings, window)
 
     @property
     def compaction(self) -> str:
         """When conversations are compacted: auto, overflow or never."""
-        return self._parts.settings.context.compaction
+        return self.parts.settings.context.compaction
 
     def compacts_itself(self, record: AgentRecord) -> bool:
         """Whether the vendor compacts its own thread before that fills the window."""
-        return self._parts.providers.capabilities(record.descriptor.provider).compacts
+        return self.parts.providers.capabilities(record.descriptor.provider).compacts
 
     def warn(self, record: AgentRecord, text: str) -> None:
         """Tell something of an agent's context as a warning."""
-        self._parts.journal.note("notice", record.agent_id, level="warning", text=text)
+        self.parts.journal.note("notice", record.agent_id, level="warning", text=text)
 
     async def compact(
         self, record: AgentRecord, trigger: Trigger, fixed: int, opener: Opener
@@ -414,9 +404,9 @@ class Contexts:
         """Have an agent's conversation summarised; see `Compaction`."""
         remembered = await self.remember(record)
         fixed += count_tokens(record.descriptor.system_prompt)
-        await self._parts.compact(
+        await self.parts.compact(
             record,
-            self._parts,
+            self.parts,
             remembered,
             trigger=trigger,
             fixed=fixed,
@@ -429,16 +419,16 @@ class Contexts:
 
         Prompts of the ids `without` which it is wanted are left out.
         """
-        events = await self._parts.conversations.told(record.agent_id)
-        return remember(events, self._parts.ids.ulid, without)
+        events = await self.parts.conversations.told(record.agent_id)
+        return remember(events, self.parts.ids.ulid, without)
 
     async def unread(self, record: AgentRecord) -> Sequence[RoutedMessage]:
         """Return what an agent has not read, as the ledger has it."""
-        return await self._parts.conversations.unread(record.agent_id)
+        return await self.parts.conversations.unread(record.agent_id)
 
     async def open_turn(self, record: AgentRecord) -> TurnState:
         """Return the turn that an agent has open, as the ledger has it."""
-        state = (await self._parts.conversations.now(record.agent_id)).open_turn
+        state = (await self.parts.conversations.now(record.agent_id)).open_turn
         if state is None:
             raise RuntimeError(f"{record.descriptor.name} has no open turn")
         return state

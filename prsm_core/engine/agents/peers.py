@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
@@ -42,29 +42,22 @@ class _Listening(Struct, eq=False):
     is_given_up: bool = False  # it ends without a message
 
 
-class Peers:
+class Peers(Struct, eq=False):
     """Lets agents write to each other, and wait for what others write."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        router: MessageRouter,
-        steps: AgentSteps,
-        detector: DeadlockDetector,
-        journal: Journal,
-        wait_anew: Callable[[str], None],
-    ) -> None:
-        """Begin with nobody; `wait_anew` has a blocked agent wait for who has begun since, too."""
-        self._roster = roster
-        self._router = router
-        self._steps = steps
-        self._detector = detector
-        self._journal = journal
-        self._wait_anew = wait_anew
-        # Those that may write to any other agent, or spawn one that may.
-        self._senders: dict[str, AgentRecord] = {}
-        self._gave_up: set[str] = set()  # whose wait has ended in a knot; see `may_give_up`
-        self._listening: dict[str, list[_Listening]] = {}  # who waits for what these write
+    roster: Roster
+    router: MessageRouter
+    steps: AgentSteps
+    detector: DeadlockDetector
+    journal: Journal
+    # Has a blocked agent wait for who has begun since, too.
+    wait_anew: Callable[[str], None]
+    # Those that may write to any other agent, or spawn one that may.
+    _senders: dict[str, AgentRecord] = field(default_factory=dict)
+    # Whose wait has ended in a knot; see `may_give_up`.
+    _gave_up: set[str] = field(default_factory=set)
+    # Who waits for what these write.
+    _listening: dict[str, list[_Listening]] = field(default_factory=dict)
 
     @property
     def senders(self) -> Mapping[str, AgentRecord]:
@@ -81,9 +74,9 @@ class Peers:
             return tools
         was_nobody = not self._senders
         self._senders[record.agent_id] = record
-        self._detector.may_write(tuple(self._senders))
-        for agent_id in self._detector.graph.blocked if was_nobody else ():
-            self._wait_anew(agent_id)
+        self.detector.may_write(tuple(self._senders))
+        for agent_id in self.detector.graph.blocked if was_nobody else ():
+            self.wait_anew(agent_id)
         return tools
 
     def falls_silent(self, record: AgentRecord) -> None:
@@ -92,8 +85,8 @@ class Peers:
         if self._senders.pop(record.agent_id, None) is None:
             return
         for agent_id in self._listening:
-            self._router.wake(agent_id)  # perhaps nobody is left who could write to it
-        self._detector.may_write(tuple(self._senders))
+            self.router.wake(agent_id)  # perhaps nobody is left who could write to it
+        self.detector.may_write(tuple(self._senders))
 
     def may_give_up(self, record: AgentRecord) -> bool:
         """Whether a wait of an agent that is in a knot may end without a message.
@@ -111,14 +104,14 @@ class Peers:
         self._gave_up.add(record.agent_id)
         for listening in self._listening[record.agent_id]:
             listening.is_given_up = True
-        self._router.wake(record.agent_id)
+        self.router.wake(record.agent_id)
 
     def now(self) -> Sequence[PeerNow]:
         """Return the agents that have not ended, oldest first."""
-        return tuple(_now(record) for record in self._roster.records() if self._is_there(record))
+        return tuple(_now(record) for record in self.roster.records() if self._is_there(record))
 
     def _is_there(self, record: AgentRecord) -> bool:
-        return not record.is_over and self._router.is_registered(record.agent_id)
+        return not record.is_over and self.router.is_registered(record.agent_id)
 
     def message(
         self, sender: AgentRecord, to: str, text: str, beside: Sequence[RoutedMessage] = ()
@@ -138,15 +131,15 @@ class Peers:
                 hint="write what is long into a file, and say where it is",
                 code="message_too_long",
             )
-        said = self._journal.redact(said)
+        said = self.journal.redact(said)
         target = self._target(sender, to)
         self._check_room(target, said, [one for one in beside if one.target == target.agent_id])
-        return self._steps.message(sender, MessageType.PEER, target.agent_id, {"text": said})
+        return self.steps.message(sender, MessageType.PEER, target.agent_id, {"text": said})
 
     def _target(self, sender: AgentRecord, to: str) -> AgentRecord:
         wanted = sanitize(to)
-        found = self._roster.find(wanted) or next(
-            (one for one in self._roster.records() if one.descriptor.name == wanted), None
+        found = self.roster.find(wanted) or next(
+            (one for one in self.roster.records() if one.descriptor.name == wanted), None
         )
         if found is sender:
             raise self._refused(sender, wanted, "is you yourself", "own_message")
@@ -161,7 +154,7 @@ class Peers:
     ) -> MessageRoutingError:
         names = [
             record.descriptor.name
-            for record in self._roster.records()
+            for record in self.roster.records()
             if record is not sender and self._is_there(record)
         ]
         from difflib import get_close_matches
@@ -174,8 +167,8 @@ class Peers:
 
     def _check_room(self, target: AgentRecord, text: str, beside: Sequence[RoutedMessage]) -> None:
         """Refuse what the target would have to read beyond its limits."""
-        self._router.check(target.agent_id)
-        unread = [*self._router.held(target.agent_id, is_peer), *beside]
+        self.router.check(target.agent_id)
+        unread = [*self.router.held(target.agent_id, is_peer), *beside]
         size = _size(text) + sum(_size(one.payload["text"]) for one in unread)
         if len(unread) < UNREAD_LIMIT and size <= UNREAD_BYTES:
             return
@@ -193,7 +186,7 @@ class Peers:
         """
         record = call.record
         if seconds is not None and seconds <= 0:
-            message = self._router.claim(record.agent_id, is_peer)
+            message = self.router.claim(record.agent_id, is_peer)
             if message is not None:
                 call.consumed = (*call.consumed, message.message_id)
         else:
@@ -232,7 +225,7 @@ class Peers:
 
     def _told(self, message: RoutedMessage) -> PeerMessage:
         sender = message.source or ""
-        known = self._roster.find(sender)
+        known = self.roster.find(sender)
         return PeerMessage(
             message_id=message.message_id,
             sender=sender,

@@ -14,6 +14,8 @@ import asyncio
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.writes import MessagesConsumed, MessageSent, Told
@@ -55,25 +57,15 @@ class Said(Record, frozen=True):
         return [Told(kind="notice", data={"level": "warning", "text": one}) for one in self.told]
 
 
-class Saying:
+class Saying(Struct, eq=False):
     """Makes the texts of what persons say: with their images, and what they refer to."""
 
-    def __init__(
-        self,
-        providers: ProviderRegistry,
-        settings: Settings,
-        journal: Journal,
-        workspace: str,
-        state_dir: Path,
-        files: WorkspaceFiles,
-    ) -> None:
-        """Read references in the workspace, and keep images below the state directory."""
-        self._files = files
-        self._providers = providers
-        self._settings = settings
-        self._journal = journal
-        self._workspace = workspace
-        self._state_dir = state_dir
+    providers: ProviderRegistry
+    settings: Settings
+    journal: Journal
+    workspace: str
+    state_dir: Path
+    files: WorkspaceFiles
 
     @asynccontextmanager
     async def text(
@@ -104,11 +96,11 @@ class Saying:
         self, said: str, folder: str, agent: str | None = None
     ) -> AbstractAsyncContextManager[None]:
         """Have a snapshot taken of the files as they are before this is said, if any is."""
-        return self._files.before(said, folder, agent)
+        return self.files.before(said, folder, agent)
 
     @asynccontextmanager
     async def _text(self, said: str, images: Sequence[str], provider: str) -> AsyncIterator[Said]:
-        may_refer = "@" in said and self._settings.context.references
+        may_refer = "@" in said and self.settings.context.references
         if not images and not may_refer:
             yield Said(said)
             return
@@ -118,7 +110,7 @@ class Saying:
                 f"{provider} takes no images", hint="choose another provider", code="no_images"
             )
         read = None
-        if may_refer and not self._providers.is_external(provider):
+        if may_refer and not self.providers.is_external(provider):
             read = await self._read(said, shows_images=shows_images)
         async with self._holding([*images, *(() if read is None else read.images)]):
             yield await asyncio.to_thread(self._kept, said, images, read)
@@ -129,12 +121,12 @@ class Saying:
             return nullcontext()
         from prsm_core.workspace.images import IMAGES, holding_images  # once there is an image
 
-        return holding_images(self._state_dir / IMAGES)
+        return holding_images(self.state_dir / IMAGES)
 
     async def _shows_images(self, provider: str) -> bool:
-        if self._providers.is_external(provider):
+        if self.providers.is_external(provider):
             return False
-        return (await self._providers.get(provider)).capabilities.images
+        return (await self.providers.get(provider)).capabilities.images
 
     async def _read(self, said: str, *, shows_images: bool) -> Read:
         from prsm_core.permissions.paths import why_not_read  # once there may be a reference
@@ -143,7 +135,7 @@ class Saying:
         def why_not(path: str) -> str | None:
             return why_not_read(path, workspace, workspace)
 
-        workspace = self._workspace
+        workspace = self.workspace
         return await asyncio.to_thread(
             read_references, said, workspace, why_not, shows_images=shows_images
         )
@@ -152,7 +144,7 @@ class Saying:
         """Keep the images; those that are only referred to are told of where they are unfit."""
         from prsm_core.workspace.images import IMAGES, keep_images  # once there is an image
 
-        folder, told = self._state_dir / IMAGES, [] if read is None else list(read.told)
+        folder, told = self.state_dir / IMAGES, [] if read is None else list(read.told)
         marks = keep_images(images, folder)
         for path in () if read is None else read.images:
             try:
@@ -163,35 +155,27 @@ class Saying:
         if read is not None and read.blocks:
             from prsm_core.workspace.references import with_references
 
-            text = with_references(text, [self._journal.redact(block) for block in read.blocks])
+            text = with_references(text, [self.journal.redact(block) for block in read.blocks])
         return Said(text, told)
 
 
-class Steering:
+class Steering(Struct, eq=False):
     """Gives messages to running turns, of each agent one after the other."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        lives: Lives,
-        router: MessageRouter,
-        steps: AgentSteps,
-        background: Background,
-        capabilities: Callable[[str], ProviderCapabilities],
-    ) -> None:
-        self._roster = roster
-        self._lives = lives
-        self._router = router
-        self._steps = steps
-        self._background = background
-        self._capabilities = capabilities
-        self._looking: set[str] = set()  # agents whose turn is about to be given what is unread
-        # Held while an agent's vendor is given something, and how many want it.
-        self._giving: dict[str, tuple[asyncio.Lock, int]] = {}
+    roster: Roster
+    lives: Lives
+    router: MessageRouter
+    steps: AgentSteps
+    background: Background
+    capabilities: Callable[[str], ProviderCapabilities]
+    # Agents whose turn is about to be given what is unread.
+    _looking: set[str] = field(default_factory=set)
+    # Held while an agent's vendor is given something, and how many want it.
+    _giving: dict[str, tuple[asyncio.Lock, int]] = field(default_factory=dict)
 
     def busy_turn(self, record: AgentRecord) -> TurnRun | None:
         """Return the running turn of an agent that does not wait for messages already."""
-        session = self._lives.session_of(record.agent_id)
+        session = self.lives.session_of(record.agent_id)
         turn = None if session is None else session.turn
         if turn is None or not turn.is_open:
             return None
@@ -200,19 +184,19 @@ class Steering:
 
     def look(self, agent_id: str) -> None:
         """Have an agent's running turn given what peers have written, if there is any."""
-        if not self._router.has_had_letters(agent_id):
+        if not self.router.has_had_letters(agent_id):
             return  # whatever waits for it to read, as may the results of all its children
-        record = self._roster.get(agent_id)
+        record = self.roster.get(agent_id)
         if agent_id in self._looking or record.takes_messages or record.is_over:
             return
-        if not self._router.has_unread(agent_id, is_peer):
+        if not self.router.has_unread(agent_id, is_peer):
             return
         turn = self.busy_turn(record)
-        can = self._capabilities(record.descriptor.provider).steer
+        can = self.capabilities(record.descriptor.provider).steer
         if not can or turn is None or turn.is_external or not turn.is_running:
             return  # it comes with the next prompt, if the turn does not go on
         self._looking.add(agent_id)
-        self._background.launch(self._give_unread(record, turn), name="steering")
+        self.background.launch(self._give_unread(record, turn), name="steering")
 
     async def _give_unread(self, record: AgentRecord, turn: TurnRun) -> None:
         self._looking.discard(record.agent_id)  # what comes from here on has a look of its own
@@ -241,7 +225,7 @@ class Steering:
 
     async def give(self, record: AgentRecord, turn: TurnRun, match: Match) -> bool:
         """Give unread messages to the vendor's turn, in one; return whether that took them."""
-        router, agent_id = self._router, record.agent_id
+        router, agent_id = self.router, record.agent_id
         async with self._alone(agent_id):
             claimed = router.claim_all(agent_id, match, MESSAGES_IN_A_PROMPT)
             if not claimed:
@@ -250,40 +234,30 @@ class Steering:
             taken = False
             turn.pause()  # meanwhile its session is needed
             try:
-                taken = await turn.steer(render_messages(claimed, self._roster.names()))
+                taken = await turn.steer(render_messages(claimed, self.roster.names()))
             finally:
                 turn.go_on()
                 if not taken:
                     router.unclaim(agent_id, wanted)
             if taken:
-                step = self._steps.build(record, MessagesConsumed(messages=wanted))
-                await self._steps.commit(step, consumed=wanted)
+                step = self.steps.build(record, MessagesConsumed(messages=wanted))
+                await self.steps.commit(step, consumed=wanted)
         return taken
 
 
 DELIVERIES = ("inject", "queue", "interrupt")
 
 
-class Prompting:
+class Prompting(Struct, eq=False):
     """Puts what persons say to agents where they read it."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        router: MessageRouter,
-        steps: AgentSteps,
-        saying: Saying,
-        steering: Steering,
-        broker: PermissionBroker,
-        workspace: str,
-    ) -> None:
-        self._roster = roster
-        self._router = router
-        self._steps = steps
-        self._broker = broker
-        self._saying = saying
-        self._steering = steering
-        self._workspace = workspace
+    roster: Roster
+    router: MessageRouter
+    steps: AgentSteps
+    saying: Saying
+    steering: Steering
+    broker: PermissionBroker
+    workspace: str
 
     async def prompt(
         self, agent_id: str, text: str, delivery: str, images: Sequence[str] = ()
@@ -301,24 +275,24 @@ class Prompting:
             raise ConfigError(
                 f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(DELIVERIES)}"
             )
-        record = self._roster.get(agent_id)
+        record = self.roster.get(agent_id)
         _check_lives(record)
         agent = record.descriptor
-        told = self._saying.text(text, images, agent.provider, agent.cwd, agent_id)
+        told = self.saying.text(text, images, agent.provider, agent.cwd, agent_id)
         async with told as said:
             _check_lives(record)  # it may have ended meanwhile
-            self._router.check(agent_id)
+            self.router.check(agent_id)
             payload = {"text": said.text}
-            message = self._steps.message(None, MessageType.USER_PROMPT, agent_id, payload)
-            await self._steps.write(record, MessageSent(message=message), *said.notices)
+            message = self.steps.message(None, MessageType.USER_PROMPT, agent_id, payload)
+            await self.steps.write(record, MessageSent(message=message), *said.notices)
         # Whoever prompts has perhaps mended something, and says so.
-        self._broker.changed_by_hand(record.descriptor.cwd, self._workspace)
-        turn = self._steering.busy_turn(record)
+        self.broker.changed_by_hand(record.descriptor.cwd, self.workspace)
+        turn = self.steering.busy_turn(record)
         if turn is None or delivery == "queue" or turn.is_external:
             return "queued"
         if delivery == "inject":
             wanted = message.message_id
-            taken = await self._steering.give(record, turn, lambda m: m.message_id == wanted)
+            taken = await self.steering.give(record, turn, lambda m: m.message_id == wanted)
             return "injected" if taken else "queued"
         turn.interrupt()
         return "interrupting"

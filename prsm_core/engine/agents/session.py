@@ -155,7 +155,6 @@ class AgentSession:
 
     @property
     def _between(self) -> BetweenTurns:
-
         return BetweenTurns(self.life, self._parts.inbox)
 
     @property

@@ -14,6 +14,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.config.paths import HOME
@@ -151,42 +152,26 @@ _SIGN = "\n\nSkills: "  # what is not in a prompt that tells of none
 _log = logging.getLogger("prsm.engine")
 
 
-class Skills:
+class Skills(Struct, eq=False):
     """Owns what was found of skills, and says what each agent is told of it.
 
     All agents of a run that are born in it are told the same, and none of a skill that appears
     meanwhile: a spawn reads no files, and a tree has one view.
     """
 
-    def __init__(
-        self,
-        places: SkillPlaces | None,
-        *,
-        workspace: str,
-        capabilities: Callable[[str], ProviderCapabilities],
-        is_external: Callable[[str], bool],
-        redact: Callable[[str], str],
-    ) -> None:
-        """Begin without any.
-
-        Args:
-            places: Where they are looked for; None: agents are told of none.
-            workspace: The session's.
-            capabilities: Returns those of a provider, by its name.
-            is_external: Whether a provider is somebody outside, who has skills of his own.
-            redact: Takes secrets out of a text.
-        """
-        self._places = places
-        self._workspace = workspace
-        self._capabilities = capabilities
-        self._is_external = is_external
-        self._redact = redact
-        self._found: tuple[Skill, ...] = ()
+    # Where they are looked for; None: agents are told of none.
+    places: SkillPlaces | None
+    workspace: str
+    capabilities: Callable[[str], ProviderCapabilities]
+    # Whether a provider is somebody outside, who has skills of his own.
+    is_external: Callable[[str], bool]
+    redact: Callable[[str], str]
+    _found: tuple[Skill, ...] = ()
 
     async def look(self) -> None:
         """Look which there are, as a run begins or is gone on with."""
         self._found = ()
-        places = self._places
+        places = self.places
         if places is None or not any(map(os.path.isdir, places.folders())):
             return
         from prsm_core.permissions.skills import find_skills
@@ -194,7 +179,7 @@ class Skills:
         found = await asyncio.to_thread(find_skills, places)
         for mistake in found.mistakes:
             _log.info("a skill does not count: %s", mistake)
-        self._found = redacted(found.skills, self._redact)
+        self._found = redacted(found.skills, self.redact)
 
     def given(self, agent: AgentDescriptor) -> AgentDescriptor:
         """Return an agent that is about to be born with what it is told of skills."""
@@ -236,13 +221,13 @@ class Skills:
 
     def _view(self) -> View:
 
-        places = self._places
+        places = self.places
         if places is None:
-            return View(self._workspace, None, holds=False, trusted=False)
-        return View(self._workspace, places.home, holds=True, trusted=places.trusted)
+            return View(self.workspace, None, holds=False, trusted=False)
+        return View(self.workspace, places.home, holds=True, trusted=places.trusted)
 
     def _known(self, agent: AgentDescriptor) -> frozenset[str]:
-        return self._capabilities(agent.provider).skills
+        return self.capabilities(agent.provider).skills
 
     def _may_read(self, agent: AgentDescriptor) -> bool:
-        return "Read" in agent.tools and not self._is_external(agent.provider)
+        return "Read" in agent.tools and not self.is_external(agent.provider)

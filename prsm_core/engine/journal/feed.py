@@ -12,7 +12,7 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from prsm_core.domain.events import Event
 from prsm_core.engine.journal.spoken import Piece, Spoken
@@ -32,16 +32,15 @@ LONGEST_JOINED = 64 * 1024  # characters
 _OF = ("turn", "message", "call")  # the fields of live text that say which text it is of
 
 
-class Feed:
+class Feed(Struct, eq=False):
     """Owns the set of readers."""
 
-    def __init__(self, store: Store, background: Background) -> None:
-        self._store = store
-        self._background = background
-        self.spoken = Spoken()
-        self.newest = 0  # the number of the newest event
-        self._readers: set[_Reader] = set()
-        self._taps: list[Callable[[tuple[Event, ...]], None]] = []
+    store: Store
+    background: Background
+    spoken: Spoken = field(default_factory=Spoken)
+    newest: int = 0  # the number of the newest event
+    _readers: set[_Reader] = field(default_factory=set)
+    _taps: list[Callable[[tuple[Event, ...]], None]] = field(default_factory=list)
 
     def add_tap(self, tap: Callable[[tuple[Event, ...]], None]) -> None:
         """Give committed events to `tap`, which must not block."""
@@ -76,8 +75,8 @@ class Feed:
         for event, behind in self.spoken.so_far(after):
             reader.offer(event, behind)
         self._readers.add(reader)
-        source = self._store.events(session_id, after, follow=True)
-        pump = self._background.start(reader.pump(source), name="feed reader")
+        source = self.store.events(session_id, after, follow=True)
+        pump = self.background.start(reader.pump(source), name="feed reader")
         pump.add_done_callback(reader.end)  # also of one that never begins: the engine is closed
         try:
             while not (reader.closed and reader.queue.empty()):
@@ -94,7 +93,7 @@ class Feed:
     async def _check_reached(self, session_id: str, after: int) -> None:
         if after <= 0:
             return
-        async with aclosing(self._store.events(session_id, after - 1)) as events:  # type: ignore[type-var]
+        async with aclosing(self.store.events(session_id, after - 1)) as events:  # type: ignore[type-var]
             async for _ in events:
                 return
         raise no_such_event(session_id, after)

@@ -11,6 +11,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.sink import RunInfo
 from prsm_core.interfaces.tool import PeerNow
@@ -149,17 +151,14 @@ class _SinkRunner:
             self._on_fault(text)
 
 
-class SinkGroup:
+class SinkGroup(Struct, eq=False):
     """Owns the sinks of one run."""
 
-    def __init__(
-        self, background: Background, clock: Clock, on_drop: OnDrop, on_fault: OnFault
-    ) -> None:
-        self._background = background
-        self._clock = clock
-        self._on_drop = on_drop
-        self._on_fault = on_fault
-        self._runners: list[_SinkRunner] = []
+    background: Background
+    clock: Clock
+    on_drop: OnDrop
+    on_fault: OnFault
+    _runners: list[_SinkRunner] = field(default_factory=list)
 
     def open(
         self,
@@ -176,8 +175,8 @@ class SinkGroup:
             except PluginError as error:
                 problems.append(f"{error.message}: it gets no events of this run")
                 continue
-            runner = _SinkRunner(spec, sink, guest, self._clock, self._on_drop, self._on_fault)
-            runner.task = self._background.start(runner.run(), name=f"sink {spec.name}")
+            runner = _SinkRunner(spec, sink, guest, self.clock, self.on_drop, self.on_fault)
+            runner.task = self.background.start(runner.run(), name=f"sink {spec.name}")
             self._runners.append(runner)
         return problems
 
@@ -193,8 +192,8 @@ class SinkGroup:
         is published meanwhile makes it busy again, between its last write and this task, too:
         only one that is busy once the time is over has failed.
         """
-        seconds = self._background.parting.most(CLOSE_SECONDS)
-        if not await first_of(self._clock, seconds, self._until_idle):
+        seconds = self.background.parting.most(CLOSE_SECONDS)
+        if not await first_of(self.clock, seconds, self._until_idle):
             for runner in self._runners:
                 if not runner.idle.is_set():
                     runner.give_up(f"has not written all within {seconds:.2g} s")
@@ -215,35 +214,25 @@ class SinkGroup:
         for runner in runners:
             runner.close()
         tasks = {runner.task for runner in runners if runner.task is not None}
-        seconds = self._background.parting.most(CLOSE_SECONDS)
+        seconds = self.background.parting.most(CLOSE_SECONDS)
         if tasks:
-            await first_of(self._clock, seconds, lambda: asyncio.wait(tasks))
+            await first_of(self.clock, seconds, lambda: asyncio.wait(tasks))
         for runner in runners:
             if runner.task is not None and not runner.task.done():
                 runner.give_up(f"has not closed within {seconds:.2g} s")
             runner.tell_dropped()
 
 
-class RunSinks:
+class RunSinks(Struct, eq=False):
     """The sinks of a session, run by run; what they lose is told in the log of the open run."""
 
-    def __init__(
-        self,
-        specs: Sequence[EventSinkSpec],
-        settings: Mapping[str, Mapping[str, Any]],
-        *,
-        background: Background,
-        journal: Journal,
-        feed: Feed,
-        is_open: Callable[[], bool],
-    ) -> None:
-        self._specs = specs
-        self._settings = settings
-        self._background = background
-        self._journal = journal
-        self._feed = feed
-        self._is_open = is_open  # nothing may follow the end of a run
-        self._group: SinkGroup | None = None
+    specs: Sequence[EventSinkSpec]
+    settings: Mapping[str, Mapping[str, Any]]
+    background: Background
+    journal: Journal
+    feed: Feed
+    is_open: Callable[[], bool]  # nothing may follow the end of a run
+    _group: SinkGroup | None = None
 
     def open(
         self, task: str, workspace: str, clock: Clock, goes_on: Sequence[AgentDescriptor] = ()
@@ -253,41 +242,41 @@ class RunSinks:
         `goes_on` are the agents that the run has from before: no event tells who they are.
         """
         run = RunInfo(
-            run_id=self._journal.run_id,
-            session=self._journal.session_id,
+            run_id=self.journal.run_id,
+            session=self.journal.session_id,
             task=task,
             workspace=workspace,
             agents=tuple(map(_left, goes_on)),
         )
-        group = self._group = SinkGroup(self._background, clock, self._on_drop, self._on_fault)
-        problems = group.open(self._specs, run, self._settings)
-        self._feed.add_tap(group.publish)
+        group = self._group = SinkGroup(self.background, clock, self._on_drop, self._on_fault)
+        problems = group.open(self.specs, run, self.settings)
+        self.feed.add_tap(group.publish)
         return problems
 
     async def settle(self) -> None:
         """Have told what the sinks have lost, which nothing may follow `run_finished` to tell."""
         if self._group is not None:
-            await self._journal.flush()
+            await self.journal.flush()
             await self._group.settle()
-            await self._journal.flush()
+            await self.journal.flush()
             self._group.tell_dropped()  # what told of the others is lost to them, too
 
     async def aclose(self) -> None:
         """Close the sinks of the run; without any, nothing happens."""
         group, self._group = self._group, None
         if group is not None:
-            self._feed.remove_tap(group.publish)
+            self.feed.remove_tap(group.publish)
             await group.aclose()
 
     def _on_fault(self, text: str) -> None:
-        if self._is_open():
-            self._journal.tell("notice", level="warning", text=text)
+        if self.is_open():
+            self.journal.tell("notice", level="warning", text=text)
         else:
             _log.warning("%s", text)
 
     def _on_drop(self, sink: str, count: int) -> None:
-        if self._is_open():
-            self._journal.tell("sink_dropped", sink=sink, count=count)
+        if self.is_open():
+            self.journal.tell("sink_dropped", sink=sink, count=count)
         else:
             _log.warning("event sink %s lost %d events at the end of the run", sink, count)
 

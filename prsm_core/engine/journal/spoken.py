@@ -33,38 +33,29 @@ _HEEDED = frozenset({"turn_finished", "message_completed", "tool_call_finished"}
 _OUTPUT = "tool_output_delta"
 
 
-class LiveText:
+class LiveText(Struct, eq=False):
     """One text of an agent while it comes: told without its secrets, wherever it is cut."""
 
-    __slots__ = ("_at", "_limit", "_of", "_stream", "_tell")
-
-    def __init__(
-        self,
-        stream: StreamRedactor,
-        tell: Callable[[dict[str, Any]], None],
-        of: Mapping[str, Any],
-        limit: float = math.inf,
-    ) -> None:
-        self._stream = stream
-        self._tell = tell
-        self._of = of
-        self._at = 0
-        self._limit = limit  # characters; what comes behind them is not told
+    stream: StreamRedactor
+    tell: Callable[[dict[str, Any]], None]
+    of: Mapping[str, Any]
+    limit: float = math.inf  # characters; what comes behind them is not told
+    _at: int = 0
 
     def feed(self, piece: str) -> None:
         """Tell what can be told by now."""
-        if self._at <= self._limit:
-            self._tell_some(self._stream.feed(piece))
+        if self._at <= self.limit:
+            self._tell_some(self.stream.feed(piece))
 
     def end(self) -> None:
         """Tell the rest: the text goes on no further, or only behind something else."""
-        self._tell_some(self._stream.flush())
+        self._tell_some(self.stream.flush())
 
     def _tell_some(self, text: str) -> None:
-        if text and self._at <= self._limit:
-            if self._at + len(text) > self._limit:  # only now: half a secret would not be known
-                text = text[: int(self._limit) - self._at] + CUT_MARK
-            self._tell({**self._of, "at": self._at, "text": text})
+        if text and self._at <= self.limit:
+            if self._at + len(text) > self.limit:  # only now: half a secret would not be known
+                text = text[: int(self.limit) - self._at] + CUT_MARK
+            self.tell({**self.of, "at": self._at, "text": text})
             self._at += len(text)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import MessageSent, StateChanged
@@ -27,55 +29,40 @@ if TYPE_CHECKING:
     from prsm_core.messaging.router import MessageRouter
 
 
-class AgentSteps:
+class AgentSteps(Struct, eq=False, dict=True):
     """Writes the steps of agents."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        roster: Roster,
-        router: MessageRouter,
-        detector: DeadlockDetector,
-        read: Callable[[str, Collection[str]], None],
-        *,
-        clock: Clock,
-        ids: Ids,
-        arrived: Callable[[RoutedMessage], None] = lambda _: None,
-    ) -> None:
-        """Write to the journal.
-
-        `read` is told of messages that an agent has consumed, `arrived` of what peers write, once
-        it is in a mailbox.
-        """
-        self._journal = journal
-        self._roster = roster
-        self._router = router
-        self._detector = detector
-        self._read = read
-        self._clock = clock
-        self._ids = ids
-        self._arrived = arrived
+    journal: Journal
+    roster: Roster
+    router: MessageRouter
+    detector: DeadlockDetector
+    # Is told of messages that an agent has consumed.
+    read: Callable[[str, Collection[str]], None]
+    clock: Clock
+    ids: Ids
+    # Is told of what peers write, once it is in a mailbox.
+    arrived: Callable[[RoutedMessage], None] = lambda _: None
 
     def build(self, record: AgentRecord, *writes: Write) -> Step:
         """Build a step of this agent and incarnation, with a new step id."""
         return Step(
             step_id=record.next_step_id(),
             session_id=record.descriptor.session_id,
-            run_id=self._journal.run_id,
+            run_id=self.journal.run_id,
             agent_id=record.agent_id,
             incarnation=record.incarnation,
-            at=self._clock.time(),
+            at=self.clock.time(),
             writes=(*writes, *record.take_riders()) if record.riders else writes,
         )
 
     def build_of_run(self, *writes: Write) -> Step:
         """Build a step of the run itself, with a new step id."""
         return Step(
-            step_id=self._journal.run_step_id(),
-            session_id=self._journal.session_id,
-            run_id=self._journal.run_id,
+            step_id=self.journal.run_step_id(),
+            session_id=self.journal.session_id,
+            run_id=self.journal.run_id,
             agent_id=None,
-            at=self._clock.time(),
+            at=self.clock.time(),
             writes=writes,
         )
 
@@ -93,17 +80,17 @@ class AgentSteps:
         def deliver() -> None:
             for write in step.writes:
                 if type(write) is MessageSent:
-                    self._router.send(write.message)
+                    self.router.send(write.message)
                     if write.message.type is MessageType.PEER:
-                        self._arrived(write.message)
+                        self.arrived(write.message)
             if step.agent_id is not None and consumed:
-                self._router.consumed(step.agent_id, consumed)
-                self._read(step.agent_id, consumed)
-                self._detector.consumed(step.agent_id)
+                self.router.consumed(step.agent_id, consumed)
+                self.read(step.agent_id, consumed)
+                self.detector.consumed(step.agent_id)
             if then is not None:
                 then()
 
-        return await self._journal.commit(step, deliver, needs=needs, bears=bears)
+        return await self.journal.commit(step, deliver, needs=needs, bears=bears)
 
     async def write(self, record: AgentRecord, *writes: Write) -> None:
         """Commit a step of this agent."""
@@ -111,14 +98,14 @@ class AgentSteps:
 
     def stage(self, record: AgentRecord, *writes: Write, needs: Staged | None = None) -> Staged:
         """Have a step written with the agent's next one, or within 20 ms; see `Journal.stage`."""
-        return self._journal.stage(self.build(record, *writes), needs)
+        return self.journal.stage(self.build(record, *writes), needs)
 
     async def land(self, agent_id: str | None = None) -> None:
         """Write what this agent has staged, or all agents have, before anything depends on it."""
         if agent_id is None:
-            await self._journal.flush()
+            await self.journal.flush()
         else:
-            await self._journal.land(agent_id)
+            await self.journal.land(agent_id)
 
     def move(
         self,
@@ -155,12 +142,12 @@ class AgentSteps:
     ) -> RoutedMessage:
         """Build a message to an agent of this run, with a new id."""
         return RoutedMessage(
-            message_id=self._ids.ulid(),
+            message_id=self.ids.ulid(),
             type=kind,
             source=None if sender is None else sender.agent_id,
             target=target,
             payload=payload,
             correlation_id=correlation_id,
-            incarnation=self._roster.get(target).incarnation,
-            created_at=self._clock.time(),
+            incarnation=self.roster.get(target).incarnation,
+            created_at=self.clock.time(),
         )

@@ -20,6 +20,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.events import Event
@@ -526,16 +527,13 @@ class Journal:
         await self.flush()
 
 
-class Place:
+class Place(Struct, eq=False):
     """A place in a line. What waits for it is made once somebody does: mostly nobody does."""
 
-    __slots__ = ("_is_left", "_next", "agent_id", "before")
-
-    def __init__(self, agent_id: str | None, before: Place | None) -> None:
-        self.agent_id = agent_id  # whose line it is in
-        self.before = before  # the place that is left first; None if there is none
-        self._is_left = False
-        self._next: asyncio.Future[None] | None = None  # what the one behind it waits for
+    agent_id: str | None  # whose line it is in
+    before: Place | None  # the place that is left first; None if there is none
+    _is_left: bool = False
+    _next: asyncio.Future[None] | None = None  # what the one behind it waits for
 
     def leave(self) -> None:
         """Let the next one in."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.changes import REJECTED
 from prsm_core.domain.usage import Spent, total
@@ -325,26 +327,25 @@ def filter_detail(
     ]
 
 
-class ConversationStore:
+class ConversationStore(Struct, eq=False, dict=True):
     """The conversations of one session's agents, read from its ledger."""
 
-    def __init__(self, store: Store, session_id: str) -> None:
-        self._store = store
-        self._session_id = session_id
+    store: Store
+    session_id: str
 
     async def now(self, agent_id: str) -> AgentNow:
         """Return an agent as a resume would take it over; see `Store.state`."""
-        state = await self._store.state(self._session_id)
+        state = await self.store.state(self.session_id)
         return next(now for now in state.agents if now.agent.agent_id == agent_id)
 
     async def unread(self, agent_id: str) -> list[RoutedMessage]:
         """Return what the agent's present life has not read, in order of commit."""
-        letters = await self._store.inbox(self._session_id)
+        letters = await self.store.inbox(self.session_id)
         return [letter for letter in letters if letter.target == agent_id]
 
     def events(self, agent_id: str | None, after: int = 0) -> AsyncIterator[Event]:
         """Yield the events of an agent, or of all, so far: those that come after `after`."""
-        return self._store.events(self._session_id, after, agent=agent_id)
+        return self.store.events(self.session_id, after, agent=agent_id)
 
     async def born(self, agent_id: str) -> int:
         """Return the number of the event that the agent's present life began with.
@@ -353,8 +354,8 @@ class ConversationStore:
         """
         before, limit = None, 1
         while True:
-            found = await self._store.last_events(
-                self._session_id, agent_id, kinds=_BEGINNINGS, limit=limit, before=before
+            found = await self.store.last_events(
+                self.session_id, agent_id, kinds=_BEGINNINGS, limit=limit, before=before
             )
             for event in reversed(found):
                 if event.type == "agent_spawned" or event.data.get("from") in _ENDED:
@@ -370,12 +371,12 @@ class ConversationStore:
         that began a conversation anew knows nothing of those before: then its events are those
         since. So a child that is reused costs no more the more tasks it has had.
         """
-        begun = await self._store.last_events(
-            self._session_id, agent_id, kinds={"conversation_begun"}, limit=1
+        begun = await self.store.last_events(
+            self.session_id, agent_id, kinds={"conversation_begun"}, limit=1
         )
         if begun:
             after = (begun[0].seq or 1) - 1
-            return await _collect(self._store.events(self._session_id, after, agent=agent_id))
+            return await _collect(self.store.events(self.session_id, after, agent=agent_id))
         events = await _collect(self.events(agent_id))
         while events and (other := events[0].data.get("continues")) is not None:
             birth = events[0].seq or 0

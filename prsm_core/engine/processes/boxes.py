@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prsm_core.config import private_dir
 from prsm_core.engine.processes.executor import ANSWERS, NO_EXECUTOR, trial_run
 from prsm_core.engine.processes.reaper_shim import MARK
@@ -38,19 +40,13 @@ END_SECONDS = 10.0
 _SEPARATOR = "_"
 
 
-class ProgramBoxes:
+class ProgramBoxes(Struct, eq=False):
     """Starts programs, and owns the boxes of an engine. The first box loads the executor."""
 
-    def __init__(
-        self,
-        launcher: ProcessLauncher,
-        state_dir: Path,
-        executor: ChosenExecutor = NO_EXECUTOR,
-    ) -> None:
-        self._launcher = launcher
-        self._state_dir = state_dir
-        self.executor = executor
-        self._opened: tuple[Boxes, Guest] | None = None
+    launcher: ProcessLauncher
+    state_dir: Path
+    executor: ChosenExecutor = NO_EXECUTOR
+    _opened: tuple[Boxes, Guest] | None = None
 
     async def examine(self) -> BoxState:
         """Find out what boxes can be made with here and which limits it holds."""
@@ -75,9 +71,9 @@ class ProgramBoxes:
         be made here or the program is not in it.
         """
         if box is None:
-            return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+            return await self.launcher.start(argv, name=name, cwd=cwd, env=env)
         boxes, guest = self._open()
-        environ = {**self._launcher.environment(env), MARK: self._launcher.mark}
+        environ = {**self.launcher.environment(env), MARK: self.launcher.mark}
         program = BoxProgram(
             argv=tuple(argv),
             name=name,
@@ -89,7 +85,7 @@ class ProgramBoxes:
         async with AsyncExitStack() as stack:
             with guest.calling("boxed", ANSWERS):
                 command = await stack.enter_async_context(boxes.boxed(program))
-            return await self._launcher.start(
+            return await self.launcher.start(
                 command.argv,
                 name=name,
                 env=command.env,
@@ -106,9 +102,9 @@ class ProgramBoxes:
         if self._opened is None:
             executor, guest = self.executor.load()
             host = BoxHost(
-                make_folder=partial(_make_folder, self._state_dir),
-                environ=lambda: {**self._launcher.environment(), MARK: self._launcher.mark},
-                run=trial_run(self._launcher),
+                make_folder=partial(_make_folder, self.state_dir),
+                environ=lambda: {**self.launcher.environment(), MARK: self.launcher.mark},
+                run=trial_run(self.launcher),
             )
             with guest.calling("open_boxes", ANSWERS):
                 self._opened = executor.open_boxes(host), guest

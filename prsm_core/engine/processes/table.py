@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec import Struct, field
+
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of, prctl
 
@@ -167,7 +169,7 @@ def find_remains(shim: ProcessIdentity) -> list[int]:
     ]
 
 
-class OrphanReaper:
+class OrphanReaper(Struct, eq=False):
     """Adopts orphans for this process, ends those that live, buries those that nobody waits for.
 
     An orphan that lives comes from a shim that was killed, and is known by its brand. It never
@@ -176,12 +178,12 @@ class OrphanReaper:
     are reaped. What belongs to any of this process's is left alone by all.
     """
 
-    _was_subreaper: ClassVar[bool] = False  # before the first of them
+    is_ours: Callable[[int], bool]
+    # (pid, start time) -> first seen.
+    _seen: dict[tuple[int, int], float] = field(default_factory=dict)
+    _timer: asyncio.TimerHandle | None = None
 
-    def __init__(self, is_ours: Callable[[int], bool]) -> None:
-        self._is_ours = is_ours
-        self._seen: dict[tuple[int, int], float] = {}  # (pid, start time) -> first seen
-        self._timer: asyncio.TimerHandle | None = None
+    _was_subreaper: ClassVar[bool] = False  # before the first of them
 
     def open(self) -> None:
         """Become a subreaper and listen for SIGCHLD, on the loop that runs now."""
@@ -261,7 +263,7 @@ def _schedule_all() -> None:
 
 
 def _is_anyones(pid: int, closing: OrphanReaper) -> bool:
-    return any(reaper._is_ours(pid) for reaper in (closing, *_OPEN))
+    return any(reaper.is_ours(pid) for reaper in (closing, *_OPEN))
 
 
 def _is_adopted(stat: _Stat, own_session: int) -> bool:

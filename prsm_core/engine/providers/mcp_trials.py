@@ -14,6 +14,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError, ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import first_of
@@ -60,7 +62,7 @@ class Trial(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class McpTrials:
+class McpTrials(Struct, eq=False):
     """Owns what is known of the MCP servers of an engine.
 
     Args:
@@ -69,12 +71,13 @@ class McpTrials:
         tell: Tells a warning, with the id of the agent that it is about.
     """
 
-    def __init__(self, start: Start, clock: Clock, tell: Callable[[str, str], None]) -> None:
-        self._start = start
-        self._clock = clock
-        self._tell = tell
-        self._trials: dict[str, tuple[Trial, float]] = {}
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+    start: Start
+    clock: Clock
+    tell: Callable[[str, str], None]
+    _trials: dict[str, tuple[Trial, float]] = field(default_factory=dict)
+    _locks: defaultdict[str, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock)
+    )
 
     async def usable(
         self,
@@ -111,18 +114,18 @@ class McpTrials:
     ) -> str:
         if refusal:
             if not server.required:
-                self._tell(agent_id, f"the MCP server {name} is left out: {refusal}")
+                self.tell(agent_id, f"the MCP server {name} is left out: {refusal}")
             return refusal
         key = repr((name, server, cwd, box))
         async with self._locks[key]:
             trial, until = self._trials.get(key, (None, 0.0))
-            if trial is None or (trial.problem and self._clock.now() >= until):
+            if trial is None or (trial.problem and self.clock.now() >= until):
                 trial = await self._made(name, server, cwd, box)
-                self._trials[key] = (trial, self._clock.now() + _AGAIN_SECONDS)
+                self._trials[key] = (trial, self.clock.now() + _AGAIN_SECONDS)
                 if trial.problem and not server.required:
-                    self._tell(agent_id, f"the MCP server {name} is left out: {trial.problem}")
+                    self.tell(agent_id, f"the MCP server {name} is left out: {trial.problem}")
                 for note in trial.notes:
-                    self._tell(agent_id, f"the MCP server {name}: {note}")
+                    self.tell(agent_id, f"the MCP server {name}: {note}")
         return trial.problem
 
     async def _made(self, name: str, server: McpServer, cwd: str, box: Box | None) -> Trial:
@@ -131,7 +134,7 @@ class McpTrials:
             return Trial(problem="it is reached by the network, which its box does not have")
         argv = (sys.executable, "-I", "-S", str(_REACH)) if by_url else _argv(server)
         try:
-            process = await self._start(
+            process = await self.start(
                 argv,
                 name=f"MCP server {name}",
                 cwd=cwd,
@@ -151,7 +154,7 @@ class McpTrials:
             found.append(await ask(process, server))
 
         try:
-            in_time = await first_of(self._clock, server.start_seconds, talk)
+            in_time = await first_of(self.clock, server.start_seconds, talk)
         except ProcessError as error:
             return Trial(problem=error.message)
         finally:

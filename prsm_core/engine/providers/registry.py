@@ -12,6 +12,7 @@ import re
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
@@ -158,27 +159,17 @@ def _apply(
 _log = logging.getLogger("prsm.engine")
 
 
-class EngineServices:
+class EngineServices(Struct, eq=False):
     """ProviderServices of one provider."""
 
-    def __init__(
-        self,
-        launcher: ProcessLauncher,
-        background: Background,
-        clock: Clock,
-        state_dir: Path,
-        residents: Residents,
-        redactor: Redactor,
-        boxes: ProgramBoxes,
-    ) -> None:
-        self.clock = clock
-        self.state_dir = state_dir
-        self._launcher = launcher
-        self._background = background
-        self._residents = residents
-        self._redactor = redactor
-        self._boxes = boxes
-        self.guest: Guest | None = None  # whose services these are
+    _launcher: ProcessLauncher
+    _background: Background
+    clock: Clock
+    state_dir: Path
+    _residents: Residents
+    _redactor: Redactor
+    _boxes: ProgramBoxes
+    guest: Guest | None = None  # whose services these are
 
     @property
     def environment(self) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from msgspec import field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
@@ -68,13 +68,12 @@ FAILURES = 3
 COOLDOWN_SECONDS = 20.0
 
 
-class CircuitBreaker:
+class CircuitBreaker(Struct, eq=False):
     """Counts the failures of one provider."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._failures = 0
-        self._open_until = 0.0  # monotonic
+    clock: Clock
+    _failures: int = 0
+    _open_until: float = 0.0  # monotonic
 
     def succeeded(self) -> None:
         """Note a turn that the provider served."""
@@ -86,25 +85,24 @@ class CircuitBreaker:
         if self._failures < FAILURES:
             return False
         was_open = self.remaining() > 0
-        self._open_until = self._clock.now() + COOLDOWN_SECONDS
+        self._open_until = self.clock.now() + COOLDOWN_SECONDS
         return not was_open
 
     def remaining(self) -> float:
         """Return the seconds until the provider may be asked again; 0 when it may now."""
-        return max(self._open_until - self._clock.now(), 0.0)
+        return max(self._open_until - self.clock.now(), 0.0)
 
     def pause_after(self, more: int) -> float:
         """Return the seconds that the breaker would hold after so many further failures."""
         return COOLDOWN_SECONDS if self._failures + more >= FAILURES else 0.0
 
 
-class Breakers:
+class Breakers(Struct, eq=False):
     """Owns the breakers, by provider."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._by_name: dict[str, CircuitBreaker] = {}
+    clock: Clock
+    _by_name: dict[str, CircuitBreaker] = field(default_factory=dict)
 
     def of(self, provider: str) -> CircuitBreaker:
         """Return the breaker of a provider."""
-        return self._by_name.setdefault(provider, CircuitBreaker(self._clock))
+        return self._by_name.setdefault(provider, CircuitBreaker(self.clock))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from msgspec import field
+from msgspec import Struct, field
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.record import Record
@@ -147,36 +147,28 @@ class Workforce(Record, frozen=True, kw_only=True):
         return self._told[whose]
 
 
-class WorkforceNow:
+class WorkforceNow(Struct, eq=False):
     """Owns the workforce as it is now, which lasts until something new is known."""
 
-    def __init__(
-        self,
-        names: ModelNames,
-        usable: Callable[[], Collection[str]],
-        summaries: Mapping[str, str],
-        is_gone: Callable[[str], bool] = lambda _: False,
-        unseen: Callable[[], Collection[str]] = tuple,
-    ) -> None:
-        self._names = names
-        self._unseen = unseen
-        self._is_gone = is_gone
-        self._usable = usable
-        self._summaries = summaries
-        self._listed: dict[str, Listing] = {}  # when the newest one was made
-        self._newest: Workforce | None = None
+    names: ModelNames
+    usable: Callable[[], Collection[str]]
+    summaries: Mapping[str, str]
+    is_gone: Callable[[str], bool] = lambda _: False
+    unseen: Callable[[], Collection[str]] = tuple
+    _listed: dict[str, Listing] = field(default_factory=dict)  # when the newest one was made
+    _newest: Workforce | None = None
 
     def __call__(self) -> Workforce:
         """Return it."""
-        usable, unseen, listed = self._usable(), self._unseen(), self._names.listed
+        usable, unseen, listed = self.usable(), self.unseen(), self.names.listed
         newest = self._newest
         is_same = newest is not None and (newest.usable, newest.unseen) == (usable, unseen)
         if newest is None or not is_same or not _is_same(self._listed, listed):
             newest = Workforce(
-                names=self._names,
+                names=self.names,
                 usable=usable,
-                summaries=self._summaries,
-                is_gone=self._is_gone,
+                summaries=self.summaries,
+                is_gone=self.is_gone,
                 unseen=unseen,
             )
             self._newest, self._listed = newest, dict(listed)
@@ -228,30 +220,24 @@ def _line(member: Member) -> str:
     return f"- {name}: {quote_word(what)[1:-1].rstrip()}" if what else f"- {name}"
 
 
-class TeamNews:
+class TeamNews(Struct, eq=False):
     """Tells agents at work, in the answer to a call, what their run has learned of its team.
 
     Their prompts are made before anybody but the leading provider was looked at, and stay as they
     are: to change one begins a new session. Who begins to make children has the others looked at.
     """
 
-    def __init__(
-        self,
-        team_of: Callable[[AgentDescriptor], str],
-        unseen: Callable[[], Collection[str]],
-        look: Callable[[], None],
-    ) -> None:
-        self._team_of = team_of
-        self._unseen = unseen
-        self._look = look
+    team_of: Callable[[AgentDescriptor], str]
+    unseen: Callable[[], Collection[str]]
+    look: Callable[[], None]
 
     def add(self, record: AgentRecord, tool: str, outcome: ToolOutcome) -> ToolOutcome:
         """Return the answer to an agent's call of a tool, with the news if there are any."""
-        if self._unseen():
+        if self.unseen():
             if tool in _MAKING:
-                self._look()
+                self.look()
             return outcome
-        team = self._team_of(record.descriptor)
+        team = self.team_of(record.descriptor)
         if team == record.team or not isinstance(outcome.data, Mapping):
             return outcome
         told = record.team

@@ -45,7 +45,7 @@ ANSWERS = ("once", "always", "allow_project", "allow_global", "deny", "deny_proj
 SETTLE_SECONDS = 2.0  # how long the end of a run waits for its rules
 
 
-class RuleKeeper:
+class RuleKeeper(Struct, eq=False):
     """Says which answers a request takes, and keeps the rules that some of them make.
 
     Args:
@@ -56,20 +56,12 @@ class RuleKeeper:
         clock: Bounds how long the end of a run waits for that.
     """
 
-    def __init__(
-        self,
-        own: OwnRules | None,
-        broker: PermissionBroker,
-        background: Background,
-        journal: Journal,
-        clock: Clock,
-    ) -> None:
-        self._own = own
-        self._broker = broker
-        self._background = background
-        self._journal = journal
-        self._clock = clock
-        self._writing: set[asyncio.Task[None]] = set()
+    own: OwnRules | None
+    broker: PermissionBroker
+    background: Background
+    journal: Journal
+    clock: Clock
+    _writing: set[asyncio.Task[None]] = field(default_factory=set)
 
     def answers(self, ask: Ask) -> tuple[str, ...]:
         """Return the answers that a request takes, in the order in which they are offered."""
@@ -82,33 +74,33 @@ class RuleKeeper:
 
     def keep(self, agent_id: str, answer: str, ask: Ask) -> None:
         """Let the rules of an answer hold from now on; most answers make none."""
-        if answer not in RULE_ANSWERS or self._own is None:
+        if answer not in RULE_ANSWERS or self.own is None:
             return
         verdict, project = RULE_ANSWERS[answer]
         rules = _rules(verdict, ask)
         for rule in rules:
-            self._broker.add_rule(verdict, rule)
-        work = self._write(self._own, agent_id, verdict, rules, project=project)
-        task = self._background.start(work, name="keep a rule")
+            self.broker.add_rule(verdict, rule)
+        work = self._write(self.own, agent_id, verdict, rules, project=project)
+        task = self.background.start(work, name="keep a rule")
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
     async def settle(self) -> None:
         """Have told what became of the rules of a run that is about to end."""
         if tasks := set(self._writing):
-            seconds = self._background.parting.most(SETTLE_SECONDS)
-            await first_of(self._clock, seconds, lambda: asyncio.wait(tasks))
+            seconds = self.background.parting.most(SETTLE_SECONDS)
+            await first_of(self.clock, seconds, lambda: asyncio.wait(tasks))
 
     def _is_offered(self, answer: str, ask: Ask) -> bool:
         if answer not in RULE_ANSWERS:
             return answer == "deny" or answer in ask.options
         verdict, project = RULE_ANSWERS[answer]
         rules = _rules(verdict, ask)
-        if self._own is None or not rules or f"{verdict}_rule" not in ask.options:
+        if self.own is None or not rules or f"{verdict}_rule" not in ask.options:
             return False
-        if verdict == "allow" and project and not self._own.may_allow_for_project:
+        if verdict == "allow" and project and not self.own.may_allow_for_project:
             return False
-        return all(self._journal.redact(text) == text for text in _texts(rules))
+        return all(self.journal.redact(text) == text for text in _texts(rules))
 
     async def _write(
         self, own: OwnRules, agent_id: str, verdict: str, rules: Sequence[Words], *, project: bool
@@ -120,7 +112,7 @@ class RuleKeeper:
             level, text = "error", f"{what}: holds for this run only: {error.message}"
         else:
             level, text = "info", f"{path}: added {what}"
-        self._journal.tell("notice", agent_id, level=level, text=text)
+        self.journal.tell("notice", agent_id, level=level, text=text)
 
 
 def _rules(verdict: str, ask: Ask) -> tuple[Words, ...]:
@@ -207,42 +199,35 @@ class _Open(Struct):
         return {"by": self.by, "via": self.via, **said}
 
 
-class HumanRequests:
+class HumanRequests(Struct, eq=False):
     """Owns the open requests of a run."""
 
-    def __init__(
-        self,
-        policy: HumanPolicy,
-        clock: Clock,
-        journal: Journal,
-        commit: Commit,
-        rules: RuleKeeper,
-        workspace: str,
-    ) -> None:
-        self._policy = policy
-        self._clock = clock
-        self._journal = journal
-        self._commit = commit
-        self._rules = rules
-        self._workspace = workspace
-        self._open: dict[str, _Open] = {}
-        self._left: dict[str, HumanRequest] = {}  # by an earlier engine, and not waited for yet
-        self._outcomes: dict[str, dict[str, Any]] = {}  # of those that have ended, newest last
-        self._is_hint_told = False
-        self._attended_at = -math.inf  # when somebody last said that they are there
+    policy: HumanPolicy
+    clock: Clock
+    journal: Journal
+    commit: Commit
+    rules: RuleKeeper
+    workspace: str
+    _open: dict[str, _Open] = field(default_factory=dict)
+    # By an earlier engine, and not waited for yet.
+    _left: dict[str, HumanRequest] = field(default_factory=dict)
+    # Of those that have ended, newest last.
+    _outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _is_hint_told: bool = False
+    _attended_at: float = -math.inf  # when somebody last said that they are there
 
     @property
     def has_person(self) -> bool:
         """Whether a person may answer."""
-        return self._policy.interactive
+        return self.policy.interactive
 
     async def settle(self) -> None:
         """Have told what became of the rules that answers made: their run is about to end."""
-        await self._rules.settle()
+        await self.rules.settle()
 
     def attend(self) -> None:
         """Note that a person is there."""
-        self._attended_at = self._clock.now()
+        self._attended_at = self.clock.now()
 
     async def permission(
         self,
@@ -256,7 +241,7 @@ class HumanRequests:
 
         `again` decides the request once more, when rules have changed meanwhile.
         """
-        options = self._rules.answers(ask)
+        options = self.rules.answers(ask)
         asked = {
             "request": request_id,
             "tool": request.tool,
@@ -265,22 +250,22 @@ class HumanRequests:
             "reason": self._reason(ask),
             "parts": list(ask.parts),
             "options": list(options),
-            "rules": self._rules.rules(ask),
+            "rules": self.rules.rules(ask),
             "call": request.call_id,
-            "arguments": shown_arguments(request.arguments, self._journal.redact),
+            "arguments": shown_arguments(request.arguments, self.journal.redact),
             "cwd": request.cwd,
             **_asker(ask),
-            **_edit(request, self._workspace),
+            **_edit(request, self.workspace),
         }
         opened = _Open(record, "permission", options, ask=ask, again=again)
-        if not self._policy.interactive:
+        if not self.policy.interactive:
             self._stand_in(opened)
         asking = await self._ask(request_id, opened, asked)
         return (asking.answer or {}).get("verdict", "deny"), asking.by
 
     def _reason(self, ask: Ask) -> str:
         """Return why a person is asked; the first time also what would end such questions."""
-        if ask.hint is None or self._is_hint_told or not self._policy.interactive:
+        if ask.hint is None or self._is_hint_told or not self.policy.interactive:
             return ask.reason
         self._is_hint_told = True
         return f"{ask.reason} ({ask.hint})"
@@ -306,7 +291,7 @@ class HumanRequests:
             **_shown(question.data),
         }
         opened = _Open(record, "question", choices=question.options, call=call)
-        if not self._policy.interactive:
+        if not self.policy.interactive:
             self._stand_in(opened)
         asking = await self._ask(request_id, opened, asked)
         return answer_of(asking.answer or {}), asking.by
@@ -352,7 +337,7 @@ class HumanRequests:
         if not request.settle(answer, by, via):
             return False
         if request.ask is not None:
-            self._rules.keep(request.record.agent_id, answer["verdict"], request.ask)
+            self.rules.keep(request.record.agent_id, answer["verdict"], request.ask)
         return True
 
     async def reconsider(self) -> None:
@@ -410,7 +395,7 @@ class HumanRequests:
 
     def _stand_in(self, request: _Open) -> None:
         """Answer at once, since no person will."""
-        is_question, allows = request.kind == "question", self._policy.on_ask == "allow"
+        is_question, allows = request.kind == "question", self.policy.on_ask == "allow"
         if allows and is_question:
             first = list(request.choices[:1])
             request.settle({"choices": first, "text": None if first else ""}, ON_ASK)
@@ -430,7 +415,7 @@ class HumanRequests:
         try:
             if left is None:
                 opened = RequestOpened(request=row)
-                await self._commit(request.record, opened, *_noted(request, "request", request_id))
+                await self.commit(request.record, opened, *_noted(request, "request", request_id))
             await self._until_settled(request, row)
         finally:
             request.is_kept = request.call is not None and request.call.is_left
@@ -443,21 +428,21 @@ class HumanRequests:
         request.settle({}, "turn_ended")  # whoever asked has been cancelled
         self._forget(request_id, request)
         try:
-            if not request.recorded and not self._journal.is_suspended:
+            if not request.recorded and not self.journal.is_suspended:
                 told = {**(request.answer or {}), "by": request.by}
                 noted = _noted(request, "answer", request_id, **told)
-                await self._commit(request.record, self._end_of(request_id, request), *noted)
+                await self.commit(request.record, self._end_of(request_id, request), *noted)
         finally:
             request.over.set()
 
     def _row(self, request_id: str, request: _Open, asked: dict[str, Any]) -> HumanRequest:
-        opened_at = self._clock.time()
-        asked["expires_at"] = opened_at + self._policy.timeout_s
+        opened_at = self.clock.time()
+        asked["expires_at"] = opened_at + self.policy.timeout_s
         return HumanRequest(
             request_id=request_id,
             agent_id=request.record.agent_id,
             kind=request.kind,
-            payload=self._journal.redact(asked),  # people see it, too
+            payload=self.journal.redact(asked),  # people see it, too
             opened_at=opened_at,
         )
 
@@ -470,17 +455,17 @@ class HumanRequests:
 
     async def _until_settled(self, request: _Open, row: HumanRequest) -> None:
         """Wait for an answer until it is too late, or nobody has been there for long."""
-        policy, opened = self._policy, self._clock.now()
-        waited = max(0.0, self._clock.time() - row.opened_at)  # by an earlier engine
+        policy, opened = self.policy, self.clock.now()
+        waited = max(0.0, self.clock.time() - row.opened_at)  # by an earlier engine
         patience = math.inf if policy.unattended_s is None else policy.unattended_s
         while not request.done.is_set():
-            now = self._clock.now()
+            now = self.clock.now()
             left = opened + policy.timeout_s - waited - now
             alone = max(opened, self._attended_at) + patience - now
             if min(left, alone) <= 0:
                 request.settle({}, "unattended" if alone <= 0 else "timeout")
             else:
-                await first_of(self._clock, min(left, alone), request.done.wait)
+                await first_of(self.clock, min(left, alone), request.done.wait)
 
     def _end_of(self, request_id: str, request: _Open) -> RequestResolved:
         """Return what some step must carry, once, about the end of a request."""

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import NO_LABELS, AgentDescriptor, AgentRole, Grant, PermissionMode
@@ -457,63 +458,37 @@ def describe_master(
     )
 
 
-class Planner:
+class Planner(Struct, eq=False):
     """Describes agents by what holds now."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        leases: LeaseTable,
-        budgets: BudgetLedger,
-        journal: Journal,
-        *,
-        settings: Settings,
-        workspace: Callable[[str], str],
-        clock: Clock,
-        ids: Ids,
-        workforce: Callable[[], Workforce],
-        refused: Mapping[str, str],
-        labels: Callable[[AgentDescriptor, Mapping[str, str | None] | None], Mapping[str, str]],
-    ) -> None:
-        """Begin with what never changes, and with what to ask.
-
-        Args:
-            roster: Has all agents, and the names that are taken.
-            leases: Has the regions of all.
-            budgets: Has what is left to hand down.
-            journal: Knows session and run, and what is secret.
-            settings: The engine's.
-            workspace: Returns the folder of the session, for who works in this one.
-            clock: Tells the time.
-            ids: Makes ids.
-            workforce: Returns what is known of the models that agents may give their children.
-            refused: The providers that start no agent, as it is now, and why.
-            labels: Returns those of a new child, by its parent and what is asked for.
-        """
-        self._roster = roster
-        self._leases = leases
-        self._budgets = budgets
-        self._journal = journal
-        self._settings = settings
-        self._workspace = workspace
-        self._clock = clock
-        self._ids = ids
-        self._workforce = workforce
-        self._refused = refused
-        self._labels = labels
+    roster: Roster
+    leases: LeaseTable
+    budgets: BudgetLedger
+    journal: Journal
+    settings: Settings
+    # Returns the folder of the session, for who works in this one.
+    workspace: Callable[[str], str]
+    clock: Clock
+    ids: Ids
+    # Returns what is known of the models that agents may give their children.
+    workforce: Callable[[], Workforce]
+    # The providers that start no agent, as it is now, and why.
+    refused: Mapping[str, str]
+    # Returns those of a new child, by its parent and what is asked for.
+    labels: Callable[[AgentDescriptor, Mapping[str, str | None] | None], Mapping[str, str]]
 
     def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
         """Return the names of a new agent."""
-        if alias is not None and self._journal.redactor.text(alias) != alias:
+        if alias is not None and self.journal.redactor.text(alias) != alias:
             raise AgentSpawnError(
                 "the agent's name holds a secret", hint="choose another name or leave it out"
             )
         return Identity(
-            agent_id=self._ids.agent(),
-            alias=choose_alias(alias, request.role, self._roster.taken_names),
-            session_id=self._journal.session_id,
-            run_id=self._journal.run_id,
-            created_at=self._clock.time(),
+            agent_id=self.ids.agent(),
+            alias=choose_alias(alias, request.role, self.roster.taken_names),
+            session_id=self.journal.session_id,
+            run_id=self.journal.run_id,
+            created_at=self.clock.time(),
         )
 
     def plan(self, request: SpawnRequest) -> AgentDescriptor:
@@ -521,28 +496,28 @@ class Planner:
         parent_id = request.parent_id
         if parent_id is None:
             raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
-        if self._roster.get(parent_id).is_over:
+        if self.roster.get(parent_id).is_over:
             raise AgentSpawnError(
                 "an agent that has ended cannot spawn",
                 hint="restart it to go on",
                 code="agent_ended",
             )
         servers = choose_servers(
-            self._settings,
+            self.settings,
             prompt=request.prompt,
             role=request.role,
             explicit=request.mcp_servers,
             exclude=request.exclude_plugins,
         )
-        request = self._budgets.clamp(request)
-        return self._describe(request, parent_id, servers, self._leases.beside(parent_id))
+        request = self.budgets.clamp(request)
+        return self._describe(request, parent_id, servers, self.leases.beside(parent_id))
 
     def check(self, request: SpawnRequest) -> None:
         """Raise what spawning the agent of a request would raise."""
         parent_id = request.parent_id
         if parent_id is None:
             raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
-        self._describe(request, parent_id, {}, self._leases.beside(parent_id))
+        self._describe(request, parent_id, {}, self.leases.beside(parent_id))
 
     def _describe(
         self,
@@ -551,23 +526,23 @@ class Planner:
         servers: Mapping[str, McpServer],
         leases: Leases,
     ) -> AgentDescriptor:
-        parent = self._roster.get(parent_id).descriptor
+        parent = self.roster.get(parent_id).descriptor
         return describe_child(
             request,
             parent,
             self.identity(request.name, request),
-            workforce=self._workforce(),
-            refused=self._refused,
-            workspace=self._workspace(parent.cwd),
+            workforce=self.workforce(),
+            refused=self.refused,
+            workspace=self.workspace(parent.cwd),
             mcp_servers=servers,
             leases=leases,
-            labels=self._labels(parent, request.labels),
+            labels=self.labels(parent, request.labels),
         )
 
     def check_room(self, count: int, *, enlisted: int = 0) -> None:
         """Raise AgentSpawnError unless the run may have `count` agents more; some are enlisted."""
-        limit = self._settings.engine.max_agents_per_run
-        have = self._roster.size(self._journal.run_id) - enlisted
+        limit = self.settings.engine.max_agents_per_run
+        have = self.roster.size(self.journal.run_id) - enlisted
         if have + count > limit:
             raise AgentSpawnError(
                 f"the run has {have} of {limit} agents, which is max_agents_per_run",
@@ -579,8 +554,8 @@ class Planner:
         """Return what is told of an agent that has another model than it was named; else blank."""
         if wanted is None or agent.parent_id is None:
             return ""
-        names = self._workforce().names
-        base = inherited_model(self._roster.get(agent.parent_id).descriptor, names).provider
+        names = self.workforce().names
+        base = inherited_model(self.roster.get(agent.parent_id).descriptor, names).provider
         meant = names.meant(wanted, base)
         if meant is None or meant == (agent.provider, agent.model):
             return ""
@@ -588,4 +563,4 @@ class Planner:
 
     def team_of(self, agent: AgentDescriptor) -> str:
         """Return what an agent is told of the models that its children may have now."""
-        return self._workforce().team_of(agent)
+        return self.workforce().team_of(agent)

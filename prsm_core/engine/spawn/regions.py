@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from prsm_core.errors import AgentSpawnError
 from prsm_core.policies.within import is_within
 
@@ -57,13 +59,12 @@ def region_fits(child: tuple[str, ...] | None, parent: tuple[str, ...] | None) -
     return all(any(is_within(folder, own) for own in parent) for folder in child)
 
 
-class LeaseTable:
+class LeaseTable(Struct, eq=False):
     """Owns the leases of files and folders; each holds as long as its agent lives."""
 
-    def __init__(self, roster: Roster, workspaces: Folders) -> None:
-        self._roster = roster
-        self._workspaces = workspaces
-        self._lessees: dict[str, AgentRecord] = {}  # few of many agents
+    roster: Roster
+    workspaces: Folders
+    _lessees: dict[str, AgentRecord] = field(default_factory=dict)  # few of many agents
 
     def enter(self, record: AgentRecord) -> None:
         """Note a new agent, whose parent is known already."""
@@ -81,9 +82,9 @@ class LeaseTable:
         """
         if not self._lessees:
             return ()
-        lineage = () if agent_id is None else self._roster.lineage(agent_id)
-        places = self._workspaces
-        cwd = places.main if agent_id is None else self._roster.get(agent_id).descriptor.cwd
+        lineage = () if agent_id is None else self.roster.lineage(agent_id)
+        places = self.workspaces
+        cwd = places.main if agent_id is None else self.roster.get(agent_id).descriptor.cwd
         found: dict[tuple[str, str], None] = {}
         for record in self._lessees.values():
             if not record.has_ended and record.agent_id not in lineage:
@@ -105,7 +106,7 @@ class LeaseTable:
         own = record.descriptor.grant.region
         if own is None:  # as most
             return ()
-        parent = self._roster.parent_of(record)
+        parent = self.roster.parent_of(record)
         is_inherited = parent is not None and parent.descriptor.grant.region == own
         return () if is_inherited else own
 

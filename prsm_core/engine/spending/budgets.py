@@ -564,25 +564,15 @@ def _untold(alert: BudgetAlert) -> str:
 SETTLE_SECONDS = 1.0  # how long a turn that seems to be through may take to end by itself
 
 
-class Allowance:
+class Allowance(Struct, eq=False):
     """Owns what one turn has told of its steps since it used up its budget."""
 
-    __slots__ = (
-        "_calls",
-        "_clock",
-        "_ends_by",
-        "_is_between",
-        "_tells_steps",
-        "error",
-    )
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._tells_steps = False
-        self._calls = 0  # that had begun when the last step ended
-        self._is_between = False  # a response is complete, and the next one has not begun
-        self._ends_by = math.inf  # the turn seems to be through: it has until then
-        self.error: BudgetExceededError | None = None  # why it is to end
+    clock: Clock
+    _tells_steps: bool = False
+    _calls: int = 0  # that had begun when the last step ended
+    _is_between: bool = False  # a response is complete, and the next one has not begun
+    _ends_by: float = math.inf  # the turn seems to be through: it has until then
+    error: BudgetExceededError | None = None  # why it is to end
 
     def use_up(self, error: BudgetExceededError) -> None:
         """Take note that a budget of the turn is used up."""
@@ -590,7 +580,7 @@ class Allowance:
 
     def remaining(self) -> float:
         """Return the seconds until a turn that seems to be through is ended."""
-        return self._ends_by - self._clock.now()
+        return self._ends_by - self.clock.now()
 
     def take(self, event: ProviderEvent, *, calls: int, is_calling: bool) -> bool:
         """Heed an event of the turn; return whether the turn is to end now.
@@ -625,7 +615,7 @@ class Allowance:
 
     def settle(self) -> None:
         """Have the turn end soon, if its response is not complete before."""
-        self._ends_by = min(self._ends_by, self._clock.now() + SETTLE_SECONDS)
+        self._ends_by = min(self._ends_by, self.clock.now() + SETTLE_SECONDS)
 
     def _step(self, *, has_called: bool) -> bool:
         """Heed that the model may have taken a step."""

@@ -16,7 +16,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
@@ -517,23 +517,14 @@ class _LongCall(Struct, eq=False):
         return not (self.is_carried or self.is_pending or self.is_given)
 
 
-class LongCalls:
+class LongCalls(Struct, eq=False):
     """Owns the calls of one turn that a client may leave before they end."""
 
-    __slots__ = (
-        "_background",
-        "_calls",
-        "_clock",
-        "_expired",
-        "_known",
-    )
-
-    def __init__(self, background: Background, clock: Clock, calls: TurnCalls) -> None:
-        self._background = background
-        self._clock = clock
-        self._calls = calls
-        self._known: dict[str, _LongCall] = {}
-        self._expired: set[str] = set()  # waits that ended by their own timeout
+    background: Background
+    clock: Clock
+    calls: TurnCalls
+    _known: dict[str, _LongCall] = field(default_factory=dict)
+    _expired: set[str] = field(default_factory=set)  # waits that ended by their own timeout
 
     async def run(
         self, name: str, mended: Mended, call_id: str | None, patience_s: float
@@ -543,7 +534,7 @@ class LongCalls:
         if name == WAIT_TOOL and "token" in arguments:  # the work is another call's
             wanted = arguments.get("timeout") or arguments.get("timeout_seconds") or patience_s
             limited = {**arguments, "timeout": min(wanted, patience_s)}
-            return await self._calls.run(name, limited, call_id, mended.notice)
+            return await self.calls.run(name, limited, call_id, mended.notice)
         key = json.dumps([name, arguments], sort_keys=True)
         call = next((c for c in self._known.values() if c.is_abandoned and c.key == key), None)
         if call is None:
@@ -551,7 +542,7 @@ class LongCalls:
         with call.carried():
             ended = await self._ended_within(call, patience_s)
         if not ended:
-            await self._calls.parts.journal.hold()
+            await self.calls.parts.journal.hold()
             call.is_pending = True
             return pending(call.token)
         return self._give(call)
@@ -587,15 +578,15 @@ class LongCalls:
         self._expired.add(token)
 
     def _start(self, name: str, mended: Mended, call_id: str | None, key: str) -> _LongCall:
-        token = self._calls.unique_id(call_id)
+        token = self.calls.unique_id(call_id)
         while token in self._known:  # the same call delivered twice in one moment
-            token = self._calls.unique_id(f"{token}#again")
+            token = self.calls.unique_id(f"{token}#again")
         call = _LongCall(token, key)
 
         async def work() -> None:
-            call.outcome = await self._calls.run(name, mended.arguments, token, mended.notice)
+            call.outcome = await self.calls.run(name, mended.arguments, token, mended.notice)
 
-        call.task = self._background.start(work(), name=f"long call {name}")
+        call.task = self.background.start(work(), name=f"long call {name}")
         self._known[token] = call
         return call
 
@@ -603,11 +594,11 @@ class LongCalls:
         task = call.task
         if task is None:
             raise RuntimeError("the call was not started")
-        return await first_of(self._clock, seconds, lambda: asyncio.wait({task}))
+        return await first_of(self.clock, seconds, lambda: asyncio.wait({task}))
 
     async def _follow(self, follower: Call, call: _LongCall, seconds: float | None) -> bool:
         """Await a call from within another, which waits for just what that one waits for."""
-        leader = self._calls.opened(call.token)
+        leader = self.calls.opened(call.token)
 
         def its_wait() -> Wait | None:
             return None if leader is None or leader.closed else leader.wait

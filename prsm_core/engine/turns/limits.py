@@ -13,7 +13,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from prsm_core.domain.turns import AgentError, ErrorKind, Notice, StopReason, TurnEnded
 from prsm_core.errors import AgentTimeoutError
@@ -39,57 +39,34 @@ LATER_SECONDS = 30.0
 NEVER = -math.inf
 
 
-class Silence:
+class Silence(Struct, eq=False):
     """Owns since when one turn waits for its provider, and whether that was told.
 
     Each silence is told once. Nobody is silent while a tool runs or a person is asked, nor who may
     be silent without end: a client outside.
     """
 
-    __slots__ = (
-        "_agent",
-        "_asked",
-        "_begun",
-        "_clock",
-        "_fold",
-        "_has_spoken",
-        "_journal",
-        "_told",
-        "_turn",
-    )
+    clock: Clock
+    turn: TurnClock
+    # Knows how many calls, the vendor's and ours, the turn has begun.
+    fold: TurnFold
+    journal: Journal
+    agent: AgentDescriptor
+    _has_spoken: bool = False
+    _told: float = NEVER  # the beginning of the last silence that was told
+    _begun: float = 0.0
+    _asked: float = 0.0
 
-    def __init__(
-        self,
-        clock: Clock,
-        turn: TurnClock,
-        fold: TurnFold,
-        journal: Journal,
-        agent: AgentDescriptor,
-    ) -> None:
-        """Begin with the turn.
-
-        Args:
-            clock: Tells the time.
-            turn: Knows when the provider was heard last, and whether a tool runs.
-            fold: Knows how many calls, the vendor's and ours, the turn has begun.
-            journal: Tells of a silence, as a warning of the agent.
-            agent: Whose turn it is.
-        """
-        self._clock = clock
-        self._turn = turn
-        self._fold = fold
-        self._journal = journal
-        self._agent = agent
-        self._has_spoken = False
-        self._begun = self._asked = clock.now()
-        self._told = NEVER  # the beginning of the last silence that was told
+    def __post_init__(self) -> None:
+        """Begin with the turn."""
+        self._begun = self._asked = self.clock.now()
 
     def heard(self, event: ProviderEvent) -> None:
         """Heed an event: a notice is no answer, but one that warns has just said how it stands."""
         if not isinstance(event, Notice):
             self._has_spoken = True
         elif event.level != "info":
-            self._asked = self._clock.now()
+            self._asked = self.clock.now()
 
     def remaining(self, left: float) -> float:
         """Return the seconds until the present silence is to be told, in a turn that has so many.
@@ -97,53 +74,53 @@ class Silence:
         One without end is nobody's to tell of.
         """
         since = self._since()
-        if self._turn.open_tools or since == self._told or left == math.inf:
+        if self.turn.open_tools or since == self._told or left == math.inf:
             return math.inf
         bound = LATER_SECONDS if self._is_answered else FIRST_ANSWER_SECONDS
-        return since + bound - self._clock.now()
+        return since + bound - self.clock.now()
 
     def look(self) -> None:
         """Tell of a silence that lasts too long."""
-        if self.remaining(self._turn.remaining()) > 0:
+        if self.remaining(self.turn.remaining()) > 0:
             return
         self._told = self._since()
-        now = self._clock.now()
+        now = self.clock.now()
         what = (
             f"has said nothing for {now - self._told:.0f} s"
             if self._is_answered
             else f"has not answered yet, after {now - self._begun:.0f} s"
         )
-        self._tell(f"{what}; it is waited for {self._turn.remaining():.0f} s more at most")
+        self._tell(f"{what}; it is waited for {self.turn.remaining():.0f} s more at most")
 
     def _tell(self, what: str) -> None:
-        agent = self._agent
+        agent = self.agent
         text = f"{agent.provider}/{agent.model} {what}"
-        self._journal.note("notice", agent.agent_id, level="warning", text=text)
+        self.journal.note("notice", agent.agent_id, level="warning", text=text)
 
     @property
     def _is_answered(self) -> bool:
-        return self._has_spoken or self._fold.calls_begun > 0
+        return self._has_spoken or self.fold.calls_begun > 0
 
     def _since(self) -> float:
-        return self._turn.last_event if self._is_answered else self._asked
+        return self.turn.last_event if self._is_answered else self._asked
 
 
 _MARGIN_SECONDS = 0.001  # a clock that is asked too early has not run out yet
 _SLACK = 64  # looks in the heap that no plan names, beside as many as there are turns
 
 
-class TurnWatch:
+class TurnWatch(Struct, eq=False):
     """Owns the task that sleeps until the next look, as long as one is due."""
 
-    def __init__(self, clock: Clock, background: Background) -> None:
-        self._clock = clock
-        self._background = background
-        self._watched: dict[int, TurnLimits] = {}
-        self._planned: dict[int, float] = {}  # by turn: when to look at it next
-        self._due: list[tuple[float, int]] = []  # a heap; also of looks that no plan names
-        self._numbers = itertools.count()
-        self._task: asyncio.Task[None] | None = None
-        self._wakes_at = math.inf
+    clock: Clock
+    background: Background
+    _watched: dict[int, TurnLimits] = field(default_factory=dict)
+    _planned: dict[int, float] = field(default_factory=dict)  # by turn: when to look at it next
+    # A heap; also of looks that no plan names.
+    _due: list[tuple[float, int]] = field(default_factory=list)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+    _task: asyncio.Task[None] | None = None
+    _wakes_at: float = math.inf
 
     def add(self, turn: TurnLimits, soonest: float) -> int:
         """Look at a turn from now on; returns what `hurry` and `discard` need.
@@ -162,7 +139,7 @@ class TurnWatch:
         What has changed matters in `soonest` seconds at the earliest. Mostly the next look comes
         before that, and the turn need not be asked.
         """
-        planned, now = self._planned.get(number), self._clock.now()
+        planned, now = self._planned.get(number), self.clock.now()
         if planned is None or planned <= now + soonest + _MARGIN_SECONDS:
             return
         seconds = self._watched[number].look_in()
@@ -176,7 +153,7 @@ class TurnWatch:
         self._planned.pop(number, None)
 
     def _plan(self, number: int, seconds: float) -> None:
-        due = self._planned[number] = self._clock.now() + seconds + _MARGIN_SECONDS
+        due = self._planned[number] = self.clock.now() + seconds + _MARGIN_SECONDS
         heapq.heappush(self._due, (due, number))
         if len(self._due) > 2 * len(self._planned) + _SLACK:
             self._due = [(due, number) for number, due in self._planned.items()]
@@ -193,13 +170,13 @@ class TurnWatch:
         self._task, self._wakes_at = None, math.inf
         if self._due:
             self._wakes_at = self._due[0][0]
-            self._task = self._background.start(self._wake(), name="turn watch")
+            self._task = self.background.start(self._wake(), name="turn watch")
 
     async def _wake(self) -> None:
-        await self._clock.sleep(self._wakes_at - self._clock.now())
+        await self.clock.sleep(self._wakes_at - self.clock.now())
         self._task = None
         try:
-            self._look(self._clock.now())
+            self._look(self.clock.now())
         finally:  # if a look fails, the other turns are watched all the same
             self._arm()
 
@@ -388,133 +365,113 @@ class Limited(Protocol):
         ...
 
 
-class TurnLimits:
+class TurnLimits(Struct, eq=False):
     """Owns when a turn is looked at, and has it stopped."""
 
-    __slots__ = (
-        "_allowance",
-        "_clock",
-        "_number",
-        "_silence",
-        "_stop",
-        "_turn",
-        "_watch",
-    )
-
-    def __init__(
-        self,
-        turn: Limited,
-        clock: TurnClock,
-        silence: Silence,
-        allowance: Allowance | None,
-        *,
-        stop: TurnStop,
-        watch: TurnWatch,
-    ) -> None:
-        self._turn = turn
-        self._clock = clock
-        self._silence = silence
-        self._allowance = allowance  # None: no budget limits the turn
-        self._stop = stop
-        self._watch = watch
-        self._number: int | None = None  # with the watch
+    turn: Limited
+    clock: TurnClock
+    silence: Silence
+    allowance: Allowance | None  # None: no budget limits the turn
+    stop: TurnStop
+    watch: TurnWatch
+    _number: int | None = None  # with the watch
 
     def begin(self) -> None:
         """Have the turn looked at from now on."""
-        is_simple = self._allowance is None  # then it is known when, without a closer look
-        self._number = self._watch.add(self, self._soonest if is_simple else self.look_in())
+        is_simple = self.allowance is None  # then it is known when, without a closer look
+        self._number = self.watch.add(self, self._soonest if is_simple else self.look_in())
 
     def end(self) -> None:
         """Have it looked at no more."""
         if self._number is not None:
-            self._watch.discard(self._number)
+            self.watch.discard(self._number)
 
     def hurry(self) -> None:
         """Ask anew when to look, since something counts that did not: it may be sooner now."""
         if self._number is not None:
-            self._watch.hurry(self._number, 0.0 if self.is_used_up else self._soonest)
+            self.watch.hurry(self._number, 0.0 if self.is_used_up else self._soonest)
 
     @property
     def _soonest(self) -> float:
         """Seconds within which nothing matters that begins to count now, but for a budget."""
-        return min(QUIET_SECONDS, self._clock.soonest)
+        return min(QUIET_SECONDS, self.clock.soonest)
 
     @property
     def is_used_up(self) -> bool:
         """Whether a budget is used up."""
-        return self._allowance is not None and self._allowance.error is not None
+        return self.allowance is not None and self.allowance.error is not None
 
     @property
     def has_budget(self) -> bool:
         """Whether any budget limits the turn."""
-        return self._allowance is not None
+        return self.allowance is not None
 
     def use_up(self, error: BudgetExceededError) -> None:
         """Take note that a budget is used up: the turn ends at the model's next step.
 
         One that only waits for other agents ends now: an answer would be the model's next step.
         """
-        if self._allowance is None:
+        if self.allowance is None:
             raise RuntimeError("no budget limits this turn") from error
-        self._allowance.use_up(error)
-        if self._turn.is_blocked():
-            self._end_over_budget(self._allowance)
+        self.allowance.use_up(error)
+        if self.turn.is_blocked():
+            self._end_over_budget(self.allowance)
 
     def heed(self, event: ProviderEvent) -> None:
         """Heed an event of the turn: it may be the model's next step."""
-        if self._allowance is None:
+        if self.allowance is None:
             return
-        calls, is_calling = self._turn.calls_begun, self._turn.has_open_call
-        if self._allowance.take(event, calls=calls, is_calling=is_calling):
-            self._end_over_budget(self._allowance)
-        elif self._allowance.error is not None:
+        calls, is_calling = self.turn.calls_begun, self.turn.has_open_call
+        if self.allowance.take(event, calls=calls, is_calling=is_calling):
+            self._end_over_budget(self.allowance)
+        elif self.allowance.error is not None:
             self.hurry()
 
     def answered(self) -> None:
         """Heed that the last open call was answered."""
-        if self._allowance is not None and self._allowance.answered(is_calling=False):
-            self._end_over_budget(self._allowance)
+        if self.allowance is not None and self.allowance.answered(is_calling=False):
+            self._end_over_budget(self.allowance)
 
     def withholds(self) -> bool:
         """Whether an answer, with which the model would go on, is not to be given; then it ends.
 
         The turn does: now, or as soon as the response is complete that has made the call.
         """
-        if self._allowance is None or self._allowance.error is None or self._turn.is_completing:
+        if self.allowance is None or self.allowance.error is None or self.turn.is_completing:
             return False
-        if self._allowance.answered(is_calling=False):
-            self._end_over_budget(self._allowance)
+        if self.allowance.answered(is_calling=False):
+            self._end_over_budget(self.allowance)
         else:
-            self._allowance.settle()
+            self.allowance.settle()
             self.hurry()
         return True
 
     def look_in(self) -> float:
         """Return the seconds until a clock may have run out, or silence means something."""
-        left = self._clock.remaining()
-        told = self._silence.remaining(left)
-        if self._allowance is not None:
-            told = min(self._allowance.remaining(), told)
-        return min(left, self._turn.quiet_in(), max(0.0, told))
+        left = self.clock.remaining()
+        told = self.silence.remaining(left)
+        if self.allowance is not None:
+            told = min(self.allowance.remaining(), told)
+        return min(left, self.turn.quiet_in(), max(0.0, told))
 
     def look(self) -> bool:
         """End the turn when a clock has run out; note the silence of a provider without StepEnded.
 
         Returns whether to look again.
         """
-        if self._turn.quiet_in() <= 0:
-            self._turn.fall_quiet()
-        if self._allowance is not None and self._allowance.remaining() <= 0:
-            self._end_over_budget(self._allowance)
+        if self.turn.quiet_in() <= 0:
+            self.turn.fall_quiet()
+        if self.allowance is not None and self.allowance.remaining() <= 0:
+            self._end_over_budget(self.allowance)
             return False
-        expired = self._clock.expired()
+        expired = self.clock.expired()
         if expired is None:
-            self._silence.look()
+            self.silence.look()
             return True
-        self._stop.expire(expired)
+        self.stop.expire(expired)
         return False
 
     def _end_over_budget(self, allowance: Allowance) -> None:
-        if not self._turn.is_completing:  # else it ends by itself, and well
-            self._stop.over_budget = allowance.error
-            self._stop.ask()
+        if not self.turn.is_completing:  # else it ends by itself, and well
+            self.stop.over_budget = allowance.error
+            self.stop.ask()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME
 
@@ -33,15 +35,12 @@ if TYPE_CHECKING:
     from prsm_core.permissions import PermissionBroker
 
 
-class TurnImages:
+class TurnImages(Struct, eq=False):
     """Finds the images that a turn's texts cite, and tells of those that its model is not shown."""
 
-    def __init__(
-        self, state_dir: Path, capable: Callable[[str], ProviderCapabilities], journal: Journal
-    ) -> None:
-        self._state_dir = state_dir
-        self._capable = capable
-        self._journal = journal
+    state_dir: Path
+    capable: Callable[[str], ProviderCapabilities]
+    journal: Journal
 
     def __call__(self, record: AgentRecord, texts: Sequence[str]) -> tuple[Image, ...]:
         """Return the images to show; a person is told what is left out, and why."""
@@ -49,11 +48,11 @@ class TurnImages:
             return ()
         from prsm_core.workspace.images import IMAGES, cited_images  # once there is an image
 
-        images = cited_images(texts, self._state_dir / IMAGES)
+        images = cited_images(texts, self.state_dir / IMAGES)
         provider = record.descriptor.provider
         there = tuple(image for image in images if Path(image.path).is_file())
         self._tell(record, [i for i in images if i not in there], "is there no more")
-        if there and not self._capable(provider).images:
+        if there and not self.capable(provider).images:
             self._tell(record, there, f"is not shown to its model: {provider} takes no images")
             return ()
         return there
@@ -61,7 +60,7 @@ class TurnImages:
     def _tell(self, record: AgentRecord, images: Sequence[Image], why: str) -> None:
         for image in images:
             text = f"the image {image.name} {why}"
-            self._journal.note("notice", record.agent_id, level="warning", text=text)
+            self.journal.note("notice", record.agent_id, level="warning", text=text)
 
 
 class TurnParts(Record, frozen=True, kw_only=True):

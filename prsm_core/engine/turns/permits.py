@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from prsm_core.domain.permissions import (
     ALLOWING,
     RULE_ANSWERS,
@@ -36,42 +38,24 @@ if TYPE_CHECKING:
     from prsm_core.permissions import PermissionBroker
 
 
-class Standing:
+class Standing(Struct, eq=False):
     """Tells how agents stand: their mode, place, folder and regions."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        *,
-        leased: Callable[[str], Leases],
-        reads_by_shell: Callable[[str], bool],
-        workspace: Callable[[str], str],
-        is_apart: Callable[[AgentRecord], bool],
-        trusted: bool,
-        interactive: bool,
-    ) -> None:
-        """Begin with what never changes, and with what to ask.
-
-        Args:
-            roster: Knows who is above an agent.
-            leased: Returns the regions of others, by an agent's id.
-            reads_by_shell: Whether a provider's agents look at files by their shell.
-            workspace: Returns the folder of the session, for who works in this one.
-            is_apart: Whether an agent has a worktree of its own.
-            trusted: Whether the person trusts it.
-            interactive: Whether a person may be asked.
-        """
-        self._roster = roster
-        self.leased = leased
-        self._reads_by_shell = reads_by_shell
-        self._workspace = workspace
-        self.is_apart = is_apart
-        self.trusted = trusted
-        self._interactive = interactive
+    roster: Roster
+    # Returns the regions of others, by an agent's id.
+    leased: Callable[[str], Leases]
+    # Whether a provider's agents look at files by their shell.
+    reads_by_shell: Callable[[str], bool]
+    # Returns the folder of the session, for who works in this one.
+    workspace: Callable[[str], str]
+    # Whether an agent has a worktree of its own.
+    is_apart: Callable[[AgentRecord], bool]
+    trusted: bool
+    interactive: bool
 
     def workspace_of(self, record: AgentRecord) -> str:
         """Return the folder of the session as this agent has it."""
-        return self._workspace(record.descriptor.cwd)
+        return self.workspace(record.descriptor.cwd)
 
     def context(self, life: Life, *, sandboxed: bool = False) -> PermissionContext:
         """Return what decisions about this agent depend on now."""
@@ -82,10 +66,10 @@ class Standing:
             provider=descriptor.provider,
             workspace=self.workspace_of(life.record),
             trusted=self.trusted,
-            interactive=self._interactive,
+            interactive=self.interactive,
             tools=descriptor.tools,
-            lineage=self._roster.lineage(descriptor.agent_id),
-            shell_reads=self._reads_by_shell(descriptor.provider),
+            lineage=self.roster.lineage(descriptor.agent_id),
+            shell_reads=self.reads_by_shell(descriptor.provider),
             active=not life.is_over,
             region=descriptor.grant.region,
             apart=self.is_apart(life.record),
@@ -108,36 +92,23 @@ _WHY_NOT = {
 }
 
 
-class Permits:
+class Permits(Struct, eq=False):
     """Decides for all agents of an engine."""
 
-    def __init__(
-        self,
-        standing: Standing,
-        broker: PermissionBroker,
-        requests: HumanRequests,
-        quiet: QuietMoment,
-        *,
-        journal: Journal,
-        steps: AgentSteps,
-        ids: Ids,
-        background: Background,
-        workspace: str,
-    ) -> None:
-        self._standing = standing
-        self._broker = broker
-        self._requests = requests
-        self._quiet = quiet
-        self._journal = journal
-        self._steps = steps
-        self._ids = ids
-        self._background = background
-        self._workspace = workspace
+    standing: Standing
+    broker: PermissionBroker
+    requests: HumanRequests
+    quiet: QuietMoment
+    journal: Journal
+    steps: AgentSteps
+    ids: Ids
+    background: Background
+    workspace: str
 
     @property
     def watches_calls(self) -> bool:
         """Whether some check of a plugin is asked about orchestration calls."""
-        return self._broker.watches_calls
+        return self.broker.watches_calls
 
     async def authorize(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool = False
@@ -147,7 +118,7 @@ class Permits:
         What is allowed and may write runs from then on, until it is told that it has ended.
         """
         turn = life.turn
-        await self._journal.hold()
+        await self.journal.hold()
         if life.is_over or (turn is not None and await turn.hold()):
             return Deny(_WHY_NOT["agent_ended"])
         if turn is None:
@@ -163,20 +134,20 @@ class Permits:
         self, life: Life, request: PermissionRequest, *, sandboxed: bool
     ) -> Allow | Deny:
         """Decide a request; what may write passes the gate, where a quiet moment holds it."""
-        if not await self._broker.may_write(request, self._standing.context(life)):
+        if not await self.broker.may_write(request, self.standing.context(life)):
             return await self._decide(life, request, sandboxed=sandboxed)
-        call = self._quiet.of(life.record.descriptor, request)
-        self._quiet.asks(call)
+        call = self.quiet.of(life.record.descriptor, request)
+        self.quiet.asks(call)
         is_let_in = False
         try:
             verdict = await self._decide(life, request, sandboxed=sandboxed)
             if isinstance(verdict, Deny):
                 return verdict
-            is_let_in = await self._quiet.enter(call) and not life.is_over
+            is_let_in = await self.quiet.enter(call) and not life.is_over
             return verdict if is_let_in else Deny(_WHY_NOT["turn_ended"])
         finally:
             if not is_let_in:
-                self._quiet.refused(call)
+                self.quiet.refused(call)
 
     async def authorize_call(
         self, life: Life, name: str, arguments: Mapping[str, Any]
@@ -188,7 +159,7 @@ class Permits:
         )
 
         def decide() -> Awaitable[Verdict]:
-            return self._broker.judge_call(request, self._standing.context(life))
+            return self.broker.judge_call(request, self.standing.context(life))
 
         turn = life.turn
         if turn is None:
@@ -207,8 +178,8 @@ class Permits:
         if turn is not None:
             turn.pause()
         try:
-            answer, by = await self._requests.question(
-                record, self._ids.request(), sanitize(question)
+            answer, by = await self.requests.question(
+                record, self.ids.request(), sanitize(question)
             )
         finally:
             if turn is not None:
@@ -218,14 +189,14 @@ class Permits:
         if answer is None:
             return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
         if by != ON_ASK:
-            self._broker.changed_by_hand(record.descriptor.cwd, self._workspace)
+            self.broker.changed_by_hand(record.descriptor.cwd, self.workspace)
         return answer
 
     async def _decide(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool
     ) -> Allow | Deny:
         """Decide by the leases that hold when it is over: one may begin while a person thinks."""
-        broker, standing = self._broker, self._standing
+        broker, standing = self.broker, self.standing
 
         def again() -> Awaitable[Verdict]:
             return broker.reconsider(request, standing.context(life, sandboxed=sandboxed))
@@ -259,7 +230,7 @@ class Permits:
         if isinstance(verdict, Ask):
             return await self._ask(life, request, verdict, again)
         if isinstance(verdict, Deny) and verdict.check is not None:
-            await self._journal.fact(
+            await self.journal.fact(
                 "check_denied",
                 life.record.agent_id,
                 check=verdict.check,
@@ -277,13 +248,13 @@ class Permits:
         ask: Ask,
         again: Callable[[], Awaitable[Verdict]],
     ) -> Allow | Deny:
-        record, requests = life.record, self._requests
-        choice, by = await requests.permission(record, self._ids.request(), request, ask, again)
+        record, requests = life.record, self.requests
+        choice, by = await requests.permission(record, self.ids.request(), request, ask, again)
         if choice == "always":
-            grant = self._broker.grant(record.agent_id, request)
-            await self._steps.write(record, Granted(grant=grant))
+            grant = self.broker.grant(record.agent_id, request)
+            await self.steps.write(record, Granted(grant=grant))
         if choice == "always" or choice in RULE_ANSWERS:
-            self._background.launch(requests.reconsider(), name="ask again")
+            self.background.launch(requests.reconsider(), name="ask again")
         if choice in ALLOWING:
             return Allow(f"allowed {choice} by {by}")
         why = _WHY_NOT.get(by, "it was refused")

@@ -61,11 +61,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentMessage, ProviderEvent, TurnResult
     from prsm_core.engine.guarded.provider import Events
-    from prsm_core.engine.ports import Life
     from prsm_core.engine.turns.call import Call
-    from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.engine.turns.context import Prompt
-    from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
     from prsm_core.engine.turns.vendor_calls import LiveTexts, VendorCalls
@@ -121,18 +118,81 @@ TURN_MACHINE: Machine[TurnPhase] = Machine(
 )
 
 
-class RestingTurn:
-    """Owns the phase of one turn, and tells its agent's life of it."""
+class TurnRun:
+    """Owns the streaming state and the phase of one turn, and tells its agent's life of it."""
 
-    __slots__ = ("_life", "_parts", "_phase", "calls", "clock", "fold", "limits")
+    __slots__ = (
+        "_earlier",
+        "_life",
+        "_live",
+        "_parent_turn",
+        "_parts",
+        "_phase",
+        "_prompt",
+        "_provider",
+        "_record",
+        "_silence",
+        "_stuck",
+        "_vendor_calls",
+        "calls",
+        "clock",
+        "fold",
+        "going_on",
+        "heard_from",
+        "is_external",
+        "limits",
+        "stop",
+        "turn_id",
+    )
 
-    _life: Life
-    _parts: TurnParts
-    _phase: TurnPhase
-    calls: TurnCalls
-    clock: TurnClock
-    fold: TurnFold
-    limits: TurnLimits
+    def __init__(
+        self,
+        of: TurnSubject,
+        parts: TurnParts,
+        provider: ProviderSession,
+        prompt: Prompt,
+        going_on: GoingOn | None = None,
+    ) -> None:
+        record, clock = of.life.record, parts.clock
+        self._life, self._record, self._stuck = of.life, record, of.stuck
+        self._parts, self._provider, self._prompt = parts, provider, prompt
+        self.going_on = going_on  # None: a new turn
+        was = None if going_on is None else going_on.state
+        self.turn_id = parts.new_id() if was is None else was.turn_id
+        self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
+        self._earlier: LongCalls | None = None
+        self.fold = fold_of(record, parts, was, self.turn_id)
+        self._vendor_calls: VendorCalls | None = None
+        self.is_external = of.is_external
+        used, limits = record.reasoning_used, parts.settings.engine
+        self.clock = clock_of(clock, limits, used=used, is_external=of.is_external)
+        self._silence = Silence(clock, self.clock, self.fold, parts.journal, record.descriptor)
+        self.stop = TurnStop(parts.background, clock, provider, of.life, of.owner)
+        allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
+        self.limits = TurnLimits(
+            self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
+        )
+        self._phase, self.heard_from = TurnPhase.NEW, 0
+        self._live: LiveTexts | None = None  # made by the first piece of a text
+        self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
+        if going_on is not None:
+            self.calls.take_up(going_on, self.fold)
+            of.stuck.go_on(going_on.state)
+
+    @property
+    def _vendors(self) -> VendorCalls:
+        if self._vendor_calls is None:  # an agent that only orchestrates has none
+            from prsm_core.engine.turns.vendor_calls import VendorCalls
+
+            self._vendor_calls = VendorCalls(self._life, self.fold, self._stuck, self._parts)
+        return self._vendor_calls
+
+    @property
+    def earlier(self) -> LongCalls:
+        """Calls that outlive their client's patience."""
+        if self._earlier is None:  # most turns have none
+            self._earlier = LongCalls(self._parts.background, self._parts.clock, self.calls)
+        return self._earlier
 
     def _enter(self, phase: TurnPhase) -> None:
         TURN_MACHINE.validate(self._phase, phase)
@@ -242,76 +302,6 @@ class RestingTurn:
         if not self._only_waits():
             return QUIET_SECONDS
         return self.clock.last_event + QUIET_SECONDS - self._parts.clock.now()
-
-
-class TurnRun(RestingTurn):
-    """Owns the streaming state of one turn."""
-
-    __slots__ = (
-        "_earlier",
-        "_live",
-        "_parent_turn",
-        "_prompt",
-        "_provider",
-        "_record",
-        "_silence",
-        "_stuck",
-        "_vendor_calls",
-        "going_on",
-        "heard_from",
-        "is_external",
-        "stop",
-        "turn_id",
-    )
-
-    def __init__(
-        self,
-        of: TurnSubject,
-        parts: TurnParts,
-        provider: ProviderSession,
-        prompt: Prompt,
-        going_on: GoingOn | None = None,
-    ) -> None:
-        record, clock = of.life.record, parts.clock
-        self._life, self._record, self._stuck = of.life, record, of.stuck
-        self._parts, self._provider, self._prompt = parts, provider, prompt
-        self.going_on = going_on  # None: a new turn
-        was = None if going_on is None else going_on.state
-        self.turn_id = parts.new_id() if was is None else was.turn_id
-        self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
-        self._earlier: LongCalls | None = None
-        self.fold = fold_of(record, parts, was, self.turn_id)
-        self._vendor_calls: VendorCalls | None = None
-        self.is_external = of.is_external
-        used, limits = record.reasoning_used, parts.settings.engine
-        self.clock = clock_of(clock, limits, used=used, is_external=of.is_external)
-        self._silence = Silence(clock, self.clock, self.fold, parts.journal, record.descriptor)
-        self.stop = TurnStop(parts.background, clock, provider, of.life, of.owner)
-        allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
-        self.limits = TurnLimits(
-            self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
-        )
-        self._phase, self.heard_from = TurnPhase.NEW, 0
-        self._live: LiveTexts | None = None  # made by the first piece of a text
-        self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
-        if going_on is not None:
-            self.calls.take_up(going_on, self.fold)
-            of.stuck.go_on(going_on.state)
-
-    @property
-    def _vendors(self) -> VendorCalls:
-        if self._vendor_calls is None:  # an agent that only orchestrates has none
-            from prsm_core.engine.turns.vendor_calls import VendorCalls
-
-            self._vendor_calls = VendorCalls(self._life, self.fold, self._stuck, self._parts)
-        return self._vendor_calls
-
-    @property
-    def earlier(self) -> LongCalls:
-        """Calls that outlive their client's patience."""
-        if self._earlier is None:  # most turns have none
-            self._earlier = LongCalls(self._parts.background, self._parts.clock, self.calls)
-        return self._earlier
 
     async def run(self) -> TurnResult | None:
         """Run the turn to its end and return what it produced; the ledger has it by then.

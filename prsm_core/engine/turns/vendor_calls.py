@@ -16,7 +16,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.permissions import PermissionRequest
@@ -142,220 +142,12 @@ if TYPE_CHECKING:
     CallEvent = ToolCallStarted | ToolCallFinished | ToolOutput
 
 
-class VendorCalls:
-    """Owns what is known of the open calls of one turn: what each asks for, and since when."""
-
-    __slots__ = (
-        "_broker",
-        "_calls",
-        "_fold",
-        "_journal",
-        "_life",
-        "_new_id",
-        "_open",
-        "_plan",
-        "_quiet",
-        "_standing",
-        "_steps",
-        "_stuck",
-    )
-
-    def __init__(self, life: Life, fold: TurnFold, stuck: StuckWatch, parts: TurnParts) -> None:
-        self._life = life
-        self._fold = fold
-        self._stuck = stuck
-        self._broker = parts.broker
-        self._quiet = parts.quiet
-        self._standing = parts.standing
-        self._journal = parts.journal
-        self._steps = parts.steps
-        self._new_id = parts.new_id
-        self._calls = AllowedCalls()
-        self._plan: list[dict[str, str]] = []
-        self._open: dict[str, tuple[PermissionRequest, int]] = {}
-
-    def asks(self, request: PermissionRequest) -> PermissionRequest:
-        """Take note of a permission that is asked for; return it for `allowed`."""
-        placed = _placed(request, self._life.record.descriptor.cwd)
-        self._calls.ask(placed)
-        return placed
-
-    def settle(self) -> None:
-        """End the calls of a turn that is over which were asked about and not allowed."""
-        for call in self._fold.open_calls():
-            if self._calls.is_refused(call.id):
-                ended = ToolCallFinished(call.id, "denied", error=NOT_ALLOWED)
-                self._fold.end_call(ended)
-                data = {"call": call.id, "status": "denied", "error": NOT_ALLOWED}
-                self._journal.note("tool_call_finished", self._life.record.agent_id, **data)
-
-    async def allowed(self, request: PermissionRequest) -> None:
-        """Take note that a call may run; return once the ledger has it.
-
-        One that the vendor has not told of begins now. `request` is what `asks` has returned.
-        """
-        descriptor = self._life.record.descriptor
-        call_id = self._calls.find_asked(request)
-        if call_id is None:
-            call_id = self._unused_id(request.call_id)
-            self._calls.allow(call_id, request)
-            self._fold.allow(call_id, request.tool, _with_folder(request, descriptor.cwd))
-            await self._begin(call_id, request)
-        if request.call_id not in {None, call_id}:  # the gate knows it by that, too
-            self._quiet.ended(self._quiet.of(descriptor, request))
-        await self._steps.land(descriptor.agent_id)
-
-    def known(self, event: CallEvent) -> CallEvent | None:
-        """Return what the vendor tells of a call, by the id that the ledger has for it.
-
-        None: it contradicts what was told before.
-        """
-        if not isinstance(event, ToolCallStarted):
-            call_id = self._calls.id_of(event.call_id)
-        elif self._calls.is_told(event.call_id):
-            return None
-        else:
-            request = self._request(event)
-            call_id = self._calls.find_told(event.call_id, request)
-            if call_id is None:
-                call_id = self._unused_id(event.call_id)
-                self._calls.begin(call_id, event.call_id, request)
-        if call_id is None or call_id == event.call_id:
-            return None if call_id is None else event
-        return replace(event, call_id=call_id)
-
-    async def started(self, event: ToolCallStarted) -> None:
-        """Take note of a call that has begun; the ledger has it where it was allowed before."""
-        if event.call_id not in self._open:
-            await self._begin(event.call_id, self._request(event))
-
-    async def _begin(self, call_id: str, request: PermissionRequest) -> None:
-        self._open[call_id] = request, self._broker.mark()
-        if await self._broker.may_write(request, self._standing.context(self._life)):
-            self._quiet.began(self._quiet.of(self._life.record.descriptor, request, call_id))
-        call = self._fold.calls[call_id]
-        await self._journal.fact(
-            "tool_call_started",
-            self._life.record.agent_id,
-            call=call_id,
-            tool=call.tool_name,
-            arguments=dict(call.params),
-            orchestration=False,
-            response=self._fold.responses,
-        )
-
-    def _unused_id(self, wanted: str | None) -> str:
-        """Return an id that no call of the vendor's has in this turn: some use one again."""
-        if not wanted:
-            return self._new_id()
-        number, unique = 1, wanted
-        while unique in self._fold.calls:
-            number += 1
-            unique = f"{wanted}#{number}"
-        return unique
-
-    async def ended(self, event: ToolCallFinished) -> None:
-        """Take note of how a call has ended; the fold has it already."""
-        self._calls.end(event.call_id)
-        if (call := self._fold.calls.get(event.call_id)) is not None:
-            self._stuck.ended(call, denied=event.status == "denied")
-        request, since = self._open.pop(event.call_id, (None, 0))
-        if request is not None:
-            self._quiet.ended(self._quiet.of(self._life.record.descriptor, request, event.call_id))
-            self._tell_broker(request, event, since)
-        await self._journal.fact(
-            "tool_call_finished",
-            self._life.record.agent_id,
-            call=event.call_id,
-            status=event.status,
-            result=None if event.result is None else cut_result(event.result),
-            error=event.error,
-            duration_s=self._fold.call_seconds(event.call_id),
-            exit_code=event.exit_code,
-        )
-
-    async def planned(self, event: PlanUpdated) -> None:
-        """Tell the model's plan, cut, unless it is what it was."""
-        plan = [
-            {"text": entry.text[:ENTRY_LIMIT], "status": entry.status}
-            for entry in event.entries[:PLAN_LIMIT]
-        ]
-        if (more := len(event.entries) - len(plan)) > 0:
-            plan.append({"text": f"… {more} more", "status": "pending"})
-        if plan != self._plan:
-            self._plan = plan
-            agent = self._life.record.agent_id
-            await self._journal.fact("plan_updated", agent, entries=plan)
-
-    def _request(self, event: ToolCallStarted) -> PermissionRequest:
-        """Return what a permission for the call is asked by."""
-        descriptor = self._life.record.descriptor
-        return PermissionRequest(
-            agent_id=descriptor.agent_id,
-            tool=event.tool,
-            arguments=event.arguments,
-            cwd=_text(event.arguments, "cwd") or descriptor.cwd,
-            command=_text(event.arguments, "command") if event.tool == "Bash" else None,
-            paths=_paths(event.arguments),
-        )
-
-    def _tell_broker(self, request: PermissionRequest, event: ToolCallFinished, since: int) -> None:
-        """Tell how a call has ended; what comes after the agent's own end counts no more."""
-        if not self._life.is_over:
-            context = self._standing.context(self._life)
-            self._broker.ended(request, context, _outcome(event), since)
-
-
-def _placed(request: PermissionRequest, cwd: str) -> PermissionRequest:
-    return replace(request, cwd=normpath(Path(cwd, request.cwd)))
-
-
-def _with_folder(request: PermissionRequest, cwd: str) -> dict[str, Any]:
-    """Return the arguments of a request, with the folder of a command that runs elsewhere."""
-    runs_elsewhere = request.command is not None and request.cwd != normpath(cwd)
-    return {**({"cwd": request.cwd} if runs_elsewhere else {}), **request.arguments}
-
-
-def _outcome(event: ToolCallFinished) -> Outcome | None:
-    """Return how a call has ended, None where not all of its output was told."""
-    if event.status == "denied":
-        return DENIED
-    if event.result is None or not event.is_whole or event.result.endswith(CUT_MARK):
-        return None
-    succeeded = event.status == "completed"
-    return outcome_of(succeeded=succeeded, texts=(event.result,), error=event.error)
-
-
-def _text(arguments: Mapping[str, Any], name: str) -> str | None:
-    value = arguments.get(name)
-    return value if isinstance(value, str) else None
-
-
-def _paths(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    told = arguments.get("paths")
-    return tuple(map(str, told)) if isinstance(told, (list, tuple)) else ()
-
-
-class _Call(Struct):
-    request: PermissionRequest
-    is_asked: bool = False
-    asked_as: str | None = None  # the id that its permission gave
-    told_as: str | None = None  # the id by which the vendor tells of it
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether its permission may be that of another call like it."""
-        return self.is_asked and self.told_as not in {None, self.asked_as}
-
-
-class AllowedCalls:
+class AllowedCalls(Struct, eq=False):
     """Owns the open calls of one turn, by the id that the ledger has for each."""
 
-    __slots__ = ("_open", "_refused")
-
-    def __init__(self) -> None:
-        self._open: dict[str, _Call] = {}
-        self._refused: list[PermissionRequest] = []  # asked about, and not allowed so far
+    _open: dict[str, _Call] = field(default_factory=dict)
+    # Asked about, and not allowed so far.
+    _refused: list[PermissionRequest] = field(default_factory=list)
 
     def is_told(self, vendor_id: str) -> bool:
         """Return whether the vendor has told of an open call by this id."""
@@ -440,6 +232,195 @@ class AllowedCalls:
 
     def _newest(self, is_meant: Callable[[_Call], bool]) -> str | None:
         return next((one for one, call in reversed(self._open.items()) if is_meant(call)), None)
+
+
+class VendorCalls(Struct, eq=False):
+    """Owns what is known of the open calls of one turn: what each asks for, and since when."""
+
+    _life: Life
+    _fold: TurnFold
+    _stuck: StuckWatch
+    _parts: TurnParts
+    _calls: AllowedCalls = field(default_factory=AllowedCalls)
+    _plan: list[dict[str, str]] = field(default_factory=list)
+    _open: dict[str, tuple[PermissionRequest, int]] = field(default_factory=dict)
+
+    def asks(self, request: PermissionRequest) -> PermissionRequest:
+        """Take note of a permission that is asked for; return it for `allowed`."""
+        placed = _placed(request, self._life.record.descriptor.cwd)
+        self._calls.ask(placed)
+        return placed
+
+    def settle(self) -> None:
+        """End the calls of a turn that is over which were asked about and not allowed."""
+        for call in self._fold.open_calls():
+            if self._calls.is_refused(call.id):
+                ended = ToolCallFinished(call.id, "denied", error=NOT_ALLOWED)
+                self._fold.end_call(ended)
+                data = {"call": call.id, "status": "denied", "error": NOT_ALLOWED}
+                self._parts.journal.note("tool_call_finished", self._life.record.agent_id, **data)
+
+    async def allowed(self, request: PermissionRequest) -> None:
+        """Take note that a call may run; return once the ledger has it.
+
+        One that the vendor has not told of begins now. `request` is what `asks` has returned.
+        """
+        descriptor = self._life.record.descriptor
+        call_id = self._calls.find_asked(request)
+        if call_id is None:
+            call_id = self._unused_id(request.call_id)
+            self._calls.allow(call_id, request)
+            self._fold.allow(call_id, request.tool, _with_folder(request, descriptor.cwd))
+            await self._begin(call_id, request)
+        if request.call_id not in {None, call_id}:  # the gate knows it by that, too
+            self._parts.quiet.ended(self._parts.quiet.of(descriptor, request))
+        await self._parts.steps.land(descriptor.agent_id)
+
+    def known(self, event: CallEvent) -> CallEvent | None:
+        """Return what the vendor tells of a call, by the id that the ledger has for it.
+
+        None: it contradicts what was told before.
+        """
+        if not isinstance(event, ToolCallStarted):
+            call_id = self._calls.id_of(event.call_id)
+        elif self._calls.is_told(event.call_id):
+            return None
+        else:
+            request = self._request(event)
+            call_id = self._calls.find_told(event.call_id, request)
+            if call_id is None:
+                call_id = self._unused_id(event.call_id)
+                self._calls.begin(call_id, event.call_id, request)
+        if call_id is None or call_id == event.call_id:
+            return None if call_id is None else event
+        return replace(event, call_id=call_id)
+
+    async def started(self, event: ToolCallStarted) -> None:
+        """Take note of a call that has begun; the ledger has it where it was allowed before."""
+        if event.call_id not in self._open:
+            await self._begin(event.call_id, self._request(event))
+
+    async def _begin(self, call_id: str, request: PermissionRequest) -> None:
+        self._open[call_id] = request, self._parts.broker.mark()
+        if await self._parts.broker.may_write(request, self._parts.standing.context(self._life)):
+            self._parts.quiet.began(
+                self._parts.quiet.of(self._life.record.descriptor, request, call_id)
+            )
+        call = self._fold.calls[call_id]
+        await self._parts.journal.fact(
+            "tool_call_started",
+            self._life.record.agent_id,
+            call=call_id,
+            tool=call.tool_name,
+            arguments=dict(call.params),
+            orchestration=False,
+            response=self._fold.responses,
+        )
+
+    def _unused_id(self, wanted: str | None) -> str:
+        """Return an id that no call of the vendor's has in this turn: some use one again."""
+        if not wanted:
+            return self._parts.new_id()
+        number, unique = 1, wanted
+        while unique in self._fold.calls:
+            number += 1
+            unique = f"{wanted}#{number}"
+        return unique
+
+    async def ended(self, event: ToolCallFinished) -> None:
+        """Take note of how a call has ended; the fold has it already."""
+        self._calls.end(event.call_id)
+        if (call := self._fold.calls.get(event.call_id)) is not None:
+            self._stuck.ended(call, denied=event.status == "denied")
+        request, since = self._open.pop(event.call_id, (None, 0))
+        if request is not None:
+            self._parts.quiet.ended(
+                self._parts.quiet.of(self._life.record.descriptor, request, event.call_id)
+            )
+            self._tell_broker(request, event, since)
+        await self._parts.journal.fact(
+            "tool_call_finished",
+            self._life.record.agent_id,
+            call=event.call_id,
+            status=event.status,
+            result=None if event.result is None else cut_result(event.result),
+            error=event.error,
+            duration_s=self._fold.call_seconds(event.call_id),
+            exit_code=event.exit_code,
+        )
+
+    async def planned(self, event: PlanUpdated) -> None:
+        """Tell the model's plan, cut, unless it is what it was."""
+        plan = [
+            {"text": entry.text[:ENTRY_LIMIT], "status": entry.status}
+            for entry in event.entries[:PLAN_LIMIT]
+        ]
+        if (more := len(event.entries) - len(plan)) > 0:
+            plan.append({"text": f"… {more} more", "status": "pending"})
+        if plan != self._plan:
+            self._plan = plan
+            agent = self._life.record.agent_id
+            await self._parts.journal.fact("plan_updated", agent, entries=plan)
+
+    def _request(self, event: ToolCallStarted) -> PermissionRequest:
+        """Return what a permission for the call is asked by."""
+        descriptor = self._life.record.descriptor
+        return PermissionRequest(
+            agent_id=descriptor.agent_id,
+            tool=event.tool,
+            arguments=event.arguments,
+            cwd=_text(event.arguments, "cwd") or descriptor.cwd,
+            command=_text(event.arguments, "command") if event.tool == "Bash" else None,
+            paths=_paths(event.arguments),
+        )
+
+    def _tell_broker(self, request: PermissionRequest, event: ToolCallFinished, since: int) -> None:
+        """Tell how a call has ended; what comes after the agent's own end counts no more."""
+        if not self._life.is_over:
+            context = self._parts.standing.context(self._life)
+            self._parts.broker.ended(request, context, _outcome(event), since)
+
+
+def _placed(request: PermissionRequest, cwd: str) -> PermissionRequest:
+    return replace(request, cwd=normpath(Path(cwd, request.cwd)))
+
+
+def _with_folder(request: PermissionRequest, cwd: str) -> dict[str, Any]:
+    """Return the arguments of a request, with the folder of a command that runs elsewhere."""
+    runs_elsewhere = request.command is not None and request.cwd != normpath(cwd)
+    return {**({"cwd": request.cwd} if runs_elsewhere else {}), **request.arguments}
+
+
+def _outcome(event: ToolCallFinished) -> Outcome | None:
+    """Return how a call has ended, None where not all of its output was told."""
+    if event.status == "denied":
+        return DENIED
+    if event.result is None or not event.is_whole or event.result.endswith(CUT_MARK):
+        return None
+    succeeded = event.status == "completed"
+    return outcome_of(succeeded=succeeded, texts=(event.result,), error=event.error)
+
+
+def _text(arguments: Mapping[str, Any], name: str) -> str | None:
+    value = arguments.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _paths(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    told = arguments.get("paths")
+    return tuple(map(str, told)) if isinstance(told, (list, tuple)) else ()
+
+
+class _Call(Struct):
+    request: PermissionRequest
+    is_asked: bool = False
+    asked_as: str | None = None  # the id that its permission gave
+    told_as: str | None = None  # the id by which the vendor tells of it
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether its permission may be that of another call like it."""
+        return self.is_asked and self.told_as not in {None, self.asked_as}
 
 
 def _are_alike(one: PermissionRequest, other: PermissionRequest) -> bool:

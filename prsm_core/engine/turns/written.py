@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
@@ -107,34 +108,14 @@ def fold_of(
     )
 
 
-class TurnBeginning:
+class TurnBeginning(Struct, eq=False):
     """Makes the step by which one turn begins, or goes on."""
 
-    __slots__ = ("_fold", "_parent_turn", "_parts", "_record", "_tools")
-
-    def __init__(
-        self,
-        record: AgentRecord,
-        parts: TurnParts,
-        fold: TurnFold,
-        tools: Toolbox,
-        *,
-        parent_turn: str | None,
-    ) -> None:
-        """Know the turn.
-
-        Args:
-            record: Whose it is.
-            parts: What all turns use.
-            fold: What it will produce.
-            tools: What its model may call.
-            parent_turn: The one before it.
-        """
-        self._record = record
-        self._parts = parts
-        self._fold = fold
-        self._tools = tools
-        self._parent_turn = parent_turn
+    record: AgentRecord
+    parts: TurnParts
+    fold: TurnFold
+    tools: Toolbox
+    parent_turn: str | None
 
     def make(
         self,
@@ -149,7 +130,7 @@ class TurnBeginning:
 
         `left_ms` is how long the turn may reason.
         """
-        record, steps, fold = self._record, self._parts.steps, self._fold
+        record, steps, fold = self.record, self.parts.steps, self.fold
         said: list[Told] = []
         current = None
         if text is not None:
@@ -165,7 +146,7 @@ class TurnBeginning:
 
     def _opened(self, prompt: Prompt, context: AssembledContext) -> TurnOpened:
         """Return what opens the turn; the agent's next one comes after it."""
-        record, fold = self._record, self._fold
+        record, fold = self.record, self.fold
         record.next_turn += 1
         record.head_turn_id, record.context_used = fold.turn_id, context.token_budget.used
         # Noted with the turn itself: a prompt that was never sent has shown nothing.
@@ -177,15 +158,15 @@ class TurnBeginning:
         return TurnOpened(
             turn_id=fold.turn_id,
             number=fold.number,
-            parent_turn_id=self._parent_turn,
+            parent_turn_id=self.parent_turn,
             session_label=record.label,
             model=descriptor.model,
             provider=descriptor.provider,
             role=context.role,
             toolset_name=context.toolset_name,
-            tools_available=tuple(sorted({*descriptor.tools, *self._tools.names})),
+            tools_available=tuple(sorted({*descriptor.tools, *self.tools.names})),
             permissions_granted=context.permissions_granted,
-            workspace_path=self._parts.workspace(descriptor.cwd),
+            workspace_path=self.parts.workspace(descriptor.cwd),
             started_at_ms=fold.started_at_ms,
             source_event_id=context.source_event_id,
             consumed=prompt.consumed,
@@ -194,17 +175,17 @@ class TurnBeginning:
     def _assemble(
         self, prompt: Prompt, current: AgentMessage | None, left_ms: int | None
     ) -> AssembledContext:
-        parts = self._parts
+        parts = self.parts
         return assemble_context(
-            self._record,
+            self.record,
             prompt.history,
             current,
-            toolbox=self._tools,
+            toolbox=self.tools,
             settings=parts.settings,
             run_id=parts.journal.run_id,
-            workspace=parts.workspace(self._record.descriptor.cwd),
-            window=window_of(self._record, parts.window),
-            system_prompt=parts.system_prompt(self._record.descriptor),
+            workspace=parts.workspace(self.record.descriptor.cwd),
+            window=window_of(self.record, parts.window),
+            system_prompt=parts.system_prompt(self.record.descriptor),
             images=parts.calls.images,
             timeout_ms=left_ms,
             source=next(iter(prompt.consumed), None),
@@ -212,50 +193,29 @@ class TurnBeginning:
         )
 
 
-class TurnEnding:
+class TurnEnding(Struct, eq=False):
     """Ends what works for one turn, and writes its end."""
 
-    __slots__ = ("_calls", "_fold", "_live", "_parent_turn", "_parts", "_record")
-
-    def __init__(
-        self,
-        record: AgentRecord,
-        parts: TurnParts,
-        fold: TurnFold,
-        calls: TurnCalls,
-        live: LiveTexts | None,
-        *,
-        parent_turn: str | None,
-    ) -> None:
-        """Know the turn.
-
-        Args:
-            record: Whose it is.
-            parts: What all turns use.
-            fold: What it has produced.
-            calls: Its calls of the engine's own tools.
-            live: What of its texts is being told, if any streamed.
-            parent_turn: The one before it.
-        """
-        self._record = record
-        self._parts = parts
-        self._fold = fold
-        self._calls = calls
-        self._live = live
-        self._parent_turn = parent_turn
+    record: AgentRecord
+    parts: TurnParts
+    fold: TurnFold
+    calls: TurnCalls
+    # What of its texts is being told, if any streamed.
+    live: LiveTexts | None
+    parent_turn: str | None
 
     async def end_handlers(self) -> None:
         """End what works for the turn: open calls, and requests that wait for a person.
 
         Nothing more is told of the calls of its vendor: none runs any more.
         """
-        agent = self._record.agent_id
-        resolved = self._parts.requests.close_agent(agent, "turn_ended")
-        await self._calls.end()
+        agent = self.record.agent_id
+        resolved = self.parts.requests.close_agent(agent, "turn_ended")
+        await self.calls.end()
         if resolved:
-            await self._parts.steps.write(self._record, *resolved)
-        self._parts.broker.turn_over(agent)
-        self._parts.quiet.turn_over(agent)
+            await self.parts.steps.write(self.record, *resolved)
+        self.parts.broker.turn_over(agent)
+        self.parts.quiet.turn_over(agent)
 
     async def write(self) -> TurnResult:
         """Write the end; where that is not fit to be written, what the turn used, and why."""
@@ -267,9 +227,9 @@ class TurnEnding:
             return await self._write(self._cut_off_calls(), error)
 
     async def _write(self, cut_off: Sequence[Told], unfit: Exception | None = None) -> TurnResult:
-        record, parts, fold = self._record, self._parts, self._fold
+        record, parts, fold = self.record, self.parts, self.fold
         result = fold.result() if unfit is None else plain_turn(unfit, fold)
-        ours = list(self._calls.rows.values())
+        ours = list(self.calls.rows.values())
         if unfit is not None:
             ours = [plain_call(call, parts.journal.redact) for call in ours]
         calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
@@ -279,10 +239,10 @@ class TurnEnding:
         record.context_window = fold.context.context_window or record.context_window
         closed = TurnClosed(
             turn_id=fold.turn_id,
-            parent_turn_id=self._parent_turn,
+            parent_turn_id=self.parent_turn,
             session_label=record.label,
             result=result,
-            completed_at_ms=self._parts.calls.now_ms(),
+            completed_at_ms=self.parts.calls.now_ms(),
             resume_token=record.resume_token,
             window=describe_window(fold.context, self._known_window),
         )
@@ -291,29 +251,29 @@ class TurnEnding:
 
     def _thread_tokens(self, calls: Iterable[AgentToolCall]) -> int | None:
         """Return how much the vendor's thread holds now: as it says, else with what came to it."""
-        held = self._record.context_used
-        if self._fold.thread_used is not None or held is None:
-            return self._fold.thread_used
-        said = [message.content for message in self._fold.messages if message.role == "assistant"]
+        held = self.record.context_used
+        if self.fold.thread_used is not None or held is None:
+            return self.fold.thread_used
+        said = [message.content for message in self.fold.messages if message.role == "assistant"]
         for call in calls:
             said += [encode_data(call.params), call.result or call.error or ""]
         return held + sum(map(count_tokens, said))
 
     def _known_window(self) -> int | None:
         """Return the size of the model's window in tokens, as far as it was known before."""
-        return window_of(self._record, self._parts.window)
+        return window_of(self.record, self.parts.window)
 
     def _cut_off_text(self) -> list[Told]:
         """Return what tells of the message that the turn's end has cut off."""
-        if self._live is not None:
-            self._live.end_all()
-        partial = self._fold.end_partial()
-        return [] if partial is None else [told_of(self._fold, partial)]
+        if self.live is not None:
+            self.live.end_all()
+        partial = self.fold.end_partial()
+        return [] if partial is None else [told_of(self.fold, partial)]
 
     def _cut_off_calls(self) -> list[Told]:
         """Return what tells of the calls that the turn's end has cut off, and the ledger has."""
-        told = [call.cut_off() for call in self._calls.cut_off if not call.is_refused]
-        for call in self._fold.open_calls():
+        told = [call.cut_off() for call in self.calls.cut_off if not call.is_refused]
+        for call in self.fold.open_calls():
             data = {"call": call.id, "status": "unknown", "error": UNTOLD}
             told.append(Told(kind="tool_call_finished", data=data))
         return told

@@ -37,7 +37,7 @@ BUGS = {
     ),
     "nobody is told that the last who could write has ended": Bug(
         "engine/agents/peers.py",
-        "            self._router.wake(agent_id)  # perhaps nobody is left who could write to it\n",
+        "            self.router.wake(agent_id)  # perhaps nobody is left who could write to it\n",
         "            pass\n",
         frozenset({"wakeups", "ends"}),
     ),
@@ -85,7 +85,7 @@ BUGS = {
     ),
     "a turn whose provider does not let go is never closed": Bug(
         "engine/agents/lives.py",
-        "        await first_of(self._clock, STOP_SECONDS, life.session.abandon_turn)\n",
+        "        await self._within(STOP_SECONDS, life.session.abandon_turn)\n",
         "        pass\n",
         frozenset({"fold"}),
     ),

@@ -22,5 +22,5 @@ sessions    the list of sessions, and a peek at the chosen one
 help        the keys of a place
 themes      how the screen is coloured
 keys        the keys of the table as bindings
-messages    what a person did; file_messages  … with files, each with its act
+messages    what a person did, or the act that is asked for
 """

@@ -34,10 +34,10 @@ from prsm_tui.editor import Ends
 from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, SURE, TRANSCRIPT, TREE, Keymap
 from prsm_tui.leaving import what_follows
 from prsm_tui.screen.driver import TerminalDriver
-from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.help import Help
 from prsm_tui.screen.keys import binding, bindings
 from prsm_tui.screen.messages import (
+    ActWanted,
     AgentChosen,
     DeliveryTurned,
     EditorWanted,
@@ -293,8 +293,7 @@ class Tui(App[None]):
         else:
             self.panes.action_back()
 
-    @on(ActWanted)
-    def _act_wanted(self, message: ActWanted) -> None:
+    def on_act_wanted(self, message: ActWanted) -> None:
         """Have something done, once the person is sure where that is asked."""
         acts = self.acts
         if acts is not None and message.question:

@@ -8,9 +8,9 @@ from rich.style import Style
 
 from prsm_tui.keys import PAGE
 from prsm_tui.model.board import DIM, HEAD, PLAIN, WARNING
-from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
+from prsm_tui.screen.messages import ActWanted
 from prsm_tui.screen.place import Place
 from prsm_tui.screen.wrapping import hanging
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from prsm_tui.acts import Acts
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
 
@@ -30,31 +29,6 @@ _STYLES: Mapping[str, Style] = {
     DIM: Style(dim=True),
     WARNING: Style(color="yellow"),
 }
-
-
-class BoardOpened(ActWanted):
-    """A page was asked for."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-    def do(self, acts: Acts) -> None:
-        """Make it."""
-        acts.looks.load(self.name)
-
-
-class ModelPicked(ActWanted):
-    """A model was picked for the agent that is chosen, or for the first task."""
-
-    def __init__(self, model: str, agent: str | None) -> None:
-        super().__init__()
-        self.model = model
-        self.agent = agent
-
-    def do(self, acts: Acts) -> None:
-        """Take it."""
-        acts.looks.choose_model(self.model, self.agent)
 
 
 class BoardScreen(Place):
@@ -149,11 +123,12 @@ class BoardScreen(Place):
         """Pick what the cursor is on."""
         at = self._shown.cursor
         if 0 <= at < len(self._rows) and self._rows[at][1]:
-            self.post_message(ModelPicked(self._rows[at][1], self._chosen()))
+            model, agent = self._rows[at][1], self._chosen()
+            self.post_message(ActWanted(lambda acts: acts.looks.choose_model(model, agent)))
 
     def action_again(self) -> None:
         """Have the page made anew."""
-        self.post_message(BoardOpened(self.named))
+        self.post_message(ActWanted(lambda acts: acts.looks.load(self.named)))
 
     def action_leave(self) -> None:
         """Go back."""

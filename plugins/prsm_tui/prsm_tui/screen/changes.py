@@ -34,17 +34,9 @@ from prsm_tui.model.review import (
     without_unsure,
 )
 from prsm_tui.screen.diff import Diff
-from prsm_tui.screen.file_messages import (
-    AuthorWanted,
-    ChangeOpened,
-    ChangesAccepted,
-    ChangesOutdated,
-    ChangesRejected,
-    LineQuestioned,
-    LinesCommented,
-)
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
+from prsm_tui.screen.messages import ActWanted
 from prsm_tui.screen.place import Place
 from prsm_tui.screen.prompt import Prompt
 from prsm_tui.screen.wrapping import cut
@@ -146,7 +138,7 @@ class Changes(Place):
         newest = self.session.newest(*_OUTDATING)
         if newest != self._asked_at:
             self._asked_at = newest
-            self.post_message(ChangesOutdated())
+            self.post_message(ActWanted(lambda acts: acts.files.load()))
         review = self.session.review
         where = self._is_at_lines, self.size.height >= TALL
         drawn = review.version, self._by, self._shows_all, self._chosen, where
@@ -211,7 +203,8 @@ class Changes(Place):
             self.say(self._none("there is nothing here to decide"))
             return
         question = "" if which == "one" else f"Accept {counted(meant)}?"
-        self.post_message(ChangesAccepted([one.id for one in meant], question))
+        ids = [one.id for one in meant]
+        self.post_message(ActWanted(lambda acts: acts.files.accept(ids), question))
 
     def action_reject(self, which: str) -> None:
         """Take the change back, or all of its group; asks first."""
@@ -225,7 +218,8 @@ class Changes(Place):
             return
         what = f"Take back {counted(meant)}? What came later in the same files stays."
         question = f"{what} {left}".rstrip()
-        self.post_message(ChangesRejected([one.id for one in meant], question))
+        ids = [one.id for one in meant]
+        self.post_message(ActWanted(lambda acts: acts.files.reject(ids), question))
 
     def action_comment(self) -> None:
         """Begin a comment on the lines that are chosen, from the list on the first that differs.
@@ -256,7 +250,12 @@ class Changes(Place):
             key = self.keymap.shown("changes.comment")
             self.say(f"no comment is kept: {key} begins one, and stepping back keeps it")
             return
-        self.post_message(LinesCommented(kept, self._delivery(), sending(self.session, kept)))
+        self._have_sent(kept, sending(self.session, kept))
+
+    def _have_sent(self, comments: Sequence[Comment], question: str = "") -> None:
+        """Have comments sent; those that reach nobody are kept again."""
+        how = self._delivery()
+        self.post_message(ActWanted(lambda acts: acts.files.comment(comments, how), question))
 
     def action_why(self) -> None:
         """Tell why: of a line, who made it as it is now; of a change, all of its reason."""
@@ -264,7 +263,8 @@ class Changes(Place):
         if change is None:
             return
         if self._is_at_lines and line is not None and line.kind != REMOVED:
-            self.post_message(LineQuestioned(change.told_path, line.new or 1))
+            path, number = change.told_path, line.new or 1
+            self.post_message(ActWanted(lambda acts: acts.files.explain(path, number)))
             return
         detail = self.session.review.details.get(change.id)
         self.say(why_of(change, detail) if detail is not None else "its lines are not read yet")
@@ -275,7 +275,8 @@ class Changes(Place):
         if change is None or change.agent is None:
             self.say("no agent of this session made it: it is from outside")
         else:
-            self.post_message(AuthorWanted(change.agent, change.call or ""))
+            agent, call = change.agent, change.call or ""
+            self.post_message(ActWanted(lambda acts: acts.files.find(agent, call)))
 
     def on_comment_ended(self, message: CommentEnded) -> None:
         """Send the comment, or keep it; a blank one is none."""
@@ -283,7 +284,7 @@ class Changes(Place):
         review, comment = self.session.review, message.comment
         review.keep(comment)
         if message.sends:
-            self.post_message(LinesCommented([comment], self._delivery()))
+            self._have_sent([comment])
         elif comment.text:
             key = self.keymap.shown("changes.send")
             self.say(f"kept, not sent: {comment.short}; {key} sends what is kept")
@@ -398,7 +399,7 @@ class Changes(Place):
             self._diff.show((), "its lines are on their way")
             if change.id not in self._asked:
                 self._asked.add(change.id)
-                self.post_message(ChangeOpened(change.id))
+                self.post_message(ActWanted(lambda acts: acts.files.open(change.id)))
             return
         self._show_lines(change, detail)
 

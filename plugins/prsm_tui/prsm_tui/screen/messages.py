@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from prsm_tui.acts import Acts
+
+
+class ActWanted(Message):
+    """An act was asked for: `do` has it done; a `question` is to be answered by yes before."""
+
+    def __init__(self, do: Callable[[Acts], None], question: str = "") -> None:
+        super().__init__()
+        self.do = do
+        self.question = question
 
 
 class AgentChosen(Message):

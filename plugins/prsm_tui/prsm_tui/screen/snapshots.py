@@ -9,15 +9,9 @@ from rich.style import Style
 from textual.widgets import Static
 
 from prsm_tui.keys import SNAPSHOTS
-from prsm_tui.screen.file_messages import (
-    ActUndone,
-    SnapshotOpened,
-    SnapshotRestored,
-    SnapshotsOutdated,
-    SnapshotTaken,
-)
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
+from prsm_tui.screen.messages import ActWanted
 from prsm_tui.screen.needs_you import AnswerLine
 from prsm_tui.screen.place import Place
 from prsm_tui.screen.wrapping import wrap_all
@@ -95,7 +89,7 @@ class Snapshots(Place):
         newest = self.session.newest("snapshot_taken")
         if newest != self._asked_at:
             self._asked_at = newest
-            self.post_message(SnapshotsOutdated())
+            self.post_message(ActWanted(lambda acts: acts.files.load_snapshots()))
         drawn = self.session.shelf.version, self._chosen, self.size.width
         if drawn != self._drawn:
             self._draw()
@@ -127,24 +121,26 @@ class Snapshots(Place):
 
     def action_open(self) -> None:
         """Find out what a restore would change."""
-        if self._chosen is not None:
-            self._planned = self._chosen
+        chosen = self._chosen
+        if chosen is not None:
+            self._planned = chosen
             self.say("what a restore would change is being found out")
-            self.post_message(SnapshotOpened(self._chosen))
+            self.post_message(ActWanted(lambda acts: acts.files.plan(chosen)))
 
     def action_restore(self) -> None:
         """Restore it; asks first."""
-        plan = self.session.shelf.plans.get(self._chosen or "")
-        if self._chosen is None:
+        chosen = self._chosen
+        if chosen is None:
             return
+        plan = self.session.shelf.plans.get(chosen)
         if plan is None:
             self.say(f"look at what it changes first: {self.keymap.shown('snapshots.open')}")
         elif plan.error:
             self.say(plan.error)
         else:
-            what = f"Restore snapshot {self._chosen[:_ID]}? {plan.summary}."
+            what = f"Restore snapshot {chosen[:_ID]}? {plan.summary}."
             question = f"{what} {self.keymap.shown('snapshots.undo')} takes it back afterwards."
-            self.post_message(SnapshotRestored(self._chosen, question))
+            self.post_message(ActWanted(lambda acts: acts.files.restore(chosen), question))
 
     def action_new(self) -> None:
         """Begin the description of a new one."""
@@ -155,14 +151,16 @@ class Snapshots(Place):
 
     def action_undo(self) -> None:
         """Take back what was done to files last; asks first."""
-        self.post_message(ActUndone())
+        question = "Take back what was done to files last?"
+        self.post_message(ActWanted(lambda acts: acts.files.undo_act(), question))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take a snapshot."""
         if self._is_naming:
             self._end_name()
             self.say("the snapshot is being taken: agents that write are waited for")
-            self.post_message(SnapshotTaken(event.value.strip()))
+            text = event.value.strip()
+            self.post_message(ActWanted(lambda acts: acts.files.take_snapshot(text)))
 
     def on_click(self, event: events.Click) -> None:
         """Go to the snapshot that was clicked; a second click says what it changes."""

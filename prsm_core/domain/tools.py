@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 from msgspec import field
+from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from prsm_core.domain.images import Image
+    from prsm_core.errors import PrsmError
 
 READ_TOOLS = frozenset({"Read", "Glob", "Grep"})
 EDIT_TOOLS = frozenset({"Edit", "Write"})
@@ -72,6 +77,54 @@ class ToolOutcome(Record, frozen=True, gc=False, kw_only=True):
     data: Any = None
     ends_turn: bool = False
     images: tuple[Image, ...] = ()
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], *, ends_turn: bool = False) -> Self:
+        """Return the outcome of an answer: JSON text with stable keys, and the data itself."""
+        return cls(text=encode_data(data), data=dict(data), ends_turn=ends_turn)
+
+    @classmethod
+    def failed(cls, error: PrsmError) -> Self:
+        """Return the outcome of an error: what happened and what to do."""
+        data = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+        return cls(text=encode_data(data), data=data, is_error=True)
+
+    def with_notice(self, notice: str) -> Self:
+        """Return an answer that tells the agent one thing more."""
+        data = {**self.data, "notice": notice}
+        return replace(self, text=encode_data(data), data=data)
+
+    def without_notice(self) -> Self:
+        """Return an answer as it was before `with_notice`."""
+        if not isinstance(self.data, Mapping) or "notice" not in self.data:
+            return self
+        data = {name: value for name, value in self.data.items() if name != "notice"}
+        return replace(self, text=encode_data(data), data=data)
+
+
+# In JSON these may stand as they are, and end lines or turn the direction of writing.
+_ESCAPED = {
+    code: f"\\u{code:04x}"
+    for code in (
+        *range(0x7F, 0xA0),
+        0x061C,
+        0x200E,
+        0x200F,
+        *range(0x2028, 0x202F),
+        *range(0x2066, 0x206A),
+    )
+}
+_encode = msgspec.json.Encoder().encode
+_encode_any = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def encode_data(data: Any) -> str:
+    """Return JSON on a single line, whoever reads it: no text in it can begin a line of its own."""
+    try:
+        text = _encode(data).decode()
+    except (TypeError, UnicodeEncodeError):  # a key that is no text, half a surrogate pair
+        text = _encode_any(data)
+    return text if text.isascii() and "\x7f" not in text else text.translate(_ESCAPED)
 
 
 class McpServer(Record, frozen=True, gc=False, kw_only=True):

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
+from prsm_core.domain.tools import encode_data
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.kit.quotation import encode_data, quote
+from prsm_core.kit.quotation import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

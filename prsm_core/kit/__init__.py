@@ -26,7 +26,6 @@ git_settings  what git is told in each shell
 local_socket  sockets in private folders, and who is at their other end
 quotation     what others have said, as text that cannot be taken for the system's
 background    tasks that fail alone       clocks    the system's clock, and waits by one
-outcomes      answers to calls
 
 Of no name here, for the rooms above:
 
@@ -35,6 +34,7 @@ environment   which variables reach what agents run
 sanitize      what can be kept
 regular       files that a person names, and nothing that waits or acts
 arguments     what the doors of an application take   temporary  folders that are gone after use
+outcomes      answers to calls that are too long for models
 """
 
 from prsm_core import attach
@@ -43,14 +43,13 @@ _HOMES = {
     "background": "Background",
     "clocks": "first_of",
     "deadlines": "deadline",
-    "endings": "Ending ended_how wait_for_exit was_killed",
+    "endings": "Ending Exit",
     "filenames": "names_file",
     "homes": "link_login make_private write_private",
     "hook_gate": "HookGate",
     "images": "SeenImages read_base64 read_urls",
     "keys": "find_key require_key",
-    "local_socket": "bind_private peer_credentials shown_to_clients",
-    "outcomes": "failure with_notice",
+    "local_socket": "listen_private shown_to_clients",
     "pauses": "read_pause",
     "places": "state_folder",
     "programs": "runnable",

@@ -4,9 +4,7 @@ from prsm_core.kit.background import Background as Background
 from prsm_core.kit.clocks import first_of as first_of
 from prsm_core.kit.deadlines import deadline as deadline
 from prsm_core.kit.endings import Ending as Ending
-from prsm_core.kit.endings import ended_how as ended_how
-from prsm_core.kit.endings import wait_for_exit as wait_for_exit
-from prsm_core.kit.endings import was_killed as was_killed
+from prsm_core.kit.endings import Exit as Exit
 from prsm_core.kit.filenames import names_file as names_file
 from prsm_core.kit.homes import link_login as link_login
 from prsm_core.kit.homes import make_private as make_private
@@ -17,11 +15,8 @@ from prsm_core.kit.images import read_base64 as read_base64
 from prsm_core.kit.images import read_urls as read_urls
 from prsm_core.kit.keys import find_key as find_key
 from prsm_core.kit.keys import require_key as require_key
-from prsm_core.kit.local_socket import bind_private as bind_private
-from prsm_core.kit.local_socket import peer_credentials as peer_credentials
+from prsm_core.kit.local_socket import listen_private as listen_private
 from prsm_core.kit.local_socket import shown_to_clients as shown_to_clients
-from prsm_core.kit.outcomes import failure as failure
-from prsm_core.kit.outcomes import with_notice as with_notice
 from prsm_core.kit.pauses import read_pause as read_pause
 from prsm_core.kit.places import state_folder as state_folder
 from prsm_core.kit.programs import runnable as runnable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signal import Signals
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from prsm_core.domain.record import Record
 from prsm_core.kit.deadlines import deadline
@@ -18,34 +18,38 @@ EXIT_SECONDS = 5.0  # between the end of stdout and the end of the process
 _SIGNALLED = 128
 
 
-async def wait_for_exit(process: Process, services: ProviderServices) -> int | None:
-    """Return the exit code of a program that has closed its output; end one that goes on.
+class Exit(Record, frozen=True):
+    """How a process ended, in words as a text.
 
-    None of one that had to be ended: it went on running for five seconds.
+    code: Its exit code; None where it closed its output and went on running.
     """
-    try:
-        async with deadline(services, EXIT_SECONDS):
-            return await process.wait()
-    except TimeoutError:
-        process.kill()
-        return None
 
+    code: int | None
 
-def was_killed(code: int) -> bool:
-    """Return whether an exit code stands for a signal."""
-    return code > _SIGNALLED
+    @classmethod
+    async def of(cls, process: Process, services: ProviderServices) -> Self:
+        """Wait for a program that has closed its output; end one that goes on for five seconds."""
+        try:
+            async with deadline(services, EXIT_SECONDS):
+                return cls(await process.wait())
+        except TimeoutError:
+            process.kill()
+            return cls(None)
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether the code stands for a signal."""
+        return self.code is not None and self.code > _SIGNALLED
 
-def ended_how(code: int | None) -> str:
-    """Return how a program ended, from what `wait_for_exit` gave."""
-    if code is None:
-        return "it closed its output and went on running"
-    if not was_killed(code):
-        return f"exit code {code}"
-    number = code - _SIGNALLED
-    name = Signals(number).name if number in set(Signals) else "unknown"
-    memory = " (out of memory?)" if name == "SIGKILL" else ""
-    return f"killed by signal {number}, {name}{memory}"
+    def __str__(self) -> str:
+        if self.code is None:
+            return "it closed its output and went on running"
+        if not self.was_killed:
+            return f"exit code {self.code}"
+        number = self.code - _SIGNALLED
+        name = Signals(number).name if number in set(Signals) else "unknown"
+        memory = " (out of memory?)" if name == "SIGKILL" else ""
+        return f"killed by signal {number}, {name}{memory}"
 
 
 class Ending(Record, frozen=True, kw_only=True):
@@ -57,7 +61,7 @@ class Ending(Record, frozen=True, kw_only=True):
     @classmethod
     def of(
         cls, why: str, process: Process, *, bad_lines: int = 0, noise: re.Pattern[str] | None = None
-    ) -> Ending:
+    ) -> Self:
         """Return an end with what the program's stderr says of it.
 
         Args:

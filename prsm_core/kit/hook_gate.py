@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.deadlines import deadline
-from prsm_core.kit.local_socket import bind_private, peer_credentials, shown_to_clients
+from prsm_core.kit.local_socket import listen_private, shown_to_clients
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -136,19 +136,17 @@ class HookGate:
                 return
             try:
                 _sweep(self._folder)
-                bound = bind_private(self._path)
+                self._server = await listen_private(self._path, self._accept, self._refuse)
             except OSError as error:
                 raise ProviderNotAvailableError(
                     f"no socket for the hooks to ask at: {error}",
                     hint="Look at the folder of PRSM's state; see PRSM_HOME.",
                 ) from error
-            self._server = await asyncio.start_unix_server(self._accept, sock=bound)
+
+    def _refuse(self, writer: asyncio.StreamWriter) -> None:
+        writer.write(_frame(self._refusal("this engine belongs to another user")))
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if peer_credentials(writer.get_extra_info("socket")).is_foreign:
-            writer.write(_frame(self._refusal("this engine belongs to another user")))
-            writer.close()
-            return
         if self._reading >= MAX_READ:
             writer.close()
             return

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import struct
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ADDRESS_LIMIT = 100  # bytes; an address holds 107, and 103 on some systems
@@ -34,15 +35,7 @@ class Credentials(NamedTuple):
         return self.uid != os.geteuid()
 
 
-class _HasOptions(Protocol):
-    """A socket, or what asyncio shows of one."""
-
-    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
-        """Return an option of the socket."""
-        ...
-
-
-def peer_credentials(connection: _HasOptions) -> Credentials:
+def peer_credentials(connection: socket.socket) -> Credentials:
     """Return who is at the other end of a Unix socket."""
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return Credentials(*_CREDENTIALS.unpack(told))
@@ -77,6 +70,32 @@ def bind_private(path: Path) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+async def listen_private(
+    path: Path,
+    accept: Callable[[asyncio.StreamReader, asyncio.StreamWriter], None],
+    refuse: Callable[[asyncio.StreamWriter], None],
+) -> asyncio.Server:
+    """Listen at a path for processes of this user, at a socket as `bind_private` makes it.
+
+    `accept` is given the streams of a connection. `refuse` may tell a process of another user why
+    its connection is closed. Raises OSError.
+    """
+
+    def let_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer_credentials(writer.get_extra_info("socket")).is_foreign:
+            refuse(writer)
+            writer.close()
+        else:
+            accept(reader, writer)
+
+    bound = bind_private(path)
+    try:
+        return await asyncio.start_unix_server(let_in, sock=bound)
+    except BaseException:
+        bound.close()
+        raise
 
 
 def shown_to_clients(script: Path, socket_path: Path | None) -> dict[str, str]:

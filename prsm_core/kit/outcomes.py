@@ -1,16 +1,15 @@
-"""Answers to calls, as models read them."""
+"""Answers to calls that are too long for models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.tools import ToolOutcome, encode_data
 from prsm_core.errors import OrchestrationError
-from prsm_core.kit.quotation import encode_data
 
 CUT = "… [cut by prsm]"
 
@@ -29,26 +28,6 @@ _SHAPES = (
     *(_Shape(256, 1 << power) for power in range(10, -1, -1)),
     *(_Shape(32, 1 << power) for power in range(5, -1, -1)),
 )
-
-if TYPE_CHECKING:
-    from prsm_core.errors import PrsmError
-
-
-def success(data: Mapping[str, Any], *, ends_turn: bool = False) -> ToolOutcome:
-    """Return the outcome of an answer: JSON text with stable keys, and the data itself."""
-    return ToolOutcome(text=encode_data(data), data=dict(data), ends_turn=ends_turn)
-
-
-def failure(error: PrsmError) -> ToolOutcome:
-    """Return the outcome of an error: what happened and what to do."""
-    data = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
-    return ToolOutcome(text=encode_data(data), data=data, is_error=True)
-
-
-def with_notice(outcome: ToolOutcome, notice: str) -> ToolOutcome:
-    """Return an answer that tells the agent one thing more."""
-    data = {**outcome.data, "notice": notice}
-    return replace(outcome, text=encode_data(data), data=data)
 
 
 def within(outcome: ToolOutcome, limit: int) -> ToolOutcome:
@@ -69,7 +48,9 @@ def within(outcome: ToolOutcome, limit: int) -> ToolOutcome:
         if len(text) <= limit:
             return replace(outcome, text=text, data=data)
     hint = "ask for less of it"
-    return failure(OrchestrationError("the answer is too long", hint=hint, code="too_long"))
+    return ToolOutcome.failed(
+        OrchestrationError("the answer is too long", hint=hint, code="too_long")
+    )
 
 
 def _longest(value: Any) -> tuple[int, int]:
@@ -97,11 +78,3 @@ def _cut(value: Any, shape: _Shape) -> Any:
     if isinstance(value, list | tuple):
         return [_cut(one, shape) for one in value[: shape.items]]
     return value
-
-
-def without_notice(outcome: ToolOutcome) -> ToolOutcome:
-    """Return an answer as it was before `with_notice`."""
-    if not isinstance(outcome.data, Mapping) or "notice" not in outcome.data:
-        return outcome
-    data = {name: value for name, value in outcome.data.items() if name != "notice"}
-    return replace(outcome, text=encode_data(data), data=data)

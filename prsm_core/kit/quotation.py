@@ -13,11 +13,10 @@ No secret boundary is needed, nothing has to be escaped, and what was said can b
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
+from prsm_core.domain.tools import encode_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,20 +30,6 @@ REFERENCED = "[what is referenced above, as it was when this was sent]"
 # Whatever ends a line for somebody; all but the newline are named where the next line begins.
 _END = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _QUOTED = re.compile(rf"{MARK}(?:U\+([0-9A-F]{{4}})(?:\+([0-9A-F]{{4}}))?)? ")
-# In JSON these may stand as they are, and end lines or turn the direction of writing.
-_ESCAPED = {
-    code: f"\\u{code:04x}"
-    for code in (
-        *range(0x7F, 0xA0),
-        0x061C,
-        0x200E,
-        0x200F,
-        *range(0x2028, 0x202F),
-        *range(0x2066, 0x206A),
-    )
-}
-_encode = msgspec.json.Encoder().encode
-_encode_any = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def quote(text: str) -> str:
@@ -105,15 +90,6 @@ def quote_conversation(messages: Iterable[tuple[str, str]]) -> str:
     """Return messages, role and content, as the part of a prompt that tells of them."""
     told = "\n\n".join(f"[{role}]\n{quote(content)}" for role, content in messages)
     return f"<conversation_so_far>\n{told}\n</conversation_so_far>"
-
-
-def encode_data(data: Any) -> str:
-    """Return JSON on a single line, whoever reads it: no text in it can begin a line of its own."""
-    try:
-        text = _encode(data).decode()
-    except (TypeError, UnicodeEncodeError):  # a key that is no text, half a surrogate pair
-        text = _encode_any(data)
-    return text if text.isascii() and "\x7f" not in text else text.translate(_ESCAPED)
 
 
 def _begin(end: str) -> str:

@@ -35,56 +35,6 @@ _VERSION = re.compile(r"\b(\d+)\.(\d+)(?:\.(\d+))?\S*")
 Numbers = tuple[int, int, int]
 
 
-async def printed_version(
-    command: Sequence[str],
-    services: ProviderServices,
-    *,
-    name: str,
-    cure: str,
-    env: Mapping[str, str] | None = None,
-    package: str | None = None,
-    fresh: bool = False,
-) -> str | None:
-    """Return the first line of `--version`, None if none comes within five seconds.
-
-    It is asked once: as long as the program's file does not change, what it said is known in the
-    private folder of the services, unless it must be `fresh`.
-
-    Where npm has installed `package` that tells its version at once, and the program need only
-    start: some take seconds of CPU to print it. The process has ended when this returns.
-
-    Args:
-        command: The program, and arguments before `--version`.
-        services: What starts the process and keeps the time.
-        name: The vendor's name of the program.
-        cure: What to do where it is missing, as a sentence.
-        env: Variables added to the allow-listed environment.
-        package: The npm package that the program is part of.
-        fresh: Whether it is asked all the same.
-
-    Raises ProviderNotAvailableError when the program is missing or cannot run.
-    """
-    seen = {**services.environment, **(env or {})}
-    if not fresh and (known := recall(command, seen, services.state_dir)) is not None:
-        return known
-    try:
-        process = await services.start_process(
-            [*command, "--version"], name=f"{name} --version", env=env
-        )
-    except ProviderNotAvailableError as error:
-        raise ProviderNotAvailableError(error.message, hint=cure) from error
-    try:
-        known = packaged_version(command, package) if package else None
-        told = known or await _first_line(process, services)
-    except (TimeoutError, ProcessError):
-        return None
-    finally:
-        await process.stop(grace=0)
-    if numbers_of(told) is not None:
-        remember(command, seen, services.state_dir, told)
-    return told
-
-
 async def _first_line(process: Process, services: ProviderServices) -> str:
     """Return the first line that says anything; what else is printed nobody waits for."""
     async with deadline(services, PRINT_SECONDS):
@@ -130,29 +80,50 @@ class VersionRange(Record, frozen=True, kw_only=True):
 
         Raises ProviderNotAvailableError when the program is missing, cannot run, or is too old.
         """
-        text = await self._printed(command, services, env)
+        text = await self.printed(command, services, env)
         numbers = numbers_of(text or "")
         if numbers is not None and numbers < self.oldest:
-            text = await self._printed(command, services, env, fresh=True)  # it may be another now
+            text = await self.printed(command, services, env, fresh=True)  # it may be another now
         return self.checked(text or "")
 
-    async def _printed(
+    async def printed(
         self,
         command: Sequence[str],
         services: ProviderServices,
-        env: Mapping[str, str] | None,
+        env: Mapping[str, str] | None = None,
         *,
         fresh: bool = False,
     ) -> str | None:
-        return await printed_version(
-            command,
-            services,
-            name=self.program,
-            cure=self.cure or f"Install it with `{self.install}`, or set `command`.",
-            env=env,
-            package=self.package,
-            fresh=fresh,
-        )
+        """Return the first line of `--version`, None if none comes within five seconds.
+
+        It is asked once: as long as the program's file does not change, what it said is known in
+        the private folder of the services, unless it must be `fresh`.
+
+        Where npm has installed `package` that tells its version at once, and the program need only
+        start: some take seconds of CPU to print it. The process has ended when this returns.
+
+        Raises ProviderNotAvailableError when the program is missing or cannot run.
+        """
+        seen = {**services.environment, **(env or {})}
+        if not fresh and (known := recall(command, seen, services.state_dir)) is not None:
+            return known
+        try:
+            process = await services.start_process(
+                [*command, "--version"], name=f"{self.program} --version", env=env
+            )
+        except ProviderNotAvailableError as error:
+            cure = self.cure or f"Install it with `{self.install}`, or set `command`."
+            raise ProviderNotAvailableError(error.message, hint=cure) from error
+        try:
+            known = packaged_version(command, self.package) if self.package else None
+            told = known or await _first_line(process, services)
+        except (TimeoutError, ProcessError):
+            return None
+        finally:
+            await process.stop(grace=0)
+        if numbers_of(told) is not None:
+            remember(command, seen, services.state_dir, told)
+        return told
 
     def checked(self, text: str) -> str | None:
         """Return the version in a text, if any; raise as `found` does."""

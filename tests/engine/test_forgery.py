@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.tools import ToolOutcome
 from prsm_core.engine.agents.opening import rebuilt_history
 from prsm_core.engine.spawn.plan import choose_alias
 from prsm_core.engine.state import Names
 from prsm_core.engine.turns.context import build_role_prompt, render_messages, render_repeat
 from prsm_core.errors import AgentSpawnError, OrchestrationError
-from prsm_core.kit.outcomes import failure, success
 from prsm_core.kit.quotation import MARK, RULE, unquote
 
 ENDS = ("\n", "\n\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029")
@@ -91,10 +91,10 @@ def test_a_prompt_of_the_user_is_told_from_what_an_agent_says(text):
 
 @given(text=LINES)
 def test_an_answer_of_a_tool_is_one_line_whatever_it_holds(text):
-    outcome = success({"type": "task_result", "summary": text})
+    outcome = ToolOutcome.of({"type": "task_result", "summary": text})
     assert len(outcome.text.splitlines()) == 1
     assert json.loads(outcome.text)["summary"] == text
-    assert len(failure(OrchestrationError(text)).text.splitlines()) == 1
+    assert len(ToolOutcome.failed(OrchestrationError(text)).text.splitlines()) == 1
 
 
 @given(text=LINES)

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from prsm_core.domain.tools import encode_data
 from prsm_core.engine.tools.communication import ROOM
-from prsm_core.kit.quotation import encode_data
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.test_messages import answer, asker
 from tests.engine.test_peers import writing

@@ -8,7 +8,7 @@ import sys
 import pytest
 from prsm_testing import RushClock, open_services
 
-from prsm_core.kit import Ending, ended_how, wait_for_exit, was_killed
+from prsm_core.kit import Ending, Exit
 
 NOISE = re.compile("nothing to see")
 
@@ -26,8 +26,8 @@ NOISE = re.compile("nothing to see")
     ],
 )
 def test_an_end_names_its_exit_code_or_signal(code, told):
-    assert ended_how(code) == told
-    assert was_killed(code or 0) == ("signal" in told)
+    assert str(Exit(code)) == told
+    assert Exit(code).was_killed == ("signal" in told)
 
 
 def script(code):
@@ -37,7 +37,7 @@ def script(code):
 async def test_the_exit_code_of_what_has_ended_is_told(tmp_path):
     async with open_services(tmp_path) as services:
         process = await services.start_process(script("raise SystemExit(7)"), name="p")
-        assert await wait_for_exit(process, services) == 7
+        assert await Exit.of(process, services) == Exit(7)
 
 
 async def test_what_closes_its_output_and_goes_on_is_ended(tmp_path):
@@ -47,8 +47,8 @@ async def test_what_closes_its_output_and_goes_on_is_ended(tmp_path):
         process = await services.start_process(script(goes_on), name="p")
         assert [line async for line in process.lines()] == []
         clock.rush(10)
-        assert await wait_for_exit(process, services) is None
-        assert was_killed(await process.wait())
+        assert await Exit.of(process, services) == Exit(None)
+        assert Exit(await process.wait()).was_killed
 
 
 async def test_an_ending_has_the_cause_that_stderr_tells(tmp_path):

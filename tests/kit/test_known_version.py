@@ -11,7 +11,7 @@ import pytest
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.kit.version import VersionRange, printed_version, program_stamp
+from prsm_core.kit.version import VersionRange, program_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ def program(tmp_path):
 
 async def asked(folder, command, program):
     services: Any = program.services(folder)
-    return await printed_version(command, services, name="tool", cure="Get it.")
+    return await RANGE.printed(command, services)
 
 
 async def test_a_program_is_started_once_for_its_version(tmp_path, program):

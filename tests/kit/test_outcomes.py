@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.kit.outcomes import success, with_notice, within, without_notice
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.kit.outcomes import within
 from prsm_core.store.codec import decode
 
 LIMIT = 2000
@@ -22,20 +23,20 @@ ANSWERS = st.dictionaries(st.text(max_size=8), VALUES, max_size=3)
 
 @given(data=ANSWERS)
 def test_an_answer_within_a_limit_is_json_and_is_what_its_data_say(data):
-    outcome = within(success(data), LIMIT)
+    outcome = within(ToolOutcome.of(data), LIMIT)
     assert len(outcome.text) <= LIMIT
     assert decode(outcome.text) == outcome.data
 
 
 @given(data=ANSWERS)
 def test_an_answer_that_is_short_enough_stays_as_it_is(data):
-    outcome = success(data)
+    outcome = ToolOutcome.of(data)
     assert within(outcome, len(outcome.text)) is outcome
 
 
 def test_the_longest_texts_are_cut_first_and_it_is_told():
     data = {"type": "task_result", "summary": "x" * 5000, "children": [1, 2, 3]}
-    cut = within(success(data, ends_turn=True), LIMIT)
+    cut = within(ToolOutcome.of(data, ends_turn=True), LIMIT)
     assert cut.ends_turn
     assert cut.data["children"] == [1, 2, 3]
     assert cut.data["summary"] == "x" * 1024 + "… [cut by prsm]"
@@ -43,7 +44,7 @@ def test_the_longest_texts_are_cut_first_and_it_is_told():
 
 
 def test_an_answer_of_countless_names_is_an_error_that_says_what_to_do():
-    outcome = within(success({str(number): number for number in range(5000)}), LIMIT)
+    outcome = within(ToolOutcome.of({str(number): number for number in range(5000)}), LIMIT)
     assert outcome.is_error
     assert outcome.data["error"]["code"] == "too_long"
     assert outcome.data["error"]["hint"]
@@ -51,5 +52,5 @@ def test_an_answer_of_countless_names_is_an_error_that_says_what_to_do():
 
 @given(data=ANSWERS.filter(lambda data: "notice" not in data))
 def test_an_answer_without_its_notice_is_what_it_was(data):
-    outcome = success(data)
-    assert without_notice(with_notice(outcome, "look out")) == outcome
+    outcome = ToolOutcome.of(data)
+    assert outcome.with_notice("look out").without_notice() == outcome

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prsm_core.domain.tools import encode_data
 from prsm_core.kit.quotation import (
     MARK,
     RULE,
-    encode_data,
     quote,
     quote_conversation,
     quote_word,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prsm_testing.doubles import open_services
 
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
+from prsm_core.kit.version import VersionRange, numbers_of, version_in
 
 RANGE = VersionRange(
     program="tool",
@@ -18,6 +18,7 @@ RANGE = VersionRange(
     tested_from=(2, 2, 0),
     below=(2, 3, 0),
     install="get tool",
+    cure="Get it.",
 )
 NUMBERS = st.tuples(*[st.integers(0, 999)] * 3)
 
@@ -63,12 +64,12 @@ def test_what_is_no_version_is_none_and_not_tested():
 async def test_the_first_line_of_a_program_is_read_and_its_process_has_ended(tmp_path, says, found):
     argv = [sys.executable, "-I", "-S", "-c", says]
     async with open_services(tmp_path) as services:
-        assert await printed_version(argv, services, name="tool", cure="Get it.") == found
+        assert await RANGE.printed(argv, services) == found
         assert services.live == []
 
 
 async def test_a_program_that_is_missing_is_an_error_with_its_cure(tmp_path):
     async with open_services(tmp_path) as services:
         with pytest.raises(ProviderNotAvailableError) as caught:
-            await printed_version(["/no/such/tool"], services, name="tool", cure="Get it.")
+            await RANGE.printed(["/no/such/tool"], services)
     assert caught.value.hint == "Get it."

@@ -17,12 +17,11 @@ from prsm_acp.errors import INTERNAL, AcpClosedError, AcpError, error_text
 from prsm_core import ProcessError
 from prsm_core.kit import (
     Ending,
+    Exit,
     as_object,
     deadline,
-    ended_how,
     one_line,
     read_object,
-    wait_for_exit,
 )
 
 if TYPE_CHECKING:
@@ -137,8 +136,7 @@ class ProcessTransport:
         return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
     async def _end(self) -> None:
-        code = await wait_for_exit(self._process, self._services)
-        self.closed = self.hang_up(ended_how(code))
+        self.closed = self.hang_up(str(await Exit.of(self._process, self._services)))
         self._over.set()
 
     def _ended(self, why: str) -> AcpClosedError:

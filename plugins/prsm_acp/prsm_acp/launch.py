@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from prsm_core import Notice
-from prsm_core.kit import ended_how, make_private, one_line, shown_to_clients, write_private
+from prsm_core.kit import Exit, make_private, one_line, shown_to_clients, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,5 +100,5 @@ class WatchedServers:
 
 
 def _told(name: str, code: int) -> Notice:
-    text = f"The MCP server {name} is not there: it ended by itself, {ended_how(code)}"
+    text = f"The MCP server {name} is not there: it ended by itself, {Exit(code)}"
     return Notice("warning", one_line(text))

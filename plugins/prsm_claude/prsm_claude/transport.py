@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_claude.errors import NOISE
 from prsm_core import ProcessError
-from prsm_core.kit import Ending, deadline, ended_how, read_object, wait_for_exit
+from prsm_core.kit import Ending, Exit, deadline, read_object
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -130,7 +130,7 @@ class CliTransport:
             self.hang_up("it closed its input")
 
     async def _end(self, process: Process) -> CliEndedError:
-        how = ended_how(await wait_for_exit(process, self._services))
+        how = str(await Exit.of(process, self._services))
         ending = Ending.of(self._why or how, process, bad_lines=self._bad_lines, noise=NOISE)
         self.ended = CliEndedError(ending.why, tail=ending.tail)
         return self.ended

@@ -36,18 +36,16 @@ from prsm_core import (
     cut_result,
 )
 from prsm_core.kit import (
+    Exit,
     TurnSession,
     as_object,
     as_objects,
     deadline,
-    ended_how,
     one_line,
     proxy_missing,
     read_object,
     readable_tail,
     token_count,
-    wait_for_exit,
-    was_killed,
 )
 
 if TYPE_CHECKING:
@@ -256,7 +254,7 @@ class ExecSession(TurnSession[CodexTurn]):
 
         Raises ProcessError when it went on without having told an end.
         """
-        code = await wait_for_exit(process, self.services)
+        code = (await Exit.of(process, self.services)).code
         if code is None and not translator.is_over:
             raise ProcessError("codex exec closed its output and went on running")
         return code or 0
@@ -328,9 +326,9 @@ def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -
     if told is not None and told.kind is not ErrorKind.UNKNOWN:
         return told
     skipped = f"; {bad_lines} of its lines were not understood" if bad_lines else ""
-    how = f": {ended_how(code)}" if code else " without a result (exit code 0)"
+    how = f": {Exit(code)}" if code else " without a result (exit code 0)"
     message = f"codex exec ended{how}{skipped}" + (f": {tail[-1]}" if tail else "")
-    return AgentError(kind=ErrorKind.UNKNOWN, message=message, retryable=was_killed(code))
+    return AgentError(kind=ErrorKind.UNKNOWN, message=message, retryable=Exit(code).was_killed)
 
 
 def lost_servers(servers: Mapping[str, McpServer], error: AgentError | None) -> list[str]:

@@ -12,12 +12,11 @@ from prsm_codex.errors import NOISE
 from prsm_core import ProcessError
 from prsm_core.kit import (
     Ending,
+    Exit,
     as_object,
     deadline,
-    ended_how,
     one_line,
     read_object,
-    wait_for_exit,
 )
 
 if TYPE_CHECKING:
@@ -230,8 +229,7 @@ class Rpc:
             self._open -= 1
 
     async def _close(self) -> None:
-        code = await wait_for_exit(self._process, self._services)
-        self.closed = self.hang_up(ended_how(code))
+        self.closed = self.hang_up(str(await Exit.of(self._process, self._services)))
         self._over.set()
         for future in self._pending.values():
             if not future.done():

@@ -23,14 +23,12 @@ from prsm_core import (
     TurnEnded,
 )
 from prsm_core.kit import (
+    Exit,
     deadline,
-    ended_how,
     one_line,
     proxy_missing,
     read_pause,
     readable_tail,
-    wait_for_exit,
-    was_killed,
 )
 from prsm_gemini.events import Translator
 from prsm_gemini.tools import COMPLETE, permission_request
@@ -130,7 +128,7 @@ class HeadlessTurn:
 
     async def _exit_code(self, process: Process) -> int | None:
         """Return the exit code; None of a process that had to be ended."""
-        code = await wait_for_exit(process, self._services)
+        code = (await Exit.of(process, self._services)).code
         if code is None:
             await process.wait()
         return code
@@ -288,11 +286,10 @@ def ended(code: int | None, stderr: str) -> AgentError:
     Without an exit code it closed its output, and had to be ended.
     """
     kind, reason = _EXITS.get(code or 0, (ErrorKind.UNKNOWN, ""))
-    what = reason or f"gemini ended without a result ({ended_how(code)})"
+    what = reason or f"gemini ended without a result ({Exit(code)})"
     cause = readable_tail(stderr, NOISE).rpartition("\n")[2]
     message = f"{what}: {cause}" if cause else what
-    died = code is not None and was_killed(code)
-    return AgentError(kind=kind, message=message, retryable=died and not reason)
+    return AgentError(kind=kind, message=message, retryable=Exit(code).was_killed and not reason)
 
 
 def _body(text: str) -> Mapping[str, Any]:

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, Self
 from prsm_core import ConfigError, ControlError, LineTooLongError, McpEndpoint
 from prsm_core.kit import (
     Background,
-    bind_private,
     first_of,
+    listen_private,
     make_private,
-    peer_credentials,
     shown_to_clients,
 )
 from prsm_mcp.server import load_mcp, patience_in_force, serve
@@ -51,13 +50,15 @@ if TYPE_CHECKING:
     from prsm_mcp.server import ToolHost
     from prsm_mcp.wire import Hello
 
+    Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
+    Refuse = Callable[[asyncio.StreamWriter], None]
     OpenEndpoint = Callable[..., AbstractAsyncContextManager[McpEndpoint]]
 
 HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX")
 
 
-def listen_unix(path: Path) -> tuple[socket.socket, str]:
-    """Return a socket of mode 0600 in a folder of mode 0700, and its address.
+async def listen_unix(path: Path, accept: Accept, refuse: Refuse) -> tuple[asyncio.Server, str]:
+    """Listen on a socket of mode 0600 in a folder of mode 0700; return the server and its address.
 
     One that a dead engine left in its place is removed. The path may be longer than the 107 bytes
     that an address holds: proxies know the same way around.
@@ -67,7 +68,7 @@ def listen_unix(path: Path) -> tuple[socket.socket, str]:
     """
     try:
         make_private(path.parent).chmod(0o700)
-        return bind_private(path), str(path)
+        return await listen_private(path, accept, refuse), str(path)
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be listened on: {error.strerror}",
@@ -75,11 +76,10 @@ def listen_unix(path: Path) -> tuple[socket.socket, str]:
         ) from error
 
 
-def listen_tcp() -> tuple[socket.socket, str]:
-    """Return a socket on the loopback interface and its address; the token alone protects it."""
-    bound = socket.create_server(("127.0.0.1", 0))
-    bound.setblocking(False)
-    return bound, f"{TCP_PREFIX}127.0.0.1:{bound.getsockname()[1]}"
+async def listen_tcp(accept: Accept) -> tuple[asyncio.Server, str]:
+    """Listen on the loopback interface, where the token alone protects."""
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    return server, f"{TCP_PREFIX}127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 _log = logging.getLogger("prsm.toolserver")
@@ -242,21 +242,15 @@ class Bridge:
         async with self._opening:
             if self._server is not None:
                 return
-            bound, self._address = listen_unix(self._path) if self._unix else listen_tcp()
-            try:
-                start = asyncio.start_unix_server if self._unix else asyncio.start_server
-                self._server = await start(self._accept, sock=bound)
-            except BaseException:
-                bound.close()
-                raise
+            self._server, self._address = await (
+                listen_unix(self._path, self._accept, self._refuse_foreign)
+                if self._unix
+                else listen_tcp(self._accept)
+            )
             self._background.launch(load_mcp(), name="import of mcp")
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_closed:  # it was on its way already
-            writer.close()
-            return
-        if self._unix and peer_credentials(writer.get_extra_info("socket")).is_foreign:
-            self._refuse(writer, "it belongs to another user")
             writer.close()
             return
         if self._strangers >= MAX_STRANGERS:
@@ -317,6 +311,9 @@ class Bridge:
         if len(found.connections) >= MAX_CONNECTIONS:
             return None, f"{MAX_CONNECTIONS} connections carry this token already"
         return found, ""
+
+    def _refuse_foreign(self, writer: asyncio.StreamWriter) -> None:
+        self._refuse(writer, "it belongs to another user")
 
     def _refuse(self, writer: asyncio.StreamWriter, why: str) -> None:
         self.refused += 1

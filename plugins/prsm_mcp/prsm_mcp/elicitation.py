@@ -13,8 +13,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core import OrchestrationError
-from prsm_core.kit import failure
+from prsm_core import OrchestrationError, ToolOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     import mcp_types
     from mcp.server.context import ServerRequestContext
 
-    from prsm_core import ToolOutcome
 
 _log = logging.getLogger("prsm.toolserver")
 
@@ -158,7 +156,7 @@ class Elicitation:
 def ended(task: asyncio.Task[ToolOutcome]) -> ToolOutcome:
     """Return the outcome of a call that has ended; whoever cut it off has ended the turn."""
     if task.cancelled():
-        return failure(OrchestrationError("the call was cut off", code="turn_over"))
+        return ToolOutcome.failed(OrchestrationError("the call was cut off", code="turn_over"))
     return task.result()
 
 

@@ -24,7 +24,6 @@ from prsm_core.kit import (
     escape_exact,
     escape_prose,
     whole_number,
-    with_notice,
 )
 from prsm_mcp.elicitation import Form
 from prsm_mcp.server import load_mcp, serve
@@ -124,7 +123,7 @@ class ClientHost:
         )
         # The outcome is given: nothing may wait from here on, for who is cut off loses it.
         waiting = await self._app.requests()
-        return with_notice(outcome, _notice(waiting)) if waiting else outcome
+        return outcome.with_notice(_notice(waiting)) if waiting else outcome
 
 
 def _notice(requests: Sequence[Mapping[str, Any]]) -> str:

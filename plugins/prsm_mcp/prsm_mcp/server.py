@@ -11,8 +11,7 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core import OrchestrationError, PrsmError, __version__
-from prsm_core.kit import failure
+from prsm_core import OrchestrationError, PrsmError, ToolOutcome, __version__
 from prsm_mcp.elicitation import Elicitation, can_elicit, ended, outcome_of
 from prsm_mcp.wire import mended
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
     from mcp.shared.message import SessionMessage
 
-    from prsm_core import ToolOutcome, ToolSpec
+    from prsm_core import ToolSpec
     from prsm_mcp.elicitation import Asker
 
 _log = logging.getLogger("prsm.toolserver")
@@ -178,8 +177,8 @@ async def _call(
     try:
         return await host.call_tool(name, arguments, patience_s=patience_s)
     except PrsmError as error:
-        return failure(error)
+        return ToolOutcome.failed(error)
     except Exception as error:  # noqa: BLE001 - the boundary: told to the model, and logged
         _log.error("tool call %s failed", name, exc_info=error)
         text = f"{name} failed inside prsm: {type(error).__name__}: {error}"
-        return failure(OrchestrationError(text, code="internal"))
+        return ToolOutcome.failed(OrchestrationError(text, code="internal"))

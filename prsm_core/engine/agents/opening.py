@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
+from prsm_core.domain.tools import encode_data
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
 from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.tokens import (
@@ -27,7 +28,7 @@ from prsm_core.engine.tokens import (
 )
 from prsm_core.engine.turns.context import room_of, session_request, window_of
 from prsm_core.errors import PrsmError
-from prsm_core.kit.quotation import RULE, encode_data, quote, quote_conversation, quote_word
+from prsm_core.kit.quotation import RULE, quote, quote_conversation, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import (

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from prsm_core.config.paths import HOME
 from prsm_core.domain.agents import add_shared
 from prsm_core.domain.record import Record
-from prsm_core.kit.quotation import encode_data
+from prsm_core.domain.tools import encode_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -14,7 +14,6 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model, resolve_peers
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 from prsm_core.errors import ModelNotAvailableError
-from prsm_core.kit.outcomes import with_notice
 from prsm_core.kit.quotation import quote_word
 
 if TYPE_CHECKING:
@@ -247,4 +246,4 @@ class TeamNews(Struct, eq=False):
         if not news:
             return outcome
         notice = "\n".join(filter(None, (outcome.data.get("notice"), news)))
-        return with_notice(outcome, notice)
+        return outcome.with_notice(notice)

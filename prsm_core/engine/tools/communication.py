@@ -8,10 +8,10 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
+from prsm_core.domain.tools import ToolOutcome, encode_data
 from prsm_core.engine.turns.call import Reply
 from prsm_core.engine.turns.waits import MessageWaitOf, all_results, any_message
 from prsm_core.errors import MessageRoutingError
-from prsm_core.kit.quotation import encode_data
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Write
-    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call

@@ -8,6 +8,7 @@ from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
 from prsm_core.domain.record import Record
+from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.writes import ResultClaimed, Told
 from prsm_core.engine.requests.human import (
     NO_ANSWER,
@@ -20,7 +21,6 @@ from prsm_core.engine.state import Level
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import MessageRoutingError, OrchestrationError, ToolInputError
-from prsm_core.kit.outcomes import success
 from prsm_core.kit.quotation import quote
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.ports import Ends, Steered
     from prsm_core.engine.requests.human import HumanRequests
@@ -99,7 +98,7 @@ class Progress(Record, frozen=True, kw_only=True):
             )
         )
         reply = _accepted(result)
-        outcome = success(reply.data, ends_turn=True)
+        outcome = ToolOutcome.of(reply.data, ends_turn=True)
         call.calls.complete(call.id)
         if record.live_children:
             await self._claim(call, result, outcome)
@@ -129,7 +128,7 @@ class Progress(Record, frozen=True, kw_only=True):
             why,
             REPORTED,
             summary=why,
-            answer=call.close_with(success(reply.data, ends_turn=True)),
+            answer=call.close_with(ToolOutcome.of(reply.data, ends_turn=True)),
             needs=call.opening,
         )
         return reply

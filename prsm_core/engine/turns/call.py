@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
+from prsm_core.domain.tools import ToolOutcome, ToolSpec
 from prsm_core.domain.turns import IMAGE_SCHEME, RESULT_LIMIT, AgentToolCall, Effect
 from prsm_core.domain.writes import CallClosed, CallOpened, EffectNoted, MessageSent, Told
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.clocks import first_of
-from prsm_core.kit.outcomes import failure, success, within
+from prsm_core.kit.outcomes import within
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.images import Image
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Write
-    from prsm_core.domain.tools import ToolOutcome, ToolSpec
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, MessageWait, Wait
@@ -477,7 +477,7 @@ class Call(Struct, eq=False):
         """
         if not self.life.is_working:
             return None
-        outcome = success(reply.data, ends_turn=reply.ends_turn)
+        outcome = ToolOutcome.of(reply.data, ends_turn=reply.ends_turn)
         return self.close_with(self.calls.turn.answered(self, outcome))
 
     def take(self, match: Match, limit: int) -> list[RoutedMessage]:
@@ -527,4 +527,4 @@ class Call(Struct, eq=False):
 
 def turn_over() -> ToolOutcome:
     """Return the outcome of a call that has no turn any more."""
-    return failure(OrchestrationError(ENDED, code="turn_over"))
+    return ToolOutcome.failed(OrchestrationError(ENDED, code="turn_over"))

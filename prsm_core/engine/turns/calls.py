@@ -30,7 +30,7 @@ from prsm_core.engine.turns.context import render_twins
 from prsm_core.engine.turns.waits import WaitOf
 from prsm_core.errors import MessageRoutingError, OrchestrationError, PrsmError
 from prsm_core.kit.clocks import first_of
-from prsm_core.kit.outcomes import failure, success, within
+from prsm_core.kit.outcomes import within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
@@ -393,10 +393,10 @@ class TurnCalls(Struct, eq=False):
         if isinstance(error, PrsmError):
             if breaks_ledger(error):
                 raise error
-            return failure(error)
+            return ToolOutcome.failed(error)
         text = f"{call.name} failed inside prsm: {describe(error)}"
         self.parts.journal.note("notice", self.life.record.agent_id, level="error", text=text)
-        return failure(OrchestrationError(text, code="internal"))
+        return ToolOutcome.failed(OrchestrationError(text, code="internal"))
 
     async def _close(self, call: Call, outcome: ToolOutcome) -> None:
         record, steps = self.life.record, self.parts.steps
@@ -439,7 +439,7 @@ class TurnCalls(Struct, eq=False):
             return outcome, (*writes, call.effect("done")) if writes else ()
         except OrchestrationError as error:
             call.give_back()
-            return failure(error), ()
+            return ToolOutcome.failed(error), ()
 
     def _may_answer_first(self, call: Call) -> bool:
         """Whether an answer may be given before it is durable."""
@@ -480,7 +480,7 @@ class TurnCalls(Struct, eq=False):
 def _outcome(call: Call, reply: Reply | ToolOutcome) -> ToolOutcome:
     if isinstance(reply, ToolOutcome):
         return reply
-    return call.outcome or success(reply.data, ends_turn=reply.ends_turn)
+    return call.outcome or ToolOutcome.of(reply.data, ends_turn=reply.ends_turn)
 
 
 async def _given(outcome: ToolOutcome) -> ToolOutcome:
@@ -621,7 +621,7 @@ class LongCalls(Struct, eq=False):
         if outcome is None:  # its task was cancelled with the engine
             raise OrchestrationError("the call was cut off", code="turn_over")
         if call.is_given:
-            again = success({**outcome.data, "again": True})
+            again = ToolOutcome.of({**outcome.data, "again": True})
             return replace(again, is_error=outcome.is_error, images=outcome.images)
         call.is_given = True
         if not call.is_pending:
@@ -632,4 +632,4 @@ class LongCalls(Struct, eq=False):
 def pending(token: str) -> ToolOutcome:
     """Return the answer to a client that will not wait longer."""
     hint = f"not ready yet: call {WAIT_TOOL} with this token for the answer"
-    return success({"type": "pending", "token": token, "hint": hint})
+    return ToolOutcome.of({"type": "pending", "token": token, "hint": hint})

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import OWN_PART, AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
+from prsm_core.domain.tools import encode_data
 from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
 from prsm_core.engine.state import told_region
 from prsm_core.engine.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
-from prsm_core.kit.quotation import RULE, encode_data, quote, quote_word
+from prsm_core.kit.quotation import RULE, quote, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.record import Record
+from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
 from prsm_core.engine.ports import Life
 from prsm_core.engine.turns.call import Mended, turn_over
 from prsm_core.engine.turns.permits import TURN_OVER
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
-from prsm_core.kit.outcomes import failure
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.permissions import Allow, Answer, PermissionRequest, Question
-    from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
     from prsm_core.domain.usage import Spent
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
@@ -218,5 +217,5 @@ class ModelsHost(SessionHost, eq=False):
         try:
             self._tools.find(name, mended.arguments)
         except PrsmError as error:
-            return failure(error)
+            return ToolOutcome.failed(error)
         return await self._run(name, mended, call_id, patience_s)

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.kit.outcomes import with_notice, without_notice
 from prsm_core.kit.quotation import quote_word
 from prsm_core.store.codec import encode_canonical
 
@@ -249,7 +248,7 @@ class StuckWatch:
             elif not act.orchestration:
                 self._ended(act)
             elif (outcome := stored_outcome(act)) is not None:
-                self._answered(act.tool_name, act.params, without_notice(outcome))
+                self._answered(act.tool_name, act.params, outcome.without_notice())
 
     def begin_turn(self, prompt: str | None) -> str | None:
         """Take note of a turn; return its prompt, with what the agent has to be told."""
@@ -294,7 +293,7 @@ class StuckWatch:
         self._act(self._answered(call.name, call.args, outcome))
         notices = [text for text in (call.notice, self._notice) if text is not None]
         self._notice = None
-        return with_notice(outcome, "\n\n".join(notices)) if notices else outcome
+        return outcome.with_notice("\n\n".join(notices)) if notices else outcome
 
     def _answered(self, name: str, args: Mapping[str, Any], outcome: ToolOutcome) -> Finding | None:
         if self._detector is None:

@@ -8,13 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
+from prsm_core.domain.tools import encode_data
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnMetered, TurnOpened
 from prsm_core.engine.guarded.failing import is_unfit
 from prsm_core.engine.spending.budgets import price_of
 from prsm_core.engine.tokens import count_tokens
 from prsm_core.engine.turns.context import assemble_context, describe_window, window_of
 from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
-from prsm_core.kit.quotation import encode_data
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:

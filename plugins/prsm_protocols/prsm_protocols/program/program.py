@@ -35,7 +35,7 @@ from prsm_core import (
     TokenUsage,
     UsageReported,
 )
-from prsm_core.kit import Ending, deadline, ended_how, one_line, token_count
+from prsm_core.kit import Ending, Exit, deadline, one_line, token_count
 from prsm_protocols.kept import Kept
 from prsm_protocols.program.words import first_prompt, next_sentence, prompt
 
@@ -346,7 +346,7 @@ class Program:
             await self._tell_said()
         if self._was_silent:
             return Ending.of(f"it gave no sign of life for {self._config.silence:g} s", process)
-        return None if code == 0 else Ending.of(ended_how(code), process)
+        return None if code == 0 else Ending.of(str(Exit(code)), process)
 
     async def _begin(self, token: str) -> Process:
         start = self._start

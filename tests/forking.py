@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Order = Mapping[str, Any]
 
 ROOT = Path(__file__).resolve().parents[1]
+_OFTEN = ("prsm_mcp", "prsm_tui")  # packages whose commands take long to load
 _NUMBER = 4  # bytes of a number: how long an order is, a pid, a status
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")  # how their names begin
 _OF_NO_COMMAND = ("prsm_testing", "prsm_core.__main__")
@@ -51,8 +52,8 @@ class Forked:
         args: Sequence[str],
         wire: socket.socket,
         stdin: IO[bytes] | None,
-        stdout: IO[bytes],
-        stderr: IO[bytes],
+        stdout: IO[bytes] | None,
+        stderr: IO[bytes] | None,
     ) -> None:
         self.args = args
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
@@ -124,8 +125,8 @@ class Forked:
                 one.close()
 
 
-def _rest(stream: IO[bytes]) -> bytes:
-    return b"" if stream.closed else stream.read()
+def _rest(stream: IO[bytes] | None) -> bytes:
+    return b"" if stream is None or stream.closed else stream.read()
 
 
 class ForkServer:
@@ -160,23 +161,28 @@ class ForkServer:
         args: Sequence[str],
         *,
         stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.PIPE,
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
-        owns_terminal: bool = False,
+        session: str = "",
     ) -> Forked:
         """Start a command, here and now unless told otherwise; its output goes into pipes.
 
-        A terminal that is its `stdin` may be its own, in a session of its own.
+        What is not a pipe is where all of its output goes. A `session` of its own is `plain`, or
+        has the terminal that is its stdin for its own: `terminal`.
         """
         order = {
             "args": list(args),
             "environ": dict(os.environ if env is None else env),
             "folder": str(cwd or Path.cwd()),
-            "owns_terminal": owns_terminal,
+            "session": session,
         }
         data = json.dumps(order).encode()
         ours, control = socket.socketpair(type=socket.SOCK_SEQPACKET)  # a message a number
-        (out, their_out), (err, their_err) = os.pipe(), os.pipe()
+        if stdout == subprocess.PIPE:
+            (out, their_out), (err, their_err) = os.pipe(), os.pipe()
+        else:
+            out, their_out, err, their_err = -1, os.dup(stdout), -1, os.dup(stdout)
         given = -1
         if stdin == subprocess.PIPE:
             their_in, given = os.pipe()
@@ -191,7 +197,8 @@ class ForkServer:
             os.close(fd)
         control.close()
         stream = None if given < 0 else os.fdopen(given, "wb")
-        return Forked(args, ours, stream, os.fdopen(out, "rb"), os.fdopen(err, "rb"))
+        told = [None if fd < 0 else os.fdopen(fd, "rb") for fd in (out, err)]
+        return Forked(args, ours, stream, *told)
 
     def close(self) -> None:
         """End the interpreter; what was forked goes on."""
@@ -226,7 +233,7 @@ def _load() -> None:
     ours = ["prsm_core", *(name.replace("-", "_") for name in sorted(DEFAULT_PACKAGES))]
     if find_spec("prsm_mcp") is not None:
         importlib.import_module("mcp")
-        ours.append("prsm_mcp")
+    ours += [name for name in _OFTEN if find_spec(name) is not None]
     for package in map(importlib.import_module, ours):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_OF_NO_COMMAND):
@@ -282,8 +289,9 @@ def _become(order: Order) -> None:
     os.environ.clear()
     os.environ.update(order["environ"])
     os.chdir(order["folder"])
-    if order["owns_terminal"]:
+    if order["session"]:
         os.setsid()
+    if order["session"] == "terminal":
         fcntl.ioctl(0, termios.TIOCSCTTY)
     sys.argv = ["-c", *order["args"]]
     given = order["environ"].get("PYTHONPATH", "")

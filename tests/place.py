@@ -135,7 +135,7 @@ class Place:
         person, program = os.openpty()
         try:
             if fork_server().fits(self.env):
-                return await self._run_forked(args, stdin=program, owns_terminal=True)
+                return await self._run_forked(args, stdin=program, session="terminal")
             options = {"stdin": program, **own_terminal(program)}
             process = await self.start(*args, **options)
             out, err = await process.communicate()

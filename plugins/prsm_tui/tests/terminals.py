@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pyte
 
+from tests.forking import Forked, fork_server
+
 SEEN_SECONDS = 90.0
 F2, ESC, CTRL_C, TAB, FOCUS_OUT = "\x1bOQ", "\x1b", "\x03", "\t", "\x1b[O"
 PRSM = Path(sys.executable).with_name("prsm")
@@ -23,7 +25,8 @@ PRSM = Path(sys.executable).with_name("prsm")
 
 def world(folder, term="xterm-256color", **more):
     """Return an environment in which nothing of the user's is found."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+    names = {"PATH", "LANG", "LC_ALL", *(name for name in os.environ if name.startswith("PYTHON"))}
+    kept = {name: os.environ[name] for name in names & os.environ.keys()}
     (folder / "tmp").mkdir(exist_ok=True)
     places = {"HOME": str(folder), "TMPDIR": str(folder / "tmp"), "PRSM_HOME": str(folder / "prsm")}
     return {**kept, **places, "TERM": term, "LANG": kept.get("LANG", "C.UTF-8"), **more}
@@ -80,7 +83,16 @@ class Terminal:
         self._person, self._program, self._delay = person, program, delay
         self._keys: deque[tuple[float, bytes]] = deque()  # each with when it arrives
         self._late: deque[tuple[float, bytes]] = deque()
-        self.process = subprocess.Popen(
+        self.process = self._start(argv, env, cwd)
+
+    def _start(self, argv, env, cwd):
+        """Start a program, or fork it where it is our own."""
+        program, forks = self._program, fork_server()
+        if argv[0] == str(PRSM) and forks.fits(env):
+            return forks.start(
+                argv[1:], stdin=program, stdout=program, cwd=cwd, env=env, session="plain"
+            )
+        return subprocess.Popen(
             argv,
             stdin=program,
             stdout=program,
@@ -161,6 +173,8 @@ class Terminal:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(SEEN_SECONDS)
+        if isinstance(self.process, Forked):
+            self.process.close()
         os.close(self._program)
         if self._person >= 0:
             os.close(self._person)

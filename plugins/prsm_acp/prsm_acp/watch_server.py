@@ -7,9 +7,9 @@ Arguments: the file for the note, then the server's command. The note is the exi
 own, 128 and the number of the signal that ended it, or 127 if it cannot be started.
 """
 
+import os
 import select
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,28 +22,37 @@ STDIN = 0
 def main(note: Path, command: list[str]) -> int:
     """Run the command and return its exit code."""
     asked: list[int] = []
-    process: subprocess.Popen[bytes] | None = None
+    process: int | None = None
 
     def pass_on(number: int, _frame: object) -> None:
         asked.append(number)
         if process is not None:
-            process.send_signal(number)
+            os.kill(process, number)
 
     for number in ENDING:
         signal.signal(number, pass_on)
     try:
-        process = subprocess.Popen(command)
+        process = os.posix_spawnp(command[0], command, os.environ)
     except OSError:
         code = NOT_STARTED
     else:
         if asked:
-            process.send_signal(asked[0])
-        code = process.wait()
-    if code < 0:
-        code = SIGNALLED - code
+            os.kill(process, asked[0])
+        code = ended(process)
     if not asked and is_wanted():
         note.write_text(str(code))
     return code
+
+
+def ended(process: int) -> int:
+    """Wait for the end of a process; return its exit code. It is not reaped: its number is its own.
+
+    A signal that comes meanwhile is passed on, and the wait goes on.
+    """
+    end = os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    if end is None:
+        raise RuntimeError("a wait that blocks has found no end")
+    return end.si_status if end.si_code == os.CLD_EXITED else SIGNALLED + end.si_status
 
 
 def is_wanted() -> bool:

@@ -189,7 +189,6 @@ def _own(
 
 
 def _parts_of(owned: Owned, tools: ToolTable, options: RunOptions) -> dict[str, Any]:
-    """Return what an engine is given of what the owner of its session holds."""
     return {
         "session_id": owned.lock.session,
         "launcher": owned.launcher,
@@ -284,7 +283,6 @@ def _own_state(settings: Settings, plugins: PluginManager) -> OwnState:
 
 
 def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
-    """Return what plugins add to an engine."""
     return {
         "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
         "checks": tuple(plugins.collect(PermissionCheckSpec).values()),

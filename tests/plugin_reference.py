@@ -24,6 +24,7 @@ from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.tools.table import TOOLS
 from prsm_core.plugins.records import HOOKS, WORDS
 from tests.contract import defaults_of
+from tests.event_meanings import EVENT_MEANINGS
 from tests.public_names import homes_of
 from tests.sources import parsed
 
@@ -197,7 +198,7 @@ def _first(thing: Any) -> str:
 
 def _events() -> str:
     rows = [
-        (f"`{kind}`", ", ".join(f"`{name}`" for name in names), events.EVENT_MEANINGS[kind])
+        (f"`{kind}`", ", ".join(f"`{name}`" for name in names), EVENT_MEANINGS[kind])
         for kind, names in events.EVENT_FIELDS.items()
     ]
     return _table(("type", "fields", "what has happened"), rows)

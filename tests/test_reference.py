@@ -11,9 +11,10 @@ import yaml
 
 from prsm_core.cli.group import BROUGHT
 from prsm_core.config import Settings
-from prsm_core.domain.events import EVENT_FIELDS, EVENT_MEANINGS
+from prsm_core.domain.events import EVENT_FIELDS
 from tests.config.place import Place
 from tests.documents import blocks_of
+from tests.event_meanings import EVENT_MEANINGS
 from tests.reference import (
     CLI_PAGE,
     CONFIG_PAGE,

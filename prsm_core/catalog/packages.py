@@ -144,7 +144,6 @@ def folder_in(clone: Path, package: OwnPackage) -> Path | None:
 
 
 def _names(folder: Path) -> str | None:
-    """Return the name of the project in a folder."""
     import tomllib  # only who installs needs it
 
     try:

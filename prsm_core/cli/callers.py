@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_AGENTS = "__agents_may__"
+AGENTS = "__agents_may__"
 _GUARDED = "__is_guarded__"
 
 
@@ -32,7 +32,7 @@ def agents_may_unless(decides: Decides) -> Callable[[F], F]:
     """Let agents call a command, unless what it is given decides for a person."""
 
     def mark(function: F) -> F:
-        setattr(function, _AGENTS, decides)
+        setattr(function, AGENTS, decides)
         return function
 
     return mark
@@ -50,11 +50,6 @@ def guard(command: click.Command) -> click.Command:
     return command
 
 
-def exemption(command: click.Command) -> Decides | None:
-    """Return what has a command ask who calls though agents may call it; None: it always asks."""
-    return getattr(command.callback, _AGENTS, None)
-
-
 def is_guarded(command: click.Command) -> bool:
     """Return whether `guard` has been at this command."""
     return hasattr(command.callback, _GUARDED)
@@ -69,7 +64,7 @@ def require_person(what: str, workspace: str = os.sep) -> None:
 
 
 def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
-    decides: Decides | None = getattr(callback, _AGENTS, None)
+    decides: Decides | None = getattr(callback, AGENTS, None)
 
     @functools.wraps(callback)
     def call(*args: Any, **options: Any) -> Any:

@@ -34,6 +34,7 @@ def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
     Exits with 1 if something is broken.
     """
     import os
+    from dataclasses import asdict
 
     from prsm_core.cli.checkup.examination import examine
     from prsm_core.cli.logs import configure_logging
@@ -49,7 +50,7 @@ def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
         for finding in examine(workspace, load_plugins=launch.load_plugins)
     ]
     if as_json:
-        click.echo(json.dumps([_values(finding) for finding in findings], indent=2))
+        click.echo(json.dumps(list(map(asdict, findings)), indent=2))
     else:
         click.echo(_encodable(_lines(findings, stdout_width())))
     return 1 if any(finding.status == "broken" for finding in findings) else 0
@@ -60,15 +61,6 @@ def _redacted(finding: Finding, redact: Callable[[str], str]) -> Finding:
 
     cure = None if finding.cure is None else redact(finding.cure)
     return replace(finding, message=redact(finding.message), cure=cure)
-
-
-def _values(finding: Finding) -> dict[str, str | None]:
-    return {
-        "check": finding.check,
-        "status": finding.status.value,
-        "message": finding.message,
-        "cure": finding.cure,
-    }
 
 
 def _lines(findings: Sequence[Finding], columns: int | None) -> str:

@@ -90,7 +90,6 @@ class CommandErrands:
             self._let_go(descriptor)
 
     def _request(self, options: RunOptions) -> dict[str, Any]:
-        """Return the fields of `running.Request`."""
         return {
             "task": options.task or "",
             "workspace": options.workspace,

@@ -107,7 +107,6 @@ class _Reading:
         self._unasked: defaultdict[tuple[str, str], deque[_Entry]] = defaultdict(deque)
 
     def take(self, event: Event) -> None:
-        """Take the next event."""
         data, agent = event.data, event.agent or ""
         if event.type == "tool_call_started":
             self._start(agent, str(data.get("call")), data.get("arguments") or {})

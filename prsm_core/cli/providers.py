@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config.schema import PermissionSettings, Settings
-    from prsm_core.domain.models import ModelInfo
     from prsm_core.engine.providers.listings import ProviderReport
 
 _LOGINS = {True: "yes", False: "no", None: None}
@@ -47,22 +46,12 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
 def _values(name: str, report: ProviderReport) -> dict[str, Any]:
     from msgspec import to_builtins
 
-    from prsm_core.engine.door.offers import report_provider
+    from prsm_core.engine.door.offers import of_provider, report_provider
 
     return {
         **to_builtins(report_provider(name, report)),
-        "models": [_model(model) for model in report.models],
+        "models": [{"id": model.model_id, **of_provider(model)} for model in report.models],
         "models_problem": report.models_problem,
-    }
-
-
-def _model(model: ModelInfo) -> dict[str, Any]:
-    return {
-        "id": model.model_id,
-        "display_name": model.display_name,
-        "context_window": model.context_window,
-        "reasoning_efforts": list(model.reasoning_efforts),
-        "hidden": model.hidden,
     }
 
 

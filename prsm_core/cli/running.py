@@ -338,7 +338,6 @@ async def _begun(setup: Setup, options: RunOptions) -> AsyncIterator[Owned]:
 async def _opened(
     setup: Setup, options: RunOptions, spec: FrontendSpec, owned: Owned
 ) -> AsyncIterator[LocalApp]:
-    """Open the application, which is imported now."""
     root = await asyncio.to_thread(import_module, "prsm_core.app")
     async with root.open_app(
         options,

@@ -132,7 +132,6 @@ def _check(name: str) -> None:
 
 
 def _values(kind: str, name: str) -> dict[str, str]:
-    """Return what stands for each `$word` of the skeletons."""
     words = name.replace("-", "_").split("_")
     major, minor, _ = __version__.split(".")
     core = f"{CORE}>={major}.{minor},<{major}.{int(minor) + 1}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -64,14 +64,7 @@ def model(agent: str, model: str, session: str | None, workspace: str) -> None:
 @click.option("--session", metavar="ID", help="Its session; the newest that runs if not given.")
 @workspace_option
 @agents_may
-def prompt(
-    agent: str,
-    text: str,
-    delivery: str,
-    session: str | None,
-    workspace: str,
-    images: tuple[str, ...],
-) -> None:
+def prompt(**given: Any) -> None:
     """Tell TEXT to AGENT, a name or the beginning of an id.
 
     @PATH in it shows the model a file of the workspace, @PATH:10-40 some of its lines, a folder
@@ -84,7 +77,7 @@ def prompt(
     from prsm_core.cli.control import prompt_agent
     from prsm_core.loop.run import run_to_end
 
-    run_to_end(prompt_agent(workspace, session, agent, text, delivery, images))
+    run_to_end(prompt_agent(**given))
 
 
 @click.command(short_help="Answer what agents ask of a person.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,14 +45,7 @@ def tree(session: str | None, workspace: str, as_json: bool) -> None:
 @workspace_option
 @json_option
 @agents_may
-def events(
-    session: str | None,
-    after: int,
-    last: int | None,
-    follow: bool,
-    workspace: str,
-    as_json: bool,
-) -> None:
+def events(**given: Any) -> None:
     """Print the events of a session, by default the newest of this repository.
 
     SESSION may be the beginning of an id, as long as it fits one session only. With --json each
@@ -61,9 +54,7 @@ def events(
     from prsm_core.cli.reading import print_events
     from prsm_core.loop.run import run_to_end
 
-    run_to_end(
-        print_events(workspace, session, after=after, last=last, follow=follow, as_json=as_json)
-    )
+    run_to_end(print_events(**given))
 
 
 @click.command(short_help="Show the conversation of an agent.")
@@ -81,15 +72,7 @@ def events(
 @workspace_option
 @json_option
 @agents_may
-def history(
-    agent: str,
-    session: str | None,
-    detail: str,
-    last: int | None,
-    follow: bool,
-    workspace: str,
-    as_json: bool,
-) -> None:
+def history(**given: Any) -> None:
     """Show what AGENT, a name or the beginning of an id, was told, said and did.
 
     With --follow, --last says where to begin, and --json prints one entry a line.
@@ -97,11 +80,7 @@ def history(
     from prsm_core.cli.reading import print_history
     from prsm_core.loop.run import run_to_end
 
-    run_to_end(
-        print_history(
-            workspace, session, agent, detail=detail, last=last, follow=follow, as_json=as_json
-        )
-    )
+    run_to_end(print_history(**given))
 
 
 @click.command(short_help="Compare two sessions.")
@@ -140,20 +119,11 @@ def diff(a: str, b: str, workspace: str, as_json: bool) -> None:
 @workspace_option
 @click.pass_obj
 @agents_may
-def replay(
-    launch: Launch,
-    session: str | None,
-    to: int | None,
-    speed: float | None,
-    ui: str,
-    workspace: str,
-) -> int:
+def replay(launch: Launch, /, **given: Any) -> int:
     """Show what happened in SESSION, by default the newest, event by event.
 
     Nothing is run: no agent, no command, and what was asked is only shown. Ctrl-C ends it.
     """
     from prsm_core.cli.sessions.replaying import Replay, replay_session
 
-    return replay_session(
-        launch, Replay(workspace=workspace, session=session, to=to, speed=speed, ui=ui)
-    )
+    return replay_session(launch, Replay(**given))

@@ -170,7 +170,6 @@ class _Reader:
         self.entries: dict[str, Entry] = {}
 
     def read_all(self) -> str:
-        """Read everything; return the hash."""
         return self._entry("", 0).digest
 
     def read_used(self, only: frozenset[str] | None) -> None:
@@ -236,7 +235,6 @@ class _Reader:
         return _digest_of_folder(hashes)
 
     def _file(self, name: str) -> Entry:
-        """Read a file to its end, once."""
         kept = bytearray() if _is_used(name) else None
         digest, size = hashlib.sha256(f"{stat.S_IFREG:o}:".encode()), 0
         descriptor = os.open(self._root / name, _OPEN)

@@ -305,7 +305,6 @@ def _grant(value: Any) -> Grant:
 
 
 def _known(paths: Paths) -> Grant | None:
-    """Return what the user trusts at this path."""
     return _read(paths).get(str(paths.workspace))
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from msgspec import field
+from msgspec.structs import asdict
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.record import Record
@@ -170,25 +171,17 @@ class AgentResult(Record, frozen=True, gc=False, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values."""
-        return {
-            "agent_id": self.agent_id,
-            "success": self.success,
-            "summary": self.summary,
-            "artifacts": list(self.artifacts),
-            "error": self.error,
-            "error_kind": self.error_kind,
-            "duration": self.duration,
-            "evidence": self.evidence,
-            "evidence_gaps": list(self.evidence_gaps),
-            "evidence_by": list(self.evidence_by),
-        }
+        lists = {name: list(getattr(self, name)) for name in _LISTS}
+        return asdict(self) | lists
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> AgentResult:
         """Build a result from the values of `to_dict`."""
-        names = ("artifacts", "evidence_gaps", "evidence_by")
-        lists = {name: tuple(data.get(name, ())) for name in names}
+        lists = {name: tuple(data.get(name, ())) for name in _LISTS}
         return cls(**{**data, **lists})
+
+
+_LISTS = ("artifacts", "evidence_gaps", "evidence_by")  # of an AgentResult
 
 
 class ExpertProfile(Record, frozen=True, gc=False, kw_only=True):

@@ -22,7 +22,6 @@ def encode_ulid(millis: int, entropy: int) -> str:
 
 
 def _encoded(value: int, pairs: int) -> str:
-    """Return a number as so many pairs of digits."""
     return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(10 * pairs - 10, -1, -10)])
 
 

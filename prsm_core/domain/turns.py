@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import field
-from msgspec.structs import force_setattr
+from msgspec.structs import asdict, force_setattr
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
@@ -74,12 +74,7 @@ class AgentError(Record, frozen=True, gc=False, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON values."""
-        return {
-            "kind": self.kind.value,
-            "message": self.message,
-            "retryable": self.retryable,
-            "retry_after_s": self.retry_after_s,
-        }
+        return asdict(self) | {"kind": self.kind.value}
 
 
 class TextDelta(Record, frozen=True, gc=False):

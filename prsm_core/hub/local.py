@@ -207,13 +207,13 @@ class LocalHub:
         if (owned := self._open.get(session)) is not None:
             yield await owned.app()
             return
-        state = self._paths(self.options.workspace).state
+        state = _paths(self.options.workspace).state
         async with open_remote(state, session, via=f"prsm {self._frontend.name}") as app:
             yield app
 
     async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
         """Return the sessions of a repository or of all, newest first; see Hub."""
-        paths = self._paths(workspace or self.options.workspace)
+        paths = _paths(workspace or self.options.workspace)
         found = await asyncio.to_thread(ledgers, paths, only_its_own=workspace is not None)
         rows: list[HubSession] = []
         for path in found:
@@ -229,15 +229,26 @@ class LocalHub:
 
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return what a session's master did last; see Hub."""
-        return await peek(await self._find(session), limit)
+        ledger = (await self._find(session)).ledger
+        async with await SqliteStore.open(ledger, read_only=True) as store:
+            master = last_master(await store.agents(session))
+            if master is None:
+                return ()
+            agent = master.descriptor.agent_id
+            return await read_history(store, session, agent, "full", before=None, limit=limit)
 
     async def rename(self, session: str, name: str) -> None:
         """Give a session a name; see Hub."""
-        await rename(await self._find(session), name)
+        found = await self._find(session)
+        async with await SqliteStore.open(found.ledger) as store:
+            await name_session(store, found.info, name)
 
     async def fork(self, session: str, at: int | None = None) -> str:
         """Make another session that begins as one was; see Hub."""
-        return await fork(await self._find(session), at)
+        request = ForkRequest(at=None if at is None else str(at))
+        async with await SqliteStore.open((await self._find(session)).ledger) as store:
+            state = await fork_session(store, session, request, Ids(time.time), time.time())
+            return state.session_id
 
     async def delete(self, session: str) -> None:
         """Delete a session for good; see Hub."""
@@ -249,10 +260,7 @@ class LocalHub:
         return str(await self._errands.export(ledger, session, Path(output), form))
 
     async def _find(self, session: str) -> Found:
-        return await find_session(session, self._paths(self.options.workspace))
-
-    def _paths(self, workspace: str) -> Paths:
-        return resolve_paths(Path(workspace), os.environ)
+        return await find_session(session, _paths(self.options.workspace))
 
     async def aclose(self) -> None:
         """Close the sessions that are still open."""
@@ -260,6 +268,10 @@ class LocalHub:
             owned.leave.set()
         for owned in tuple(self._open.values()):
             await owned.ended.wait()
+
+
+def _paths(workspace: str) -> Paths:
+    return resolve_paths(Path(workspace), os.environ)
 
 
 def _log_surprise(name: str, error: Exception) -> None:
@@ -300,32 +312,6 @@ async def find_session(session: str, paths: Paths, *, only_its_own: bool = False
         hint="; ".join([hint, *(error.message for error in unread)]),
         code="unknown_session",
     )
-
-
-async def rename(found: Found, name: str) -> None:
-    """Give a session a name; see Hub.rename."""
-    async with await SqliteStore.open(found.ledger) as store:
-        await name_session(store, found.info, name)
-
-
-async def fork(found: Found, at: int | None) -> str:
-    """Make another session of one; see Hub.fork."""
-    request = ForkRequest(at=None if at is None else str(at))
-    async with await SqliteStore.open(found.ledger) as store:
-        ids = Ids(time.time)
-        state = await fork_session(store, found.info.session_id, request, ids, time.time())
-        return state.session_id
-
-
-async def peek(found: Found, limit: int) -> Sequence[HistoryEntry]:
-    """Return the last entries of a session's master; see Hub.peek."""
-    session = found.info.session_id
-    async with await SqliteStore.open(found.ledger, read_only=True) as store:
-        master = last_master(await store.agents(session))
-        if master is None:
-            return ()
-        agent = master.descriptor.agent_id
-        return await read_history(store, session, agent, "full", before=None, limit=limit)
 
 
 def ledgers(paths: Paths, *, only_its_own: bool) -> list[Path]:

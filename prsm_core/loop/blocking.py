@@ -172,6 +172,5 @@ def _place_in(thread: int) -> Place | None:
 
 
 def _loading_plugins() -> list[str]:
-    """Return the plugins whose loading was given up and goes on."""
     names = [thread.name for thread in threading.enumerate()]
     return sorted(name.removeprefix(LOADING) for name in names if name.startswith(LOADING))

@@ -219,7 +219,6 @@ class BashRepeatGuard:
         return past
 
     def _note(self, past: _Past, run: _Run, outcome: Outcome | None) -> None:
-        """Take note of one more outcome of a command."""
         if outcome is None or self._has_changed(run.begun, run.shell):
             past.outcome, past.count = None, 0
         elif past.outcome == outcome and not self._is_over(past, run.shell):

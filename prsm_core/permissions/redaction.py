@@ -214,7 +214,6 @@ class _Hex:
         return any(map(told.__contains__, self._data))
 
     def redacted(self, text: str) -> str:
-        """Return the text without them."""
         if not self._digits:
             return text
         return _HEX_RUN.sub(self._cleaned, text)

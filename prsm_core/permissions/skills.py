@@ -156,7 +156,6 @@ def _read(path: str) -> str:
 
 
 def _front(text: str) -> dict[str, Any]:
-    """Return the front matter of a skill."""
     lines = text.splitlines()
     end = next((n for n, line in enumerate(lines) if n and line.rstrip() == _FENCE), None)
     if end is None or lines[0].rstrip() != _FENCE:

@@ -376,14 +376,12 @@ class _Visit:
             await self._waiter
 
     def stop(self) -> None:
-        """Cancel it; it has a moment to end."""
         if self._timer is not None:
             self._timer.cancel()
         self.task.cancel()
         self._timer = self._later(self._grace, self.end)
 
     def end(self) -> None:
-        """Let the one that waits go on."""
         self._is_over = True
         waiter = self._waiter
         if waiter is not None and not waiter.done() and not self._loop.is_closed():

@@ -106,7 +106,6 @@ class _StandIn:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write each of them."""
         for line in lines:
             self._put(line, sys._getframe(1))
 
@@ -128,7 +127,6 @@ class _Loading:
         self._printed: list[str] | None = []  # None: the loading is over
 
     def take(self, text: str, _: FrameType) -> bool:
-        """Keep the text, or tell it."""
         if self._printed is not None:
             self._printed.append(text)
         elif threading.current_thread() is self._thread:
@@ -138,7 +136,6 @@ class _Loading:
         return True
 
     def end(self) -> str:
-        """Return what was kept, and keep no more."""
         printed, self._printed = self._printed, None
         return "".join(printed or ())
 
@@ -156,7 +153,6 @@ class _Working:
         self._is_over = False
 
     def take(self, text: str, frame: FrameType) -> bool:
-        """Tell the lines that end with the text."""
         place = None if self._is_over else place_of_frame(frame)
         if self._is_over or (self.is_shared and not self._is_foreign(place)):
             return False

@@ -182,7 +182,6 @@ def _move(copy: Rows, places: Mapping[int, int]) -> None:
 
 
 def _told(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as JSON values."""
     for name, value in row.items():
         if value is not None and name in _JSON.get(table, ()):
             row[name] = decode(value)
@@ -232,7 +231,6 @@ def _places(conn: sqlite3.Connection, copy: Rows) -> Mapping[int, int]:
 
 
 def _is_taken(conn: sqlite3.Connection, copy: Rows) -> bool:
-    """Return whether the ledger has one of the ids already."""
     for table, columns in _IDS.items():
         for column in columns:
             sql = f"SELECT 1 FROM {table} WHERE {column} = ?"
@@ -255,7 +253,6 @@ def _renamed(copy: Rows, new_id: Callable[[str], str]) -> Rows:
 
 
 def _engine_id(conn: sqlite3.Connection, row: Mapping[str, Any]) -> int:
-    """Return the number of an engine in this ledger."""
     values = (row["pid"], row["start"], row["boot_id"])
     conn.execute(
         "INSERT INTO engines (pid, start, boot_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", values
@@ -289,7 +286,6 @@ def _insert(
 
 
 def _kept(table: str, name: str, value: Any) -> Any:
-    """Return a value as its column keeps it."""
     if value is None or name not in _JSON.get(table, ()):
         return value
     return encode(value)

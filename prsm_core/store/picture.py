@@ -214,13 +214,11 @@ class _Backwards:
         self._begun: set[tuple[str, str | None, bool]] = set()  # an id may come again
 
     def end(self, data: str) -> None:
-        """Take the end of a call."""
         call_id, turn = _name(data)
         self._ended.add((call_id, turn))
         self._ended_ids.add(call_id)
 
     def begin(self, data: str, at: float) -> None:
-        """Take the begin of a call."""
         if _name(data) in self._ended:
             return
         told = decode(data)

@@ -227,9 +227,7 @@ def holds_session(path: Path, session_id: str) -> bool:
         raise to_store_error(error, f"the ledger {path} cannot be read") from error
 
 
-def remove_session(
-    path: Path, session_id: str, limits: StoreLimits | None = None
-) -> Mapping[str, int]:
+def remove_session(path: Path, session_id: str) -> Mapping[str, int]:
     """Delete a session of the ledger at `path`; return how many rows went, by table.
 
     Its caller owns the session, so that nobody writes to it. What is deleted is overwritten.
@@ -239,7 +237,7 @@ def remove_session(
             on from turns of this one (`has_forks`), or the ledger cannot be written.
     """
     require_file(path)
-    wait_s = (limits or StoreLimits()).lock_timeout_s
+    wait_s = StoreLimits().lock_timeout_s
     try:
         with LedgerLock(path, threading.Event(), wait_s) as lock:
             conn = open_writer(path, lock)
@@ -268,7 +266,6 @@ def overwrite_removed(path: Path) -> None:
 
 
 def _remove(conn: sqlite3.Connection, session_id: str) -> Mapping[str, int]:
-    """Delete the rows in a transaction."""
     wanted = {"session": session_id}
     conn.execute("BEGIN IMMEDIATE")
     try:

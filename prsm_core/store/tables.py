@@ -264,7 +264,6 @@ def _with_json(values: Iterable[Any], json: Sequence[int]) -> list[Any]:
 
 
 def _with_text(values: Sequence[Any], place: int) -> list[Any]:
-    """Return values, that at `place` as JSON."""
     kept = [*values]
     kept[place] = _text_of(kept[place])
     return kept

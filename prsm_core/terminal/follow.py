@@ -63,7 +63,6 @@ async def follow_run(
     run: RunHandle,
     show: Callable[[Event], None],
     *outs: TextIO,
-    drain_s: float = DRAIN_SECONDS,
 ) -> RunResult:
     """Give the session's events to `show` until the run has ended; `run_finished` is the last.
 
@@ -71,7 +70,7 @@ async def follow_run(
     and live events are dropped. Once it is over a terminal that takes nothing is given up.
 
     Raises:
-        StoreError: the run ended, and then no event came for `drain_s`, not even `run_finished`.
+        StoreError: the run ended, and then no event came for a while, not even `run_finished`.
         OSError: one of `outs` cannot be written.
     """
     reader = _Reader(app, run, show, outs)
@@ -81,7 +80,7 @@ async def follow_run(
         hurry_output()
         while not reading.done():
             count = reader.count
-            await asyncio.wait({reading}, timeout=drain_s)
+            await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
             if reader.count == count and not reader.waits_for_room:
                 break
         complete = reading.done() and reading.result()

@@ -371,7 +371,6 @@ def _count(number: object) -> str:
 
 
 def _said(error: object) -> str:
-    """Return the message of a turn's error."""
     text = error.get("message") if isinstance(error, dict) else error
     return str(text or "")
 
@@ -413,7 +412,6 @@ def _why(data: _Fields) -> Sequence[str]:
 
 
 def _rules(rules: object) -> Sequence[str]:
-    """Return the rules that the answers to a request make."""
     if not isinstance(rules, dict):
         return ()
     return [

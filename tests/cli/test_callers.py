@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from prsm_core.cli.callers import exemption, guard, is_guarded
+from prsm_core.cli.callers import AGENTS, guard, is_guarded
 from prsm_core.cli.group import BROUGHT, cli
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.processes.marks import format_mark
@@ -86,7 +86,7 @@ def engine(tmp_path):
 def test_each_command_is_for_people_unless_it_says_otherwise(monkeypatch):
     found = {name: each for name, each in commands(cli) if name not in MAY_BE_ABSENT}
     assert all(map(is_guarded, found.values()))
-    exempt = {name: exemption(each) for name, each in found.items()}
+    exempt = {name: getattr(each.callback, AGENTS, None) for name, each in found.items()}
     assert {name for name, decides in exempt.items() if decides is None} == {*FOR_PEOPLE}
     rest = {name: decides for name, decides in exempt.items() if decides is not None}
     assert {*rest} == LOOKING | ASKING_THE_ENGINE | {*BY_OPTIONS}
@@ -103,7 +103,7 @@ def test_a_command_that_says_nothing_is_for_people():
 
     found = dict(commands(guard(click.Group("outer", commands={"added": added}))))["added"]
     assert is_guarded(found)
-    assert exemption(found) is None
+    assert getattr(found.callback, AGENTS, None) is None
 
 
 @pytest.mark.requirement("D9")

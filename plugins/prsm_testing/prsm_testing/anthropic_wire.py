@@ -267,7 +267,6 @@ def _hunks(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _side(lines: list[str], marks: str) -> str:
-    """Return the lines of one side of a hunk, without their marks."""
     return "".join(f"{line[1:]}\n" for line in lines if line[:1] in marks and line)
 
 

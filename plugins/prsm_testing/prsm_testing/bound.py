@@ -207,7 +207,6 @@ class _Threads(ThreadPoolExecutor):
     """Runs each call in a daemon thread: one that blocks for ever holds up no end."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Start the call."""
         future: Future[Any] = Future()
         threading.Thread(target=_call, args=(future, fn, args, kwargs), daemon=True).start()
         return future

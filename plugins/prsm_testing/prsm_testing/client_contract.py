@@ -92,7 +92,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 @contextmanager
 def _replaced(stdin: int, stdout: int) -> Iterator[None]:
-    """Have other files at the standard descriptors."""
     kept = os.dup(0), os.dup(1)
     os.dup2(stdin, 0)
     os.dup2(stdout, 1)
@@ -286,7 +285,6 @@ class ClientFrontendContract(ABC):
 
 
 async def _read_all(descriptor: int, into: bytearray) -> None:
-    """Read until all who write have gone."""
     while data := await asyncio.to_thread(os.read, descriptor, 1 << 16):
         into += data
     os.close(descriptor)

@@ -103,5 +103,4 @@ class ExecutorContract(ABC):
 
 
 def _names(folder: Path) -> set[str]:
-    """Return what is below a folder."""
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}

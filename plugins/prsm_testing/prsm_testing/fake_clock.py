@@ -62,7 +62,6 @@ class FakeClock:
         return woken
 
     def _wake(self, seconds: float) -> asyncio.Future[None]:
-        """Return what is done after `seconds`."""
         woken = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), woken))
         self._watch_loop()

@@ -257,7 +257,6 @@ def _options(scene: HubScene, task: str | None, **others: Any) -> RunOptions:
 
 
 async def _started(scene: HubScene) -> str:
-    """Begin a run, and wait until its master asks; return the session."""
     begun = await scene.hub.start(_options(scene, "ask"))
     session = str(begun["session"])
     await scene.until_asked(session)

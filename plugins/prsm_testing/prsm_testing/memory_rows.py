@@ -253,7 +253,6 @@ class Tables:
 
 
 def _told(row: Amend) -> Update:
-    """Return the same change with its columns."""
     form = row.form
     told = dict(zip((*form.columns, *form.key), row.values, strict=True))
     where = {name: told.pop(name) for name in form.key}

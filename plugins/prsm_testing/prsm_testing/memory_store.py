@@ -371,7 +371,6 @@ class MemoryState:
         ]
 
     def _engine(self, run: Values) -> Values:
-        """Return the columns of a run's engine."""
         number = run.get("engine_id")
         return {} if number is None else self._tables.find("engines", {"engine_id": number})[0]
 

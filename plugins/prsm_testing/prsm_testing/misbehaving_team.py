@@ -408,8 +408,6 @@ class _Neighbour(Provider):
         self._odd = odd
 
     def spec(self) -> ProviderSpec:
-        """Return the registration of this very provider."""
-
         def factory(_: Mapping[str, Any], __: ProviderServices) -> Provider:
             return self
 
@@ -419,11 +417,9 @@ class _Neighbour(Provider):
     async def open_session(
         self, request: SessionRequest, host: AgentHost
     ) -> AsyncIterator[ProviderSession]:
-        """Open the session of the one agent."""
         yield _Work(self)
 
     async def probe(self) -> ProviderStatus:
-        """Say that it is there."""
         return ProviderStatus(available=True)
 
     @property
@@ -444,7 +440,6 @@ class _Work(ProviderSession):
         self._provider = provider
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Beat as long as it is needed."""
         beats = self._provider.beats
         while self._provider.is_needed:
             # Its time is no reasoning, and another call each time is no agent that is stuck.

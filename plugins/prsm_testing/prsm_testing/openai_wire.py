@@ -94,7 +94,6 @@ def _texts(items: list[dict[str, Any]], roles: tuple[str, ...]) -> Iterator[str]
 
 
 def _text(content: Any) -> str:
-    """Return a text, or the texts of its content parts."""
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else json.dumps(content)

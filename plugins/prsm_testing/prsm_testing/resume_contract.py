@@ -471,5 +471,4 @@ def _answers(carried: Carried | None) -> dict[str, ToolOutcome]:
 
 
 def _sockets(folder: str, names: list[str]) -> list[str]:
-    """Return what cannot be copied."""
     return [name for name in names if (Path(folder) / name).is_socket()]

@@ -1,7 +1,11 @@
-"""Changes a session as a whole: its name, and its removal."""
+"""Changes a session as a whole: its name, its removal, and the disk space that this gives back.
+
+That is given back unless an engine uses the ledger.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
@@ -9,23 +13,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.cli.ledger import open_session
+from prsm_core.cli.checkup.folders import format_size
+from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.cli.sessions.compacting import give_space_back
 from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.keepers import Keepers, require_no_trees
 from prsm_core.cli.sessions.leftovers import strangers
 from prsm_core.cli.sessions.listing import name_of
-from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.engine.door.naming import checked_name, name_session
-from prsm_core.errors import ConfigError, SessionOwnedError
+from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError
 from prsm_core.store import SqliteStore
+from prsm_core.store.removal import compact, measure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
+    from prsm_core.engine.control.session_lock import Owner
     from prsm_core.interfaces.provider import ProviderSpec
 
 
@@ -112,3 +118,50 @@ def _confirm(what: str, trees: Sequence[str]) -> None:
     for line in trees:
         say(f"  with it goes the worktree of {line}", err=True)
     click.confirm(f"delete {what} for good?", abort=True, err=True)
+
+
+async def compact_ledger(workspace: str, *, as_json: bool) -> None:
+    """Compact the ledger of a repository, and say how large it was and is.
+
+    Raises:
+        PrsmError: there is no ledger, an engine uses it, or it cannot be written.
+    """
+    if (busy := await _user(workspace)) is not None:
+        session, owner = busy
+        raise SessionOwnedError(
+            f"the ledger is not compacted: process {owner.process.pid} runs session {session}",
+            hint="end it first: prsm kill master, or Ctrl-C where it runs",
+        )
+    before, after = await asyncio.to_thread(compact, workspace_ledger(workspace))
+    if as_json:
+        click.echo(json.dumps({"before": before.size, "after": after.size}))
+    else:
+        was, size = format_size(before.size), format_size(after.size)
+        say(f"The ledger takes {size}; before it took {was}.")
+
+
+async def give_space_back(workspace: str) -> int:
+    """Compact the ledger if that is worth it and no engine uses it; return the bytes won.
+
+    What fails is a note: what the caller has deleted is gone all the same.
+    """
+    ledger = workspace_ledger(workspace)
+    try:
+        if not (await asyncio.to_thread(measure, ledger)).is_worth_it or await _user(workspace):
+            return 0
+        before, after = await asyncio.to_thread(compact, ledger)
+    except PrsmError as error:
+        say(f"prsm: note: disk space is not given back: {error.message}", err=True)
+        return 0
+    return before.size - after.size
+
+
+async def _user(workspace: str) -> tuple[str, Owner] | None:
+    """Return a session of the ledger that a process runs, and that process."""
+    async with open_ledger(workspace) as store:
+        sessions = await store.sessions()
+    state = workspace_paths(workspace).state
+    for info in sessions:
+        if (owner := find_owner(state, info.session_id)) is not None:
+            return info.session_id, owner
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -141,7 +141,7 @@ def compact(workspace: str, as_json: bool) -> None:
     `prsm sessions delete` does so by itself once a quarter of the ledger, and 4 MB, are free. No
     process may run a session of this repository. A kill or a full disk leaves the ledger as it was.
     """
-    from prsm_core.cli.sessions.compacting import compact_ledger
+    from prsm_core.cli.sessions.changing import compact_ledger
     from prsm_core.loop.run import run_to_end
 
     run_to_end(compact_ledger(workspace, as_json=as_json))
@@ -166,16 +166,7 @@ def compact(workspace: str, as_json: bool) -> None:
 @workspace_option
 @json_option
 @click.pass_obj
-def fork(
-    launch: Launch,
-    session: str | None,
-    at: str | None,
-    prompt: str | None,
-    models: tuple[str, ...],
-    name: str | None,
-    workspace: str,
-    as_json: bool,
-) -> None:
+def fork(launch: Launch, /, **given: Any) -> None:
     """Make a session that begins as SESSION, by default the newest, was at a point of it.
 
     What happened before is shared, not copied. What was open is open in both: `prsm resume` goes
@@ -188,18 +179,7 @@ def fork(
     from prsm_core.cli.sessions.forking import Fork
     from prsm_core.cli.sessions.forking import fork as make_fork
 
-    make_fork(
-        launch,
-        Fork(
-            workspace=workspace,
-            session=session,
-            at=at,
-            prompt=prompt,
-            models=models,
-            name=name,
-            as_json=as_json,
-        ),
-    )
+    make_fork(launch, Fork(**given))
 
 
 @sessions.command(short_help="Write a session to a file.")

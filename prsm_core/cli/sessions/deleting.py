@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from prsm_core.cli.places import DELETIONS, deletion_notes
 from prsm_core.cli.sessions.leftovers import remove_leftovers
 from prsm_core.config import private_dir
@@ -158,12 +160,7 @@ def _cited(ledger: Path, session: str | None = None) -> frozenset[str]:
 
 
 def _write(path: Path, note: Note) -> None:
-    about = {
-        "ledger": str(note.ledger),
-        "names": note.names,
-        "images": note.images,
-        "snapshots": note.snapshots,
-    }
+    about = asdict(note) | {"ledger": str(note.ledger)}
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(about, file)

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from prsm_core.cli.ledger import choose_session, open_ledger
 from prsm_core.cli.saying import say
@@ -147,7 +147,6 @@ class _Log:
         return sorted([*self._done, *self._open.values()], key=lambda item: item.began)
 
     def add(self, event: Event) -> None:
-        """Take the next event."""
         data = event.data
         for name in _IDS & data.keys():
             if isinstance(data[name], str) and len(data[name]) >= _SHORTEST:
@@ -303,8 +302,8 @@ async def print_diff(workspace: str, one: str, other: str, *, as_json: bool) -> 
     told = {
         "a": infos[0].session_id,
         "b": infos[1].session_id,
-        "first": _values(found[0]) if found else None,
-        "differences": [_values(each) for each in found],
+        "first": asdict(found[0]) if found else None,
+        "differences": [asdict(each) for each in found],
         "spent": {"a": spent[0].to_dict(), "b": spent[1].to_dict()},
     }
     if as_json:
@@ -315,18 +314,6 @@ async def print_diff(workspace: str, one: str, other: str, *, as_json: bool) -> 
 
 async def _spent(store: Store, info: SessionInfo) -> Spent:
     return total(row.spent for row in await store.agents(info.session_id))
-
-
-def _values(found: Difference) -> Mapping[str, Any]:
-    return {
-        "kind": found.kind,
-        "agent": found.agent,
-        "what": found.what,
-        "a": found.a,
-        "b": found.b,
-        "seq_a": found.seq_a,
-        "seq_b": found.seq_b,
-    }
 
 
 def _print(

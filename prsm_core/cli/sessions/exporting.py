@@ -238,7 +238,6 @@ def _write_to(path: Path, data: bytes) -> None:
 
 
 async def _json(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncIterator[str]:
-    """Yield the session as JSON."""
     yield await session_text(store, info, owning)
 
 

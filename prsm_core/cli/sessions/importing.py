@@ -210,11 +210,9 @@ class _Told:
         self._began, self._ended = transcript.said[0].at, transcript.said[-1].at
 
     def _redact(self, value: Any) -> Any:
-        """Return JSON values without secrets."""
         return self._redactor.value(value)
 
     def steps(self) -> Iterator[Step]:
-        """Yield the steps in their order."""
         cwd = self._from.cwd
         yield self._step("start", None, self._began, RunStarted(task=self._task, workspace=cwd))
         yield self._step("spawn", self._agent, self._began, AgentSpawned(agent=self._descriptor()))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from prsm_core.domain.rows import Given, Insert, Update
 from prsm_core.domain.steps import Write
 from prsm_core.domain.writes.agents import own_fence
@@ -133,15 +135,7 @@ class EffectNoted(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the effect."""
-        effect = self.effect
-        row = {
-            "turn_id": effect.turn_id,
-            "call_id": effect.call_id,
-            "name": effect.name,
-            "ref": effect.ref,
-            "data": effect.data,
-        }
-        return (Insert("effects", row),)
+        return (Insert("effects", asdict(self.effect)),)
 
 
 def require_turn(step: Step, turn_id: str, ledger: Ledger) -> tuple[Any, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.rows import Insert, Update
 from prsm_core.domain.steps import Write
@@ -51,19 +53,8 @@ class MessageSent(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the message, unread."""
-        message = self.message
-        row = {
-            "message_id": message.message_id,
-            "session_id": step.session_id,
-            "type": str(message.type),
-            "source": message.source,
-            "target": message.target,
-            "incarnation": message.incarnation,
-            "correlation_id": message.correlation_id,
-            "payload": message.payload,
-            "created_at": message.created_at,
-        }
-        return (Insert("inbox", row),)
+        row = asdict(self.message) | {"type": str(self.message.type)}
+        return (Insert("inbox", {"session_id": step.session_id, **row}),)
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `message_routed`."""

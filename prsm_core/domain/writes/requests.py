@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from prsm_core.domain.rows import Insert, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.domain.writes.agents import AgentEnded
@@ -27,16 +29,7 @@ class RequestOpened(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the request, open."""
-        request = self.request
-        row = {
-            "request_id": request.request_id,
-            "session_id": step.session_id,
-            "agent_id": request.agent_id,
-            "kind": request.kind,
-            "payload": request.payload,
-            "opened_at": request.opened_at,
-            "state": "open",
-        }
+        row = {"session_id": step.session_id, **asdict(self.request), "state": "open"}
         return (Insert("requests", row),)
 
     def events(self, step: Step) -> Iterable[Telling]:

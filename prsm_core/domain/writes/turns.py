@@ -246,7 +246,6 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         return step.telling("turn_finished", data)
 
     def _turn(self, step: Step) -> tuple[Any, ...]:
-        """Return the values of `_CLOSED`."""
         result = self.result
         usage = result.usage
         tokens_from, cost_from = _sources(result)

@@ -165,7 +165,6 @@ class Acting:
         return self._shadow.root(path) if self._shadow.has_root(path) else None
 
     def _trim(self) -> None:
-        """Forget what was done many acts ago."""
         old = [act for act in self._shadow.acts.all()[: -self._most] if not act.owed]
         for act in old:
             forget(self._shadow, act)

@@ -81,11 +81,11 @@ class Rejecter(Acting):
                 acted,
             )
 
-    def plan_undo(self, act: Act, more: Sequence[Verdict] = ()) -> UndoPlan:
+    def plan_undo(self, act: Act) -> UndoPlan:
         """Return what `undo` would do; nothing is changed."""
         with self._shadow.at_work():
             self.carry_on()
-            return self._undone(act, more)
+            return self._undone(act, ())
 
     def undo(self, act: Act, more: Sequence[Verdict] = ()) -> Acted:
         """Take an act back: only its files are written, and what was edited since is merged.
@@ -154,7 +154,6 @@ def _back(one: Operation, undone: Wrote, by_path: Mapping[str, Sequence[str]]) -
 
 
 def _files(operations: Sequence[Operation]) -> str:
-    """Return which files an act writes, in a few words."""
     names = sorted(path_text(joined(one.root, one.path)) for one in operations)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{names[0]}{more}" if names else ""
@@ -191,13 +190,11 @@ class _File:
         return True
 
     def operation(self) -> Operation:
-        """Return what is to be written."""
         if self._root is None:
             raise RuntimeError("a file whose repository is gone is written")
         return planned(self._root, self._path, self.was, self.side.entry, tuple(self.ids))
 
     def decided(self) -> Iterator[Decided]:
-        """Yield what becomes of each change."""
         for change in self.changes:
             if change.id in self.ids:
                 yield Decided(change.id, REJECTED)

@@ -82,7 +82,6 @@ class _Root:
         self.unsure: set[str] = set()  # … but for these, of which the index tells that
 
     def copied(self) -> _Root:
-        """Return the same, which stays as it is."""
         other = _Root(self.look)
         other.known, other.unsure = dict(self.known), set(self.unsure)
         other.seen = {path: list(moments) for path, moments in self.seen.items()}

@@ -179,7 +179,6 @@ class Undoing(Undo):
             return self._told(None, await self._carry_out(owed, keeper), restored)
 
     async def _settle(self) -> None:
-        """Have the ledger say what a restore decided about changes of this session."""
         if self._watch is not None:
             await self._watch.get().verdicts.recover()
 

@@ -123,7 +123,6 @@ def _write_root(root: Root, state: RootState, place: Path) -> None:
 
 
 def _paths(git: GitDir, tree: str) -> dict[str, tuple[str, str]]:
-    """Return mode and blob of each path of a tree."""
     found = {}
     for line in git.run("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0"):
         head, tab, path = line.partition(b"\t")
@@ -134,7 +133,6 @@ def _paths(git: GitDir, tree: str) -> dict[str, tuple[str, str]]:
 
 
 def _without(git: GitDir, tree: str, paths: list[str], place: Path) -> str:
-    """Return a tree without some paths."""
     if not paths:
         return tree
     index = place / ".index"

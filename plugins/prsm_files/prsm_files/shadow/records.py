@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 MANUAL, SAFETY, RESCUE = "manual", "safety", "rescue"
 RUN, PROMPT = "run", "prompt"
 AUTOMATIC = frozenset({RUN, PROMPT})  # of the engine, before what a person says
-PASSING = frozenset({SAFETY, RESCUE})  # of restores: they go by themselves
 MOST_SKIPPED = 1000  # that a snapshot names
 
 

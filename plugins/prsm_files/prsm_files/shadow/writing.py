@@ -214,7 +214,6 @@ def _name_of(data: bytes, like: str) -> str:
 
 
 def _hash(path: str, like: str) -> str:
-    """Return the id that git gives the content of a file."""
     digest = hashlib.new("sha256" if len(like) == 64 else "sha1", usedforsecurity=False)
     with open(path, "rb") as file:  # noqa: PTH123 - a name that need not be UTF-8
         digest.update(b"blob %d\0" % os.fstat(file.fileno()).st_size)

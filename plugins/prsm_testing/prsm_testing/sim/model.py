@@ -256,7 +256,6 @@ class _Turn:
         self._provider.rests(self._session)
 
     def abort(self) -> None:
-        """Stop and say so."""
         self._play.cancel()
         self.queue.put_nowait(TurnEnded(StopReason.ABORTED))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from prsm_core.commands import (
@@ -22,7 +24,7 @@ agent_option = click.option(
 call_option = click.option("--call", metavar="ID", help="Those of one call.")
 ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
 all_option = click.option(
-    "--all", "all_", is_flag=True, help="All that agents of the session made."
+    "--all", "is_all", is_flag=True, help="All that agents of the session made."
 )
 possible_option = click.option(
     "--possible", is_flag=True, help="Also what you may have made: changes marked with ?."
@@ -60,7 +62,7 @@ def changes(ctx: click.Context, last: int | None, follow: bool) -> None:
 
 
 @changes.command("list", short_help="List what is pending, conflicts first.")
-@click.option("--all", "all_", is_flag=True, help="Also what is accepted or taken back.")
+@click.option("--all", "is_all", is_flag=True, help="Also what is accepted or taken back.")
 @agent_option
 @last_option
 @follow_option
@@ -68,15 +70,7 @@ def changes(ctx: click.Context, last: int | None, follow: bool) -> None:
 @workspace_option
 @json_option
 @agents_may
-def list_changes(
-    all_: bool,
-    agent: str | None,
-    last: int | None,
-    follow: bool,
-    session: str | None,
-    workspace: str,
-    as_json: bool,
-) -> None:
+def list_changes(**given: Any) -> None:
     """List the changes about which nothing is decided, by agent, conflicts first.
 
     A conflict is a file on which others are, too: it is marked with `!`. The last N are those that
@@ -85,7 +79,7 @@ def list_changes(
     """
     from prsm_files.commands.changes.showing import print_changes
 
-    print_changes(workspace, session, agent, is_all=all_, last=last, follow=follow, as_json=as_json)
+    print_changes(**given)
 
 
 @changes.command(short_help="Show one change: whose it is, and what it did.")
@@ -141,19 +135,12 @@ def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
 @workspace_option
 @json_option
 @agents_may
-def diff(
-    ids: tuple[str, ...],
-    agent: str | None,
-    call: str | None,
-    session: str | None,
-    workspace: str,
-    as_json: bool,
-) -> None:
+def diff(session: str | None, workspace: str, as_json: bool, **which: Any) -> None:
     """Print changes as a patch, each for itself: those of the ids, or all that are pending."""
     from prsm_files.commands.changes.deciding import Which
     from prsm_files.commands.changes.showing import print_diff
 
-    print_diff(workspace, session, Which(ids=ids, agent=agent, call=call), as_json=as_json)
+    print_diff(workspace, session, Which(**which), as_json=as_json)
 
 
 @changes.command(short_help="Accept changes: they stay, and are pending no more.")
@@ -164,20 +151,11 @@ def diff(
 @session_option
 @workspace_option
 @json_option
-def accept(
-    ids: tuple[str, ...],
-    agent: str | None,
-    call: str | None,
-    all_: bool,
-    session: str | None,
-    workspace: str,
-    as_json: bool,
-) -> None:
+def accept(session: str | None, workspace: str, as_json: bool, **which: Any) -> None:
     """Accept changes: they stay as they are, and are pending no more."""
     from prsm_files.commands.changes.deciding import Which, accept_changes
 
-    which = Which(ids=ids, agent=agent, call=call, is_all=all_)
-    accept_changes(workspace, session, which, as_json=as_json)
+    accept_changes(workspace, session, Which(**which), as_json=as_json)
 
 
 @changes.command(short_help="Take changes back, each alone.")
@@ -193,15 +171,13 @@ def accept(
 @click.pass_context
 def reject(
     ctx: click.Context,
-    ids: tuple[str, ...],
-    agent: str | None,
-    call: str | None,
-    all_: bool,
+    /,
     possible: bool,
     yes: bool,
     session: str | None,
     workspace: str,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Take changes back, each alone: what came later in the same file stays.
 
@@ -212,7 +188,7 @@ def reject(
     """
     from prsm_files.commands.changes.deciding import Which, reject_changes
 
-    which = Which(ids=ids, agent=agent, call=call, is_all=all_, is_sure=not possible)
+    which = Which(**given, is_sure=not possible)
     ctx.exit(reject_changes(workspace, session, which, is_sure=yes, as_json=as_json))
 
 
@@ -236,15 +212,13 @@ def reject(
 @agents_may_unless(lambda given: not given["dry_run"])
 def commit(
     ctx: click.Context,
-    ids: tuple[str, ...],
-    agent: str | None,
+    /,
     by: str,
     message: str | None,
     dry_run: bool,
     yes: bool,
-    session: str | None,
-    workspace: str,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Commit changes that are accepted in the repository, as you: the agents', or those named.
 
@@ -258,6 +232,5 @@ def commit(
     from prsm_files.commands.changes.committing import Wanted, commit_changes
     from prsm_files.session.committing import Wording
 
-    wording = Wording(by=by, message=message)
-    wanted = Wanted(workspace=workspace, session=session, ids=ids, agent=agent, wording=wording)
+    wanted = Wanted(**given, wording=Wording(by=by, message=message))
     ctx.exit(commit_changes(wanted, is_dry=dry_run, is_sure=yes, as_json=as_json))

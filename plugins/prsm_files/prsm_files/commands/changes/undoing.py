@@ -196,7 +196,6 @@ def _ask(act: Act, plan: UndoPlan) -> None:
 
 
 def _tell(made: Mapping[str, Any], act: Act, *, as_json: bool) -> int:
-    """Say what was undone; return the exit code."""
     if as_json:
         names = ("act", "files", "changes", "decided", "stays")
         click.echo(json.dumps({"undone": act.id, **{name: made[name] for name in names}}))
@@ -301,7 +300,6 @@ async def _carry_out(workspace: str, owed: Owed) -> None:
 
 
 def _tell_asked(made: Mapping[str, Any], *, as_json: bool) -> int:
-    """Say what an engine has done."""
     if as_json:
         names = ("restored", "session", "changes", "notes", "differs", "act")
         told = {name: made[name] for name in names}

@@ -142,6 +142,11 @@ class Transcript(ScrollView, can_focus=True):
             parts.append(f"kinds: {' '.join(f':{name}' for name in KINDS)}")
         return cut(" · ".join(parts), max(1, self.size.width))
 
+    def end_text(self, blocks: int) -> str:
+        """Return the text of the last so many blocks as they are laid out."""
+        rows = (row for item in self._items[-blocks:] for row in item.rows)
+        return "".join(segment.text for row in rows for segment in row)
+
     @property
     def model(self) -> Model:
         """What is shown."""

@@ -129,7 +129,7 @@ def test_an_owner_that_does_not_say_who_it_is_still_owns(tmp_path):
 
 
 def test_one_owner_at_a_time_however_many_try_and_look(tmp_path, start_worker):
-    racers = [start_worker("race", tmp_path, "s1", tmp_path / "marker", 100) for _ in range(3)]
+    racers = [start_worker("race", tmp_path, "s1", tmp_path / "marker", 40) for _ in range(3)]
     while any(racer.poll() is None for racer in racers):
         try:
             owner = find_owner(tmp_path, "s1")

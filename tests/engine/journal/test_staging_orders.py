@@ -256,8 +256,8 @@ class StagingInSqlite(Staging):
 @pytest.mark.parametrize(
     ("machine", "examples"),
     [
-        (Staging, 60),
-        (StagingInSqlite, 15),
+        (Staging, 25),
+        (StagingInSqlite, 8),
         pytest.param(Staging, 400, marks=pytest.mark.long),
         pytest.param(StagingInSqlite, 100, marks=pytest.mark.long),
     ],

@@ -94,7 +94,7 @@ async def test_a_program_is_not_told_that_its_engine_is_gone_before_it_is_killed
 
 
 @pytest.mark.requirement("F11")
-@pytest.mark.parametrize("rounds", [10, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.long)])
 async def test_kills_of_an_engine_leave_none_of_its_hostile_children(rounds):
     for _ in range(rounds):
         programs = (IGNORES_TERM, DAEMON + STAYS, HOLDS_THE_PIPE)

@@ -127,8 +127,8 @@ async def test_input_that_is_closed_as_the_program_starts_ends(launcher):
         return await process.wait()
 
     async with asyncio.timeout(DEADLINE):
-        for _ in range(2):  # many at once, so that some are held up where they begin to wait
-            assert set(await asyncio.gather(*map(read, range(60)))) == {0}
+        # Many at once, so that some are held up where they begin to wait.
+        assert set(await asyncio.gather(*map(read, range(60)))) == {0}
 
 
 async def _write_error(process):

@@ -12,6 +12,7 @@ What is typed is never lost: whoever steps back keeps it, to be sent later with 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -550,12 +551,12 @@ def nothing(is_known: bool, shows_all: str) -> str:
     )
 
 
+@dataclass
 class CommentEnded(Message):
     """A comment was typed; `sends`: to be sent now, else it is kept."""
 
-    def __init__(self, comment: Comment, *, sends: bool) -> None:
-        super().__init__()
-        self.comment, self.sends = comment, sends
+    comment: Comment
+    sends: bool
 
 
 class CommentBox(Vertical):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -12,129 +13,117 @@ if TYPE_CHECKING:
     from prsm_tui.acts import Acts
 
 
+@dataclass
 class ActWanted(Message):
     """An act was asked for: `do` has it done; a `question` is to be answered by yes before."""
 
-    def __init__(self, do: Callable[[Acts], None], question: str = "") -> None:
-        super().__init__()
-        self.do = do
-        self.question = question
+    do: Callable[[Acts], None]
+    question: str = ""
 
 
+@dataclass
 class AgentChosen(Message):
     """The cursor of the tree is on an agent; None: on the session itself."""
 
-    def __init__(self, agent: str | None, *, opens: bool = False) -> None:
-        super().__init__()
-        self.agent = agent
-        self.opens = opens  # it was opened, rather than passed by
+    agent: str | None
+    opens: bool = False  # it was opened, rather than passed by
 
 
 class HistoryWanted(Message):
     """Somebody scrolled to the beginning of what is there."""
 
 
+@dataclass
 class TextCopied(Message):
     """A text of a transcript is wanted elsewhere."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
+    text: str
 
 
 class NothingPasted(Message):
     """A text was wanted from a clipboard that has none, or that cannot be read."""
 
 
+@dataclass
 class PromptSubmitted(Message):
     """A text was typed to an agent, None where none was chosen; or it is a command."""
 
-    def __init__(self, text: str, agent: str | None) -> None:
-        super().__init__()
-        self.text = text
-        self.agent = agent
+    text: str
+    agent: str | None
 
 
+@dataclass
 class WordWanted(Message):
     """What the last word may become is asked for."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
+    text: str
 
 
+@dataclass
 class EditorWanted(Message):
     """A text is to be gone on with in the person's own editor."""
 
-    def __init__(self, text: str, agent: str | None) -> None:
-        super().__init__()
-        self.text = text
-        self.agent = agent
+    text: str
+    agent: str | None
 
 
 class DeliveryTurned(Message):
     """The next way of delivery was asked for."""
 
 
+@dataclass
 class PaneLeft(Message):
     """The next pane was asked for, or the one before."""
 
-    def __init__(self, step: int) -> None:
-        super().__init__()
-        self.step = step
+    step: int
 
 
 class SteppedBack(Message):
     """One step back was asked for."""
 
 
+@dataclass
 class KillWanted(Message):
     """An agent is to be killed; it was not asked about yet."""
 
-    def __init__(self, agent: str) -> None:
-        super().__init__()
-        self.agent = agent
+    agent: str
 
 
+@dataclass
 class VerdictGiven(Message):
     """A permission was answered, or several alike."""
 
-    def __init__(self, requests: Sequence[str], verdict: str) -> None:
-        super().__init__()
-        self.requests = requests
-        self.verdict = verdict
+    requests: Sequence[str]
+    verdict: str
 
 
+@dataclass
 class QuestionAnswered(Message):
     """A question was answered, by what was typed."""
 
-    def __init__(self, request: str, typed: str) -> None:
-        super().__init__()
-        self.request = request
-        self.typed = typed
+    request: str
+    typed: str
 
 
 class SteppedOut(Message):
     """One step back was asked for where there is none in the session."""
 
 
+@dataclass
 class SessionWanted(Message):
     """Something is to be done with a session of the list: `what` is the name of its key."""
 
-    def __init__(self, session: str, what: str) -> None:
-        super().__init__()
-        self.session = session
-        self.what = what
+    session: str
+    what: str
 
 
 class SessionPassed(Message):
     """The cursor of the list is on another session."""
 
 
+@dataclass
 class TaskGiven(Message):
     """A task was typed for a session that is to begin, in a folder."""
 
-    def __init__(self, workspace: str, task: str) -> None:
-        super().__init__()
-        self.workspace = workspace
-        self.task = task
+    workspace: str
+    task: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
 _PLAIN = Style()
 
 
+@dataclass
 class CommandPicked(Message):
     """A command was picked; one that needs words is to be typed on."""
 
-    def __init__(self, name: str, *, needs_words: bool) -> None:
-        super().__init__()
-        self.name = name
-        self.needs_words = needs_words
+    name: str
+    needs_words: bool
 
 
 class Palette(Place):

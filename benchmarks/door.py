@@ -239,8 +239,8 @@ async def _take(events: AsyncIterator[Event], count: int) -> None:
 async def _deltas(plan: Plan) -> list[Finding]:
     """Measure what a delta costs that goes over the socket, and how much later it comes."""
     async with _open_door(2) as (team, app, _), _served(team, app) as remote:
-        turn = (await app.view())["turns"][0]
-        deltas = _Deltas(team, turn["agent"], turn["turn"])
+        turn = (await app.view()).turns[0]
+        deltas = _Deltas(team, turn.agent, turn.turn)
         # The clock and the loop of both ends are one; so it is all the CPU that a delta takes.
         costs = [await deltas.cost(remote, plan.count(DELTAS)) for _ in range(plan.pairs)]
         late = [await deltas.late_ms(app, remote, 2 + plan.count(LATE_DELTAS)) for _ in range(3)]
@@ -332,7 +332,7 @@ async def _times(deltas: AsyncIterator[Event], count: int) -> list[float]:
 @asynccontextmanager
 async def _following(app: AppHandle) -> AsyncIterator[AsyncIterator[Event]]:
     """Follow an application from now on; what is yielded are the deltas."""
-    seq = (await app.view())["seq"]
+    seq = (await app.view()).seq
     async with aclosing(cast("Any", app.events(after=seq - 1))) as events:
         await anext(events)
         yield (event async for event in events if event.seq is None)

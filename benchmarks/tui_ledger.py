@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prsm_testing.steps import Steps
 
 from prsm_core.domain.events import Event
+from prsm_core.door import AgentNode, AgentTree, BudgetReport, RunState, Usage, View
 from prsm_core.engine.door.history import read_history
 from prsm_core.store import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from prsm_core.door import HistoryEntry
@@ -30,18 +31,34 @@ async def write(path: Path, amount: int) -> None:
             await store.append([_said(steps, number) for number in numbers])
 
 
-async def last_page(path: Path) -> tuple[Mapping[str, Any], Sequence[HistoryEntry]]:
+async def last_page(path: Path) -> tuple[View, Sequence[HistoryEntry]]:
     """Return the view of the ledger's session, and the last page of its agent."""
     steps = Steps()
     agent, session = steps.agent("master"), steps.session
     async with await SqliteStore.open(path, read_only=True) as store:
         [info] = await store.sessions()
         page = await read_history(store, session, agent, "full", before=None, limit=PAGE)
-    node: dict[str, Any] = {"id": agent, "name": "master", "state": "running", "run": steps.run}
-    node |= {"parent": None, "role": "master", "provider": "echo", "model": "m", "depth": 0}
-    tree = {"session": session, "run": steps.run, "is_live": True, "spent": {}, "agents": [node]}
-    run = {"id": steps.run, "task": "talk", "status": "running"}
-    view = {"seq": info.last_seq, "session": session, "mode": "default", "run": run, "tree": tree}
+    node = AgentNode(
+        id=agent,
+        name="master",
+        run=steps.run,
+        parent=None,
+        role="master",
+        provider="echo",
+        model="m",
+        state="running",
+        depth=0,
+    )
+    view = View(
+        seq=info.last_seq,
+        session=session,
+        mode="default",
+        run=RunState(id=steps.run, task="talk", status="running", started_at=0.0),
+        tree=AgentTree(session=session, run=steps.run, is_live=True, spent=Usage(), agents=(node,)),
+        requests=(),
+        turns=(),
+        budget=BudgetReport(run={}, spent=""),
+    )
     return view, page
 
 

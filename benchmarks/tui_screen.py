@@ -116,9 +116,8 @@ def screen() -> tuple[Tui, Session, Counted]:
     from prsm_tui.model.session import Session
     from prsm_tui.screen.app import Tui
 
-    tree: dict[str, Any] = {"session": "s", "run": None, "is_live": True, "spent": {}, "agents": []}
-    view = {"seq": 0, "session": "s", "mode": "default", "run": None, "tree": tree}
-    session, terminal = Session.of_view(view), Counted(sys.stdout)
+    session, terminal = Session("s"), Counted(sys.stdout)
+    session.mode = "default"
     return Tui(session, terminal=terminal, keyboard=0), session, terminal  # type: ignore[arg-type]
 
 

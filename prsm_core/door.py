@@ -7,34 +7,338 @@ fields, and what another process is answered. A field that is UNSET is not in it
 from __future__ import annotations
 
 # msgspec reads the annotations.
-from collections.abc import Mapping  # noqa: TC003
+from collections.abc import Iterator, Mapping  # noqa: TC003
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from prsm_core.domain.record import Record
+from prsm_core.domain.usage import Spent
+from prsm_core.errors import MessageRoutingError
 
 __all__ = [
+    "AgentNode",
+    "AgentTree",
     "BudgetLine",
     "BudgetReport",
     "CallEntry",
+    "ChangeCount",
     "Completion",
     "Entry",
     "HistoryEntry",
     "HubSession",
     "ModelRow",
+    "OpenPermission",
+    "OpenQuestion",
+    "OpenRequest",
+    "OpenTool",
     "ProviderReport",
     "ResultEntry",
+    "RunState",
+    "RunningTurn",
     "SessionSummary",
     "Snapshot",
     "TextEntry",
     "ThinkingEntry",
+    "UnreadPrompt",
+    "UnwrittenMessage",
+    "Usage",
     "UserEntry",
+    "View",
+    "Waiting",
 ]
 
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Tagged(Record, frozen=True, kw_only=True, tag_field="kind"):
+    """One of several kinds. `kind` says which, in the JSON and here."""
+
+    @property
+    def kind(self) -> str:
+        """The tag."""
+        return str(self.__struct_config__.tag)
+
+
+class OpenPermission(_Tagged, frozen=True, kw_only=True, tag="permission"):
+    """A permission that an agent waits for; `kind` tells it from a question.
+
+    request: Its id.
+    tool, call, arguments, cwd: What would be called, by which call, with what, and in which folder.
+        Arguments are without secrets, and cut.
+    command: What a shell would run; None for another tool.
+    paths, change: The files that it is about, and what an edit would do to its file.
+    reason, check: Why a person is asked, and the permission check of a plugin that asks.
+    parts: The parts of the command that are not allowed yet.
+    options, rules: The answers that it takes, and the rules that they would make.
+    agent, name: Who asks, by id and by name.
+    opened_at, expires_at: Since when, and until when, it can be answered, in Unix seconds.
+    """
+
+    request: str
+    tool: str
+    command: str | None = None
+    paths: tuple[str, ...] = ()
+    reason: str | None = None
+    parts: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    call: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    cwd: str | None = None
+    check: str | UnsetType = UNSET
+    change: Mapping[str, Any] | UnsetType = UNSET
+    expires_at: float | None = None
+    agent: str
+    name: str
+    opened_at: float
+
+
+class OpenQuestion(_Tagged, frozen=True, kw_only=True, tag="question"):
+    """A question that an agent waits for; `kind` tells it from a permission.
+
+    request, call: Its id, and that of the call that asks.
+    question, data: The text, and what may be drawn beside it.
+    options, multiple: The choices that it offers, and whether several may be taken.
+    agent, name, opened_at, expires_at: As of a permission.
+    """
+
+    request: str
+    question: str
+    options: tuple[str, ...] = ()
+    call: str | None = None
+    multiple: bool = False
+    data: Mapping[str, Any] | UnsetType = UNSET
+    expires_at: float | None = None
+    agent: str
+    name: str
+    opened_at: float
+
+
+OpenRequest = OpenPermission | OpenQuestion
+
+
+class Usage(Record, frozen=True, kw_only=True):
+    """What an agent or several used; a count that is not known is None.
+
+    input_tokens, output_tokens: What models read and wrote.
+    cached_input_tokens, cache_write_tokens, reasoning_tokens: Parts of these.
+    total_tokens: All that is known of it; `of_unknown_kind` is neither input nor output.
+    cost_usd: US dollars.
+    provenance: How tokens and cost are known: measured, estimated or unknown.
+    unknown_turns: How many closed turns did not tell all tokens, and how many no cost.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    total_tokens: int | None = None
+    of_unknown_kind: int | None = None
+    cost_usd: float | int | None = None
+    provenance: Mapping[Literal["tokens", "cost"], str] = field(default_factory=dict)
+    unknown_turns: Mapping[Literal["tokens", "cost"], int] = field(default_factory=dict)
+
+    @property
+    def as_spent(self) -> Spent:
+        """The same as a sum that goes on."""
+        return Spent.from_dict(msgspec.structs.asdict(self))
+
+
+class Waiting(Record, frozen=True, kw_only=True):
+    """What an agent asks a person, as the tree tells it; `AppHandle.requests` tells more.
+
+    request, kind, since: Its id, permission or question, and when it asked, in Unix seconds.
+    tool, command, paths, reason, question, options: As of the request.
+    """
+
+    request: str
+    kind: str
+    since: float
+    tool: str | UnsetType = UNSET
+    command: str | UnsetType | None = UNSET
+    paths: tuple[str, ...] | UnsetType = UNSET
+    reason: str | UnsetType | None = UNSET
+    question: str | UnsetType = UNSET
+    options: tuple[str, ...] | UnsetType = UNSET
+
+
+class ChangeCount(Record, frozen=True, kw_only=True):
+    """How much was changed: `files`, and lines `added` and `removed`."""
+
+    files: int
+    added: int
+    removed: int
+
+
+class OpenTool(Record, frozen=True, kw_only=True):
+    """A call that runs: its id `call`, its `tool`, and `since` when, in Unix seconds."""
+
+    call: str
+    tool: str
+    since: float
+
+
+class UnreadPrompt(Record, frozen=True, kw_only=True):
+    """A person's prompt that its agent has not read: its `text`, and `at` in Unix seconds."""
+
+    text: str
+    at: float
+
+
+class AgentNode(Record, frozen=True, kw_only=True):
+    """An agent in the tree, with all below it.
+
+    id, name, role, depth: Who it is, and how many are above it.
+    run, parent: The run that it is of, and the id of the agent that spawned it.
+    provider, model, next_model: Of its turns, and of the next one as `provider/model` if that is
+        another.
+    state, waiting_on: Such as running, or `interrupted` where nobody runs it; and what holds it.
+    usage_self, usage_subtree: What it used, and what it and all below it did.
+    elapsed_s, silent_s: Seconds that it has run, and since something was heard of it.
+    last_tool: That it called.
+    evidence, evidence_gaps, evidence_by: How far its success was looked into, what speaks against
+        it, and what confirmed it.
+    waits_for_user: What it asks a person.
+    children: The agents that it spawned, oldest first.
+    changes_self, changes_subtree: What it changed in files, and what it and all below it did,
+        without what was taken back. What may be of several counts for the likeliest.
+    mode, labels: Its permission mode, and what is said of it.
+    context: How full the model's window was at the end of its last turn; None where nobody told.
+    open_tools, prompts: The calls that run, and a person's prompts that it has not read.
+
+    `AppHandle.tree` does not tell the last five, and a view not the changes.
+    """
+
+    id: str
+    name: str
+    run: str | None
+    parent: str | None
+    role: str
+    provider: str
+    model: str
+    next_model: str | None = None
+    state: str
+    waiting_on: str | None = None
+    depth: int
+    usage_self: Usage = Usage()
+    usage_subtree: Usage = Usage()
+    elapsed_s: float | None = None
+    last_tool: str | None = None
+    silent_s: float | None = None
+    evidence: str | None = None
+    evidence_gaps: tuple[str, ...] = ()
+    evidence_by: tuple[str, ...] = ()
+    waits_for_user: tuple[Waiting, ...] = ()
+    children: tuple[AgentNode, ...] = ()
+    changes_self: ChangeCount | UnsetType = UNSET
+    changes_subtree: ChangeCount | UnsetType = UNSET
+    mode: str | UnsetType = UNSET
+    labels: Mapping[str, str] | UnsetType = UNSET
+    context: Mapping[str, Any] | UnsetType | None = UNSET
+    open_tools: tuple[OpenTool, ...] | UnsetType = UNSET
+    prompts: tuple[UnreadPrompt, ...] | UnsetType = UNSET
+
+    def walk(self) -> Iterator[AgentNode]:
+        """Yield it and all below it, each parent before its children."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.children))
+
+
+class AgentTree(Record, frozen=True, kw_only=True):
+    """The agents of a session.
+
+    session, run: Its id, and its newest run.
+    is_live, spent: What all agents used, and whether turns that run are in that.
+    agents: Those that nobody spawned, oldest first.
+    """
+
+    session: str
+    run: str | None
+    is_live: bool
+    spent: Usage
+    agents: tuple[AgentNode, ...]
+
+    def walk(self) -> Iterator[AgentNode]:
+        """Yield all agents, each parent before its children."""
+        for root in self.agents:
+            yield from root.walk()
+
+    def find(self, agent: str) -> AgentNode:
+        """Return the newest agent of an id or a name; raises MessageRoutingError for none."""
+        found = [node for node in self.walk() if agent in {node.id, node.name}]
+        if not found:
+            raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
+        return found[-1]
+
+
+class RunState(Record, frozen=True, kw_only=True):
+    """A run.
+
+    id, task: The task as the person wrote it.
+    status: running, completed, failed, killed or interrupted.
+    started_at, finished_at: Unix seconds.
+    summary, error: As its end told them.
+    """
+
+    id: str
+    task: str
+    status: str
+    started_at: float
+    finished_at: float | None = None
+    summary: str = ""
+    error: str | None = None
+
+
+class UnwrittenMessage(Record, frozen=True, kw_only=True):
+    """A whole message whose event comes after the view: its number, its text, its thinking."""
+
+    message: int
+    text: str
+    thinking: str
+
+
+class RunningTurn(Record, frozen=True, kw_only=True):
+    """A turn that runs.
+
+    agent, turn, n: Whose it is, its id, and its number, from 1.
+    message: The number of the message that the model is at, from 1.
+    text, thinking, at: What it has said of that message so far, and the characters of the text.
+    unwritten: Messages of the turn that are complete, with their events after the view's `seq`.
+    """
+
+    agent: str
+    turn: str
+    n: int
+    message: int
+    text: str
+    thinking: str
+    at: int
+    unwritten: tuple[UnwrittenMessage, ...] = ()
+
+
+class View(Record, frozen=True, kw_only=True):
+    """One picture of a session, as it was when event `seq` was its last.
+
+    session, mode: Its id, and the mode that the next run has.
+    run, budget: The newest run, None before the first, and what it has used and left.
+    tree, requests, turns: All agents, what waits for a person, oldest first, and what runs.
+    """
+
+    seq: int
+    session: str
+    run: RunState | None
+    tree: AgentTree
+    requests: tuple[OpenRequest, ...]
+    turns: tuple[RunningTurn, ...]
+    mode: str
+    budget: BudgetReport
 
 
 class SessionSummary(Record, frozen=True, kw_only=True):
@@ -71,7 +375,7 @@ class HubSession(SessionSummary, frozen=True, kw_only=True):
     waits: Its open requests, as `AppHandle.requests` tells them; none of one that nobody owns.
     """
 
-    waits: tuple[Mapping[str, Any], ...] = ()
+    waits: tuple[OpenRequest, ...] = ()
 
 
 class ProviderReport(Record, frozen=True, kw_only=True):
@@ -191,20 +495,11 @@ class BudgetReport(Record, frozen=True, kw_only=True):
     spent: str
 
 
-class Entry(Record, frozen=True, kw_only=True, tag_field="kind"):
-    """A part of an agent's conversation. `kind` says which, in the JSON and here.
-
-    seq: The number of the event that it is of.
-    at: Unix seconds.
-    """
+class Entry(_Tagged, frozen=True, kw_only=True):
+    """A part of an agent's conversation, from the event `seq`, `at` in Unix seconds."""
 
     seq: int
     at: float | int
-
-    @property
-    def kind(self) -> str:
-        """What it is: user_message, text, thinking, tool_call or tool_result."""
-        return str(self.__struct_config__.tag)
 
 
 class UserEntry(Entry, frozen=True, kw_only=True, tag="user_message"):

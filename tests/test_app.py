@@ -115,14 +115,14 @@ async def test_a_run_through_the_application_has_events_a_tree_and_histories(ope
         kinds = [event.type async for event in _until_finished(app)]
         assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
         tree = await app.tree()
-        assert (tree["session"], tree["run"]) == (run.session, run.run_id)
-        [root] = tree["agents"]
-        assert (root["name"], root["state"], root["usage_self"]["total_tokens"]) == (
+        assert (tree.session, tree.run) == (run.session, run.run_id)
+        [root] = tree.agents
+        assert (root.name, root.state, root.usage_self.total_tokens) == (
             "master",
             "completed",
             3,
         )
-        assert [child["name"] for child in root["children"]] == ["a"]
+        assert [child.name for child in root.children] == ["a"]
         assert (await app.history("a"))[0].text == "count"
         summary = await app.history("a", "summary")
         assert summary[-1].tool == "task_complete"
@@ -160,8 +160,8 @@ async def test_overrides_of_a_run_take_the_place_of_the_options(opened):
     async with opened() as app:
         run = await app.start_run("x", model="script/other")
         await run.result()
-        [agent] = (await app.tree())["agents"]
-        assert agent["model"] == "other"
+        [agent] = (await app.tree()).agents
+        assert agent.model == "other"
 
 
 async def test_what_keeps_a_run_from_starting_is_raised_where_it_is_started(opened, tmp_path):
@@ -208,7 +208,7 @@ async def test_a_person_decides_and_always_holds_for_the_subtree(opened, behavio
         run = await app.start_run("x")
         asked = await first(app, "permission_requested")
         [row] = await app.requests()
-        assert (row["request"], row["kind"], row["name"]) == (
+        assert (row.request, row.kind, row.name) == (
             asked.data["request"],
             "permission",
             "a",
@@ -403,7 +403,7 @@ async def test_two_runs_of_a_session_go_one_after_the_other(opened):
         assert (await two.result()).status == "completed"
         assert two.session == one.session
         assert two.run_id > one.run_id
-        names = [agent["name"] for agent in (await app.tree())["agents"]]
+        names = [agent.name for agent in (await app.tree()).agents]
         assert len(names) == len(set(names)) == 2
 
 

@@ -146,7 +146,7 @@ async def test_what_waits_is_told_of_all_sessions(place, asks):
         await second.start_run("idle")
         rows = {row.session: row for row in await hub.sessions()}
         [waits] = rows[first.options.session].waits
-        assert (waits["request"], waits["name"], waits["question"]) == (
+        assert (waits.request, waits.name, waits.question) == (
             request,
             "master",
             "Which?",
@@ -313,8 +313,8 @@ async def test_of_a_run_that_was_cut_off_nothing_waits_for_a_person(place, asks,
             asked = await question(app, again.run_id)
             [now] = await hub.sessions()
     assert (row.status, row.pid, list(row.waits)) == ("interrupted", os.getpid(), [])
-    assert (view["run"]["status"], view["requests"], waiting) == ("interrupted", [], [])
-    assert (now.status, [one["request"] for one in now.waits]) == ("running", [asked])
+    assert (view.run.status, view.requests, waiting) == ("interrupted", (), [])
+    assert (now.status, [one.request for one in now.waits]) == ("running", [asked])
 
 
 def _copy_of_another_process(ledger, path):
@@ -327,7 +327,7 @@ def _copy_of_another_process(ledger, path):
 async def test_a_mode_by_its_name_is_that_mode_and_another_opens_nothing(place, asks):
     async with place.hub() as hub:
         async with hub.open(place.options(place.one, mode="plan")) as app:
-            assert (app.options.mode, (await app.view())["mode"]) == (PermissionMode.PLAN, "plan")
+            assert (app.options.mode, (await app.view()).mode) == (PermissionMode.PLAN, "plan")
         wrong = place.options(place.one, mode="carefree", task="choose")
         with pytest.raises(ConfigError, match="no mode 'carefree'"):
             await hub.start(wrong)

@@ -65,7 +65,7 @@ class LocalScene(HubScene):
     async def finish(self, session):
         async with self.hub.attach(session) as app:
             [request] = await app.requests()
-            assert await app.answer(request["request"], Answer(choices=("red",)))
+            assert await app.answer(request.request, Answer(choices=("red",)))
             try:
                 async for _ in app.events():
                     pass

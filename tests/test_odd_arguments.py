@@ -120,7 +120,7 @@ async def test_what_is_of_a_wrong_kind_is_named_with_what_is_right(tmp_path):
                 await act
             assert names in refused.value.message
             assert (refused.value.code, bool(refused.value.hint)) == ("bad_argument", True)
-        assert (await scene.app.view())["run"] is None
+        assert (await scene.app.view()).run is None
 
 
 def test_every_annotation_of_a_door_is_known():

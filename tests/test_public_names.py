@@ -66,7 +66,7 @@ PRIVATE_NAMES = {
     *("FencedError", "MaxDepthExceededError", "ToolCallTimeoutError"),
     *("AgentToolCall", "CompactionResult", "Effect", "TurnResult"),
     *("ExpertProfile", "Grant", "RoutedMessage", "SessionInfo"),
-    *("OpenCall", "OpenCalls", "OpenTurn", "Picture", "RunRow", "TakenNames"),
+    *("OpenCalls", "OpenTurn", "Picture", "SessionLog", "TakenNames"),
     # A plugin meets these by their attributes: it has no need to make one.
     *("AbortSignal", "TokenBudget"),
 }

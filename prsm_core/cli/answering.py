@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+from msgspec import to_builtins
 
 from prsm_core.cli.control import running_sessions, state_dir
 from prsm_core.cli.saying import print_table, say
 from prsm_core.domain.events import EVENT_FIELDS, Event
 from prsm_core.domain.permissions import Answer
+from prsm_core.door import OpenPermission
 from prsm_core.engine.control.client import open_control
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_command, escape_exact
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from prsm_core.door import OpenRequest
     from prsm_core.engine.control.client import ControlClient
 
 T = TypeVar("T")
@@ -29,6 +33,7 @@ T = TypeVar("T")
 SHOWN = 8  # characters of an id
 ALL = "all"  # in place of an id
 VIA = "prsm answer"
+_COMMON = ("kind", "agent", "name", "opened_at")  # fields of every request
 
 
 class Place(NamedTuple):
@@ -42,12 +47,19 @@ async def print_requests(place: Place, *, as_json: bool) -> None:
     """Print what waits for a person, as a table or as a JSON list."""
     requests = await _open_requests(place)
     if as_json:
-        click.echo(json.dumps(requests, indent=2))
+        click.echo(json.dumps([_told(*asked) for asked in requests], indent=2))
     elif requests:
         headers = ("REQUEST", "AGENT", "KIND", "ANSWERS", "ASKS")
-        print_table(headers, [_row(request) for request in requests])
+        print_table(headers, [_row(request) for _, request in requests])
     else:
         click.echo("prsm: nothing waits for an answer", err=True)
+
+
+def _told(session: str, request: OpenRequest) -> Mapping[str, Any]:
+    """Return a request as JSON values: its own fields stand before the common ones."""
+    told = to_builtins(request)
+    common = {name: told.pop(name) for name in _COMMON}
+    return {"session": session, **told, **common}
 
 
 async def print_request(place: Place, prefix: str) -> None:
@@ -56,17 +68,17 @@ async def print_request(place: Place, prefix: str) -> None:
     Raises:
         ControlError: it is not open.
     """
-    request = await _find(place, prefix)
-    kind = "permission_requested" if request["kind"] == "permission" else "question_asked"
-    session, agent = request["session"], request["agent"]
-    spawned = {"name": request["name"]}
-    data = {name: request[name] for name in EVENT_FIELDS[kind] if name in request}
-    known = {"session": session, "run": None, "ts": request["opened_at"], "agent": agent}
+    session, request = await _find(place, prefix)
+    is_permission = isinstance(request, OpenPermission)
+    kind = "permission_requested" if is_permission else "question_asked"
+    spawned, told = {"name": request.name}, to_builtins(request)
+    data = {name: told[name] for name in EVENT_FIELDS[kind] if name in told}
+    known = partial(Event, session=session, run=None, ts=request.opened_at, agent=request.agent)
     renderer = Renderer(Ink(enabled=False))
-    renderer.learn(Event(type="agent_spawned", data=spawned, **known))
-    for line in renderer.lines(Event(type=kind, data=data, **known)):
+    renderer.learn(known(type="agent_spawned", data=spawned))
+    for line in renderer.lines(known(type=kind, data=data)):
         click.echo(line)
-    click.echo(f"  answers: {', '.join(map(escape_exact, request['options'])) or 'a text'}")
+    click.echo(f"  answers: {', '.join(map(escape_exact, request.options)) or 'a text'}")
 
 
 async def answer_request(place: Place, prefix: str, words: Sequence[str]) -> None:
@@ -76,11 +88,11 @@ async def answer_request(place: Place, prefix: str, words: Sequence[str]) -> Non
         ControlError: it is not open, or was answered a moment ago.
         click.UsageError: the answer is none that it takes.
     """
-    request = await _find(place, prefix)
-    async with _owner(place, request) as owner:
+    session, request = await _find(place, prefix)
+    async with _owner(place, session) as owner:
         if not await _give(owner, request, words):
-            raise _refusal(request, await owner.outcome(request["request"]))
-    click.echo(f"answered {_short(request)}")
+            raise _refusal(request.request, await owner.outcome(request.request))
+    click.echo(f"answered {_short(request.request)}")
 
 
 async def answer_all(place: Place, words: Sequence[str]) -> bool:
@@ -90,41 +102,45 @@ async def answer_all(place: Place, words: Sequence[str]) -> bool:
     open: no answer fits them all.
     """
     requests = await _open_requests(place)
-    asked = [request for request in requests if request["kind"] == "permission"]
+    asked = [
+        (session, request) for session, request in requests if isinstance(request, OpenPermission)
+    ]
     if not asked:
         say("prsm: no permission waits for an answer", err=True)
-    taken = [await _give_one_of_all(place, request, words) for request in asked]
+    taken = [await _give_one_of_all(place, *one, words) for one in asked]
     if left := len(requests) - len(asked):
         say(f"prsm: questions that still wait: {left}", err=True)
     return all(taken)
 
 
-async def _give_one_of_all(place: Place, request: Mapping[str, Any], words: Sequence[str]) -> bool:
-    options = tuple(request["options"])
+async def _give_one_of_all(
+    place: Place, session: str, request: OpenPermission, words: Sequence[str]
+) -> bool:
+    id_, options = request.request, request.options
     if parse_verdict(" ".join(words), options) is None:
-        what = f"left open {_short(request)}: it takes {_offered(options)}"
+        what = f"left open {_short(id_)}: it takes {_offered(options)}"
         say(f"prsm: {what}", err=True)
         return False
-    async with _owner(place, request) as owner:
+    async with _owner(place, session) as owner:
         if await _give(owner, request, words):
-            click.echo(f"answered {_short(request)}, {request['name']}: {_what(request)}")
+            click.echo(f"answered {_short(id_)}, {request.name}: {_what(request)}")
             return True
-        refusal = _refusal(request, await owner.outcome(request["request"]))
+        refusal = _refusal(id_, await owner.outcome(id_))
     say(f"prsm: {refusal.message}", err=True)
     return False
 
 
-async def _give(owner: ControlClient, request: Mapping[str, Any], words: Sequence[str]) -> bool:
-    options = tuple(request["options"])
-    if request["kind"] == "permission":
+async def _give(owner: ControlClient, request: OpenRequest, words: Sequence[str]) -> bool:
+    id_, options = request.request, request.options
+    if isinstance(request, OpenPermission):
         verdict = parse_verdict(" ".join(words), options)
         if verdict is None:
-            raise click.UsageError(f"the answer to {_short(request)} is {_offered(options)}")
-        return await owner.resolve_permission(request["request"], verdict)
+            raise click.UsageError(f"the answer to {_short(id_)} is {_offered(options)}")
+        return await owner.resolve_permission(id_, verdict)
     said = read_answer(words, options)
     if said is None:
-        raise click.UsageError(f"the answer to {_short(request)} is {_offered(options)}, or a text")
-    return await owner.answer(request["request"], said)
+        raise click.UsageError(f"the answer to {_short(id_)} is {_offered(options)}, or a text")
+    return await owner.answer(id_, said)
 
 
 def read_answer(words: Sequence[str], options: Sequence[str]) -> Answer | None:
@@ -135,10 +151,10 @@ def read_answer(words: Sequence[str], options: Sequence[str]) -> Answer | None:
     return parse_answer(" ".join(words), options)
 
 
-async def _open_requests(place: Place) -> list[dict[str, Any]]:
-    """Return the open requests of the sessions that run, each with its `session`."""
+async def _open_requests(place: Place) -> list[tuple[str, OpenRequest]]:
+    """Return the open requests of the sessions that run."""
     told = await _ask_owners(place, lambda owner: owner.requests())
-    return [{"session": session, **request} for session, found in told for request in found]
+    return [(session, request) for session, found in told for request in found]
 
 
 async def _ask_owners(
@@ -156,21 +172,21 @@ async def _ask_owners(
     return told
 
 
-async def _find(place: Place, prefix: str) -> dict[str, Any]:
+async def _find(place: Place, prefix: str) -> tuple[str, OpenRequest]:
     requests = await _open_requests(place)
     # A blank one is a variable that nobody has set, and chooses none.
-    found = [request for request in requests if prefix and request["request"].startswith(prefix)]
+    found = [asked for asked in requests if prefix and asked[1].request.startswith(prefix)]
     if len(found) == 1:
         return found[0]
     if found:
         raise ControlError(
             f"{prefix!r} is the beginning of {len(found)} requests",
-            hint=f"give more of the id: {', '.join(r['request'] for r in found[:5])}",
+            hint=f"give more of the id: {', '.join(request.request for _, request in found[:5])}",
             code="ambiguous_request",
         )
     for _, outcome in await _ask_owners(place, lambda owner: owner.outcome(prefix)):
         if outcome is not None:
-            raise _refusal(outcome, outcome)
+            raise _refusal(outcome["request"], outcome)
     raise ControlError(
         f"no open request begins with {prefix!r}",
         hint="`prsm answer` lists what is open",
@@ -178,11 +194,11 @@ async def _find(place: Place, prefix: str) -> dict[str, Any]:
     )
 
 
-def _owner(place: Place, request: Mapping[str, Any]) -> AbstractAsyncContextManager[ControlClient]:
-    return open_control(state_dir(place.workspace), request["session"], via=VIA)
+def _owner(place: Place, session: str) -> AbstractAsyncContextManager[ControlClient]:
+    return open_control(state_dir(place.workspace), session, via=VIA)
 
 
-def _refusal(request: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> ControlError:
+def _refusal(request: str, outcome: Mapping[str, Any] | None) -> ControlError:
     """Return the error of an answer that came too late; it says whose was first."""
     said = outcome or {}
     verdict = f": {said['verdict']}" if "verdict" in said else ""
@@ -194,25 +210,25 @@ def _refusal(request: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> C
     )
 
 
-def _row(request: Mapping[str, Any]) -> tuple[str, ...]:
-    options = request["options"]
-    if request["kind"] == "permission":
+def _row(request: OpenRequest) -> tuple[str, ...]:
+    options = request.options
+    if isinstance(request, OpenPermission):
         asks, answers = _what(request), ", ".join(options)
     else:
-        asks = request["question"]
+        asks = request.question
         answers = ", ".join(f"{n} {option}" for n, option in enumerate(options, 1)) or "a text"
-    return _short(request), request["name"], request["kind"], answers, asks
+    return _short(request.request), request.name, request.kind, answers, asks
 
 
-def _what(request: Mapping[str, Any]) -> str:
+def _what(request: OpenPermission) -> str:
     """Return what a permission is for; never cut: the end may be what matters."""
-    what = request["command"] or ", ".join(request["paths"]) or request["reason"]
-    return f"{escape_exact(request['tool'])}: {escape_command(what)}"
+    what = request.command or ", ".join(request.paths) or request.reason or ""
+    return f"{escape_exact(request.tool)}: {escape_command(what)}"
 
 
 def _offered(options: Sequence[str]) -> str:
     return " or ".join(escape_exact(option) for option in options) or "not empty"
 
 
-def _short(request: Mapping[str, Any]) -> str:
-    return str(request["request"])[:SHOWN]
+def _short(request: str) -> str:
+    return request[:SHOWN]

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
+    from prsm_core.door import View
     from prsm_core.interfaces.frontend import Frontend
 
 _VIA = "prsm attach"
@@ -116,17 +117,15 @@ class JoinedRun(RemoteRun):
 class JoinedApp(RemoteApp):
     """The owner of a session, with its open run as the first that is started."""
 
-    def __init__(
-        self, app: RemoteApp, state_dir: Path, view: Mapping[str, Any], *, via: str
-    ) -> None:
+    def __init__(self, app: RemoteApp, state_dir: Path, view: View, *, via: str) -> None:
         """Join the run of a session that is open as it is viewed."""
-        run = view["run"] or {"task": None, "status": None}
-        options = replace(app.options, task=run["task"])
+        run = view.run
+        options = replace(app.options, task=None if run is None else run.task)
         super().__init__(state_dir, app.session, options, via=via)
         self._is_joined = False
         self._open: JoinedRun | None = None
-        if run["status"] == "running":
-            self._open = JoinedRun(self, run["id"], app.session, view["seq"])
+        if run is not None and run.status == "running":
+            self._open = JoinedRun(self, run.id, app.session, view.seq)
 
     async def start_run(self, task: str, **overrides: Any) -> RemoteRun:
         """Return the open run, once; after that start another at the owner.

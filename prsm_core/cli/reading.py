@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import UNSET, to_builtins
 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import print_table, say
-from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.door.history import as_said
@@ -22,10 +22,8 @@ from prsm_core.engine.door.offers import Owning, lost_agents
 from prsm_core.engine.journal.views import (
     Conversation,
     ConversationStore,
-    add_changes,
     build_tree,
     filter_detail,
-    walk_tree,
 )
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line, format_duration
@@ -33,9 +31,12 @@ from prsm_core.loop.output import drained, room_in, write_aside
 from prsm_core.terminal.wording import subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from msgspec import UnsetType
 
     from prsm_core.domain.events import Event
+    from prsm_core.door import AgentNode, AgentTree, ChangeCount
     from prsm_core.engine.control.session_lock import Owner
 
 _SPARE = ("ROLE", "LAST TOOL", "ID")
@@ -75,29 +76,29 @@ async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> N
                 interrupted=owner is None,
                 lost=lost,
                 requests=asked,
+                changes=await store.changes(info.session_id),
             )
-            add_changes(tree, await store.changes(info.session_id))
     if as_json:
-        click.echo(json.dumps(tree, indent=2))
+        click.echo(json.dumps(to_builtins(tree), indent=2))
         return
     status = Owning(owner, bool(owner)).status(info.status, info.engine)
     say(f"session {info.session_id} ({status}): {first_line(info.task)}", err=True)
-    print_agents(tree, now)
+    print_agents(tree.walk(), now)
     say(_so_far(tree, owner, is_over=status not in {"interrupted", "running", None}), err=True)
 
 
-def print_agents(tree: Mapping[str, Any], now: float) -> None:
+def print_agents(agents: Iterable[AgentNode], now: float) -> None:
     """Print the agents of a tree as a table, and below it what waits for a person."""
-    nodes = list(walk_tree(tree["agents"]))
+    nodes = list(agents)
     print_table(_TREE_HEADERS, [_tree_row(node) for node in nodes], spare=_SPARE)
     for node in nodes:
-        if node["waiting_on"] and not node["state"].startswith("waiting"):
-            say(f"{escape_exact(node['name'])} is held by {escape_exact(node['waiting_on'])}")
+        if node.waiting_on and not node.state.startswith("waiting"):
+            say(f"{escape_exact(node.name)} is held by {escape_exact(node.waiting_on)}")
         for line in _waiting(node, now):
             say(line)
 
 
-async def _live_tree(workspace: str, session: str) -> Mapping[str, Any] | None:
+async def _live_tree(workspace: str, session: str) -> AgentTree | None:
     """Return the tree as the session's owner knows it.
 
     None where it does not answer soon, or is of a version that tells of ended turns only.
@@ -108,15 +109,15 @@ async def _live_tree(workspace: str, session: str) -> Mapping[str, Any] | None:
             open_control(workspace_paths(workspace).state, session) as client,
         ):
             tree = await client.tree()
-            return tree if tree.get("is_live") else None
+            return tree if tree.is_live else None
     except (ControlError, TimeoutError):  # it is stopped, has just begun, or just ended
         return None
 
 
-def _so_far(tree: Mapping[str, Any], owner: Owner | None, *, is_over: bool) -> str:
+def _so_far(tree: AgentTree, owner: Owner | None, *, is_over: bool) -> str:
     """Say what all agents used, and what of it cannot be known here."""
-    used = Spent.from_dict(tree["spent"]).text
-    if tree.get("is_live"):
+    used = tree.spent.as_spent.text
+    if tree.is_live:
         return f"so far, turns that run included: {used}"
     if owner is not None:
         return (
@@ -126,37 +127,37 @@ def _so_far(tree: Mapping[str, Any], owner: Owner | None, *, is_over: bool) -> s
     return f"in all: {used}" if is_over else f"so far, closed turns: {used}"
 
 
-def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
-    spent = Spent.from_dict(node["usage_subtree"])
+def _tree_row(node: AgentNode) -> tuple[str | None, ...]:
+    spent = node.usage_subtree.as_spent
     return (
-        "  " * node["depth"] + node["name"],
-        node["id"][:8],
-        "waits for YOU" if node["waits_for_user"] else node["state"],
-        node["evidence"],
-        node["role"],
-        f"{node['provider']}/{node['model']}",
-        None if node["elapsed_s"] is None else format_duration(node["elapsed_s"]),
-        _lines(node.get("changes_subtree")),
+        "  " * node.depth + node.name,
+        node.id[:8],
+        "waits for YOU" if node.waits_for_user else node.state,
+        node.evidence,
+        node.role,
+        f"{node.provider}/{node.model}",
+        None if node.elapsed_s is None else format_duration(node.elapsed_s),
+        _lines(node.changes_subtree),
         spent.tokens_text,
         spent.cost_text,
-        node["last_tool"],
+        node.last_tool,
     )
 
 
-def _lines(changed: Mapping[str, int] | None) -> str | None:
+def _lines(changed: ChangeCount | UnsetType) -> str | None:
     """Return the lines that an agent and all below it have changed; None for none."""
-    if not changed or not changed["files"]:
+    if changed is UNSET or not changed.files:
         return None
-    return f"+{changed['added']} -{changed['removed']}"
+    return f"+{changed.added} -{changed.removed}"
 
 
-def _waiting(node: Mapping[str, Any], now: float) -> Iterator[str]:
+def _waiting(node: AgentNode, now: float) -> Iterator[str]:
     """Yield what of an agent waits for a person, whole, and how it is answered."""
-    for asked in node["waits_for_user"]:
-        at = datetime.fromtimestamp(asked["since"]).astimezone().strftime("%H:%M:%S")
-        since = f"since {at} ({format_duration(now - asked['since'])})"
-        yield f"{escape_exact(node['name'])} waits for YOU {since}: {subject(asked)}"
-        yield f"  answer it: prsm answer {asked['request'][:SHOWN]}, or: prsm attach"
+    for asked in node.waits_for_user:
+        at = datetime.fromtimestamp(asked.since).astimezone().strftime("%H:%M:%S")
+        since = f"since {at} ({format_duration(now - asked.since)})"
+        yield f"{escape_exact(node.name)} waits for YOU {since}: {subject(to_builtins(asked))}"
+        yield f"  answer it: prsm answer {asked.request[:SHOWN]}, or: prsm attach"
 
 
 async def print_events(

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, SpawnRequest
     from prsm_core.domain.ids import Ids
-    from prsm_core.door import Snapshot
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
@@ -203,73 +202,21 @@ class Proof:
         return result
 
 
-class Decisions:
-    """The part of an AppHandle that is about changes; see there. Nobody has found any."""
+class FileActs:
+    """The part of an AppHandle that is about changes, snapshots and undo; see there.
+
+    Nobody has found any changes, and all else is refused.
+    """
 
     async def changes(self) -> Sequence[Values]:
         """Return all changes of the session, oldest first."""
         return ()
 
-    async def show(self, _wanted: str) -> Values:
-        """Return a change with its lines and its reason."""
+    async def _refuse(self, *_: Any, **__: Any) -> Any:
         raise not_installed()
 
-    async def rationale(self, _path: str, _line: int | None) -> Values:
-        """Return why a file, or a line of it, was changed."""
-        raise not_installed()
-
-    async def accept(
-        self, _ids: Sequence[str], _agent: str | None, _call: str | None
-    ) -> Sequence[Values]:
-        """Accept changes."""
-        raise not_installed()
-
-    async def reject(
-        self, _ids: Sequence[str], _agent: str | None, _call: str | None, *, possible: bool
-    ) -> Sequence[Values]:
-        """Take changes back."""
-        del possible
-        raise not_installed()
-
-    async def commit(
-        self,
-        _ids: Sequence[str],
-        _agent: str | None,
-        _by: str,
-        _message: str | None,
-        *,
-        is_dry: bool,
-    ) -> Values:
-        """Commit accepted changes, or say how that would be done."""
-        del is_dry
-        raise not_installed()
-
-
-class Undo:
-    """The part of an AppHandle that keeps files, and takes back; see there."""
-
-    async def take_snapshot(self, _description: str) -> Snapshot:
-        """Keep the files as they are, and have the session name it."""
-        raise not_installed()
-
-    async def undo(
-        self,
-        _what: str,
-        _wanted: str | None,
-        *,
-        files: bool,
-        conversation: bool,
-        mine: bool,
-        possible: bool,
-    ) -> Values:
-        """Take back a prompt, the last turn's changes, or an act."""
-        del files, conversation, mine, possible
-        raise not_installed()
-
-    async def restore_snapshot(self, _wanted: str, *, is_dry: bool) -> Values:
-        """Let the files be as in a snapshot, or say what that would change."""
-        del is_dry
-        raise not_installed()
+    show_change = accept = reject = commit_changes = rationale = _refuse
+    take_snapshot = restore_snapshot = undo = _refuse
 
 
 class WorkspaceFiles:
@@ -288,14 +235,9 @@ class WorkspaceFiles:
     def __init__(self, context: FilesContext) -> None:
         self.folders, self.trees = Folders(context.workspace), Trees()
 
-    @property
-    def decisions(self) -> Decisions:
-        """What decides about changes."""
-        return Decisions()
-
-    def undoing(self, _is_running: Callable[[], bool], _locks: Path | None) -> Undo:
-        """Return what takes back; other engines are found by their `locks`."""
-        return Undo()
+    def acts(self, _is_running: Callable[[], bool], _locks: Path | None) -> FileActs:
+        """Return what decides and takes back; other engines are found by their `locks`."""
+        return FileActs()
 
     def before(
         self, _said: str, _folder: str, _agent: str | None

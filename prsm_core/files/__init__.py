@@ -32,7 +32,7 @@ _HOMES = {
     "prsm_core.engine.quiet": "CallWatch Hold QuietMoment WritingCall",
     "prsm_core.engine.state": "AgentRecord Evidence Leases Level Roster",
     "prsm_core.engine.workspace_files": (
-        "ChangeWatch Decisions FilesContext Folders Proof ToldTurn Trees Undo WorkspaceFiles"
+        "ChangeWatch FileActs FilesContext Folders Proof ToldTurn Trees WorkspaceFiles"
     ),
     "prsm_core.errors": "AgentSpawnError",
     "prsm_core.interfaces.files": "FilesCare STRAYS WorkspaceFilesSpec",

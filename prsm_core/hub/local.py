@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
-    from prsm_core.door import HistoryEntry, SessionSummary
+    from prsm_core.door import HistoryEntry, OpenRequest, SessionSummary
     from prsm_core.interfaces.frontend import AppHandle, FrontendSpec, RunOptions
     from prsm_core.interfaces.store import SessionInfo
     from prsm_core.plugins import PluginManager
@@ -339,7 +339,7 @@ async def sessions_in(path: Path, state_dir: Path) -> list[HubSession]:
 
 async def _waits(
     store: SqliteStore, row: SessionSummary, state_dir: Path
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[OpenRequest, ...]:
     """Return what waits for a person; with its owner, or a run's engine, its requests end."""
     session = row.session
     requests = () if row.pid is None else await store.open_requests(session)

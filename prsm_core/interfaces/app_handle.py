@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
+    from prsm_core import door
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
-    from prsm_core.door import (
-        BudgetReport,
-        Completion,
-        HistoryEntry,
-        ModelRow,
-        ProviderReport,
-        SessionSummary,
-        Snapshot,
-    )
     from prsm_core.interfaces.runs import RunOptions, RunResult
 
     Method = Callable[..., Awaitable[Any]]
@@ -190,12 +182,8 @@ class AppHandle(Protocol):
         ...
 
     @looks
-    async def requests(self) -> Sequence[Mapping[str, Any]]:
-        """Return the open permission requests and questions, oldest first.
-
-        Each has `request`, `kind` (permission or question), `agent`, `name`, `opened_at` and the
-        fields of the event that told of it.
-        """
+    async def requests(self) -> Sequence[door.OpenRequest]:
+        """Return the open permission requests and questions, oldest first."""
         ...
 
     @asks
@@ -220,38 +208,23 @@ class AppHandle(Protocol):
         ...
 
     @asks
-    async def view(self) -> Mapping[str, Any]:
+    async def view(self) -> door.View:
         """Return one picture of the session, as it was when event `seq` was its last.
 
-        `events(after=view["seq"])` goes on from there without a gap or a repetition. A run that
+        `events(after=view.seq)` goes on from there without a gap or a repetition. A run that
         was cut off, and that nobody goes on with, is `interrupted`: nothing of it runs or waits.
-        It holds
-
-        - `seq`, `session`, and `mode`, which the next run has;
-        - `run`: the newest one, `id`, `task`, `status`, `started_at` and `finished_at` in Unix
-          seconds, `summary` and `error` as its end told them; None before the first;
-        - `tree`: as `tree()` tells it; each node has, beside that, `mode`, `context`
-          (how full the model's window was at the end of its last turn, None where nobody told),
-          `open_tools` (`call`, `tool`, `since` of each call that runs) and `prompts`: those of a
-          person that it has not read, `text` and `at`;
-        - `requests`: as `requests()` tells them; `budget`: as `budget()` tells it;
-        - `turns`: one for each that runs, `agent`, `turn`, `n`, `message`, which is the number of
-          the message that the model is at, from 1, `text` and `thinking`, which it has said of it
-          so far, `at`, the characters of that text, and `unwritten`: the messages of the turn that
-          are complete and whose `message_completed` comes after `seq`, each `message`, `text` and
-          `thinking`.
         """
         ...
 
     @looks
-    async def tree(self) -> Mapping[str, Any]:
+    async def tree(self) -> door.AgentTree:
         """Return the tree as `prsm tree --json` prints it."""
         ...
 
     @asks
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[HistoryEntry]:
+    ) -> Sequence[door.HistoryEntry]:
         """Return a page of an agent's conversation, oldest first: the last `limit` entries.
 
         With `before` they are those of events with smaller numbers: give it the `seq` of the first
@@ -265,17 +238,17 @@ class AppHandle(Protocol):
         ...
 
     @asks
-    async def sessions(self) -> Sequence[SessionSummary]:
+    async def sessions(self) -> Sequence[door.SessionSummary]:
         """Return the sessions of this repository's ledger, newest first."""
         ...
 
     @asks
-    async def providers(self) -> Sequence[ProviderReport]:
+    async def providers(self) -> Sequence[door.ProviderReport]:
         """Look which providers can be used, which may take seconds."""
         ...
 
     @asks
-    async def models(self) -> Sequence[ModelRow]:
+    async def models(self) -> Sequence[door.ModelRow]:
         """Return the models that are known, by provider and name.
 
         Providers that have not listed theirs for a day are asked, which may take seconds.
@@ -288,12 +261,12 @@ class AppHandle(Protocol):
         ...
 
     @asks
-    async def budget(self) -> BudgetReport:
+    async def budget(self) -> door.BudgetReport:
         """Return what the newest run has used, reserved and left."""
         ...
 
     @asks
-    async def complete(self, text: str) -> Sequence[Completion]:
+    async def complete(self, text: str) -> Sequence[door.Completion]:
         """Return what the last word of `text` may become, at most 50, in order.
 
         A word that begins with `@` becomes a file or a folder of the workspace, any other the name
@@ -419,7 +392,7 @@ class AppHandle(Protocol):
         ...
 
     @acts
-    async def take_snapshot(self, description: str = "") -> Snapshot:
+    async def take_snapshot(self, description: str = "") -> door.Snapshot:
         """Keep the files as they are.
 
         Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
@@ -467,7 +440,7 @@ class AppHandle(Protocol):
         ...
 
     @asks
-    async def snapshots(self) -> Sequence[Snapshot]:
+    async def snapshots(self) -> Sequence[door.Snapshot]:
         """Return the snapshots of files that were taken for the session, oldest first."""
         ...
 

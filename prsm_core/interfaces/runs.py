@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
+# msgspec reads the annotations.
+from prsm_core.domain.account import Problem  # noqa: TC001
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent, TokenUsage
@@ -13,7 +15,6 @@ from prsm_core.domain.usage import Spent, TokenUsage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.domain.account import Problem
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.turns import AbortSignal
 

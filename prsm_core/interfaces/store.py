@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
+from prsm_core.door import OpenTool, RunState
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -79,14 +80,6 @@ class AgentRow(Record, frozen=True, gc=False, kw_only=True):
         )
 
 
-class OpenCall(Record, frozen=True, gc=False, kw_only=True):
-    """A tool call that has not ended."""
-
-    call: str
-    tool: str
-    since: float  # Unix seconds
-
-
 class OpenCalls:
     """The calls of one turn that have begun and have not ended, as its events tell of them.
 
@@ -95,9 +88,9 @@ class OpenCalls:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[tuple[str, str | None, bool], OpenCall] = {}
+        self._calls: dict[tuple[str, str | None, bool], OpenTool] = {}
 
-    def begin(self, call: OpenCall, turn: str | None, *, orchestration: bool) -> None:
+    def begin(self, call: OpenTool, turn: str | None, *, orchestration: bool) -> None:
         """Take a call that begins; one before it of the same kind and id no longer counts."""
         key = call.call, turn if orchestration else None, orchestration
         self._calls.pop(key, None)
@@ -111,13 +104,13 @@ class OpenCalls:
         """Take what an event tells that is of a call: its begin or its end."""
         data = event.data
         if event.type == "tool_call_started":
-            call = OpenCall(call=data["call"], tool=data["tool"], since=event.ts)
+            call = OpenTool(call=data["call"], tool=data["tool"], since=event.ts)
             ours = bool(data.get("orchestration"))
             self.begin(call, data.get("turn"), orchestration=ours)
         else:
             self.end(data["call"], data.get("turn"))
 
-    def in_order(self) -> tuple[OpenCall, ...]:
+    def in_order(self) -> tuple[OpenTool, ...]:
         """Return them in the order in which they began."""
         return tuple(self._calls.values())
 
@@ -128,7 +121,7 @@ class OpenTurn(Record, frozen=True, gc=False, kw_only=True):
     agent_id: str
     turn_id: str
     number: int
-    calls: tuple[OpenCall, ...] = ()
+    calls: tuple[OpenTool, ...] = ()
 
 
 class TakenNames(Record, frozen=True, kw_only=True):
@@ -138,23 +131,11 @@ class TakenNames(Record, frozen=True, kw_only=True):
     last_event_at: float = 0.0  # Unix seconds; ids are made from the time
 
 
-class RunRow(Record, frozen=True, kw_only=True):
-    """A run as the ledger knows it."""
-
-    run_id: str
-    task: str
-    status: str
-    started_at: float
-    finished_at: float | None = None
-    summary: str = ""  # of one that is over
-    error: str | None = None
-
-
 class Picture(Record, frozen=True, kw_only=True):
     """A session as it was when event `seq` was its last."""
 
     seq: int
-    run: RunRow | None  # the newest
+    run: RunState | None  # the newest
     agents: Sequence[AgentRow]  # in order of creation
     requests: Sequence[HumanRequest]  # open, oldest first
     unread: Sequence[RoutedMessage]  # in order of commit
@@ -217,7 +198,7 @@ class Store(ABC):
         once overrides it.
         """
         while True:
-            log = _Log()
+            log = SessionLog()
             async for event in self.events(session_id):
                 log.add(event)
             agents = await self.agents(session_id)
@@ -329,12 +310,12 @@ class Store(ABC):
         """Finish what was submitted, then close."""
 
 
-class _Log:
+class SessionLog:
     """What the events of a session tell of its run, its turns and their calls."""
 
     def __init__(self) -> None:
         self.seq = 0
-        self.run: RunRow | None = None
+        self.run: RunState | None = None
         self.contexts: dict[str, Any] = {}
         self._turns: dict[str, OpenTurn] = {}  # by agent
         self._calls: dict[str, OpenCalls] = {}  # by agent
@@ -350,12 +331,14 @@ class _Log:
         }
 
     def add(self, event: Event) -> None:
+        """Take the next event."""
         self.seq = event.seq or self.seq
         adder = self._adders.get(event.type)
         if adder is not None:
             adder(event)
 
     def open_turns(self, agents: Sequence[str]) -> list[OpenTurn]:
+        """Return the turns of agents that run, with their calls."""
         return [
             replace(self._turns[agent], calls=self._calls[agent].in_order())
             for agent in agents
@@ -363,12 +346,12 @@ class _Log:
         ]
 
     def _run_started(self, event: Event) -> None:
-        self.run = RunRow(
-            run_id=event.run or "", task=event.data["task"], status="running", started_at=event.ts
+        self.run = RunState(
+            id=event.run or "", task=event.data["task"], status="running", started_at=event.ts
         )
 
     def _run_resumed(self, event: Event) -> None:
-        if self.run is not None and self.run.run_id == event.run:
+        if self.run is not None and self.run.id == event.run:
             self.run = replace(self.run, status="running", finished_at=None, summary="", error=None)
 
     def _run_finished(self, event: Event) -> None:

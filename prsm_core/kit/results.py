@@ -10,11 +10,10 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentResult, AgentState
-from prsm_core.errors import MessageRoutingError
 from prsm_core.kit.clocks import SystemClock, first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.app_handle import AppHandle
@@ -48,7 +47,7 @@ async def wait_for_multiple(
     Raises MessageRoutingError: there is no such agent.
     """
     view = await app.view()
-    ids = [_find(view["tree"]["agents"], agent) for agent in agents]
+    ids = [view.tree.find(agent).id for agent in agents]
     lives = {agent_id: _Life(agent_id) for agent_id in ids}
 
     async def follow() -> None:
@@ -56,7 +55,7 @@ async def wait_for_multiple(
             async for event in events:
                 if event.agent in lives:
                     lives[event.agent].read(event)
-                is_new = event.seq is not None and event.seq >= view["seq"]
+                is_new = event.seq is not None and event.seq >= view.seq
                 if is_new and all(life.has_ended for life in lives.values()):
                     return
 
@@ -151,17 +150,3 @@ class _Life:
     def _answer(self, event: Event) -> None:
         if event.data["call"] in self._claims and event.data["status"] == "completed":
             self._claim = self._claims[event.data["call"]]
-
-
-def _find(nodes: Iterable[Mapping[str, Any]], agent: str) -> str:
-    """Return an agent's id; the newest one of a name."""
-    found = [node["id"] for node in _all(nodes) if agent in {node["id"], node["name"]}]
-    if not found:
-        raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
-    return str(found[-1])
-
-
-def _all(nodes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for node in nodes:
-        yield node
-        yield from _all(node["children"])

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
 
     from prsm_core.domain.events import Event
+    from prsm_core.door import AgentNode, View
     from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
 
     Told = Iterator["StreamEvent | AgentPhase"]
@@ -186,10 +187,10 @@ async def open_stream(
     """
     view = await app.view()
     node = _find(view, agent)
-    fold = StreamFold(node["id"], None if view["run"] is None else view["run"]["id"])
+    fold = StreamFold(node.id, None if view.run is None else view.run.id)
     fold.is_compacting = await _is_compacting(app, view, fold.agent or "")
     stream = AgentStream(app, fold, callbacks or StreamCallbacks())
-    async with _following(stream, view["seq"], fold.join(view, node)):
+    async with _following(stream, view.seq, fold.join(view, node)):
         yield stream
 
 
@@ -201,7 +202,7 @@ async def open_execution(
 
     Leaving the context ends the stream, and not the run. Raises what `AppHandle.start_run` raises.
     """
-    after = (await app.view())["seq"]
+    after = (await app.view()).seq
     run = await app.start_run(task, **overrides)
     fold = StreamFold(None, run.run_id)
     stream = AgentStream(app, fold, callbacks or StreamCallbacks(), app.interrupt_run)
@@ -229,42 +230,32 @@ async def _following(
         stream._leave()
 
 
-def _find(view: Mapping[str, Any], agent: str) -> Mapping[str, Any]:
+def _find(view: View, agent: str) -> AgentNode:
     """Return an agent's node in a picture; the newest one of a name."""
-    nodes = list(_nodes(view["tree"]["agents"]))
-    found = [node for node in nodes if agent in {node["id"], node["name"]}]
-    if not found:
-        raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
-    node = found[-1]
-    if AgentState(node["state"]).is_terminal:
+    node = view.tree.find(agent)
+    if AgentState(node.state).is_terminal:
         raise MessageRoutingError(
-            f"{node['name']} has ended", hint="read what it said: history", code="agent_ended"
+            f"{node.name} has ended", hint="read what it said: history", code="agent_ended"
         )
     return node
 
 
-def _nodes(nodes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for node in nodes:
-        yield node
-        yield from _nodes(node["children"])
-
-
-async def _is_compacting(app: AppHandle, view: Mapping[str, Any], agent: str) -> bool:
+async def _is_compacting(app: AppHandle, view: View, agent: str) -> bool:
     """Return whether a conversation was being summarised when a picture was taken.
 
     That is between two turns. It began behind all that the agent has said and heard.
     """
-    if any(turn["agent"] == agent for turn in view["turns"]):
+    if any(turn.agent == agent for turn in view.turns):
         return False
     page = await app.history(agent, "summary", limit=1)
     after, is_compacting = (page[-1].seq if page else 0), False
-    if after >= view["seq"]:
+    if after >= view.seq:
         return False
     async with aclosing(app.events(after)) as events:  # type: ignore[type-var]
         async for event in events:
             if event.agent == agent and event.type in _COMPACTION:
                 is_compacting = _COMPACTION[event.type]
-            if event.seq is not None and event.seq >= view["seq"]:
+            if event.seq is not None and event.seq >= view.seq:
                 break
     return is_compacting
 
@@ -301,15 +292,13 @@ class StreamFold:
         """Whether a turn runs."""
         return self._turn is not None
 
-    def join(self, view: Mapping[str, Any], node: Mapping[str, Any]) -> Sequence[Any]:
+    def join(self, view: View, node: AgentNode) -> Sequence[Any]:
         """Return what tells where a picture found the agent: in a turn, or in none."""
-        for turn in view["turns"]:
-            if turn["agent"] == self.agent:
-                self._tools = {call["call"]: call["tool"] for call in node["open_tools"]}
-                told = tuple(self._begin(view["session"], turn["turn"], turn["n"], None))
-                self._message = min(
-                    [each["message"] for each in turn["unwritten"]], default=turn["message"]
-                )
+        for turn in view.turns:
+            if turn.agent == self.agent:
+                self._tools = {call.call: call.tool for call in node.open_tools or ()}
+                told = tuple(self._begin(view.session, turn.turn, turn.n, None))
+                self._message = min([each.message for each in turn.unwritten], default=turn.message)
                 return told
         return ()
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.interfaces.store import OpenCall, OpenCalls, OpenTurn, Picture, RunRow
+from prsm_core.door import OpenTool, RunState
+from prsm_core.interfaces.store import OpenCalls, OpenTurn, Picture
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode
 from prsm_core.store.event_log import stretches
@@ -123,7 +124,7 @@ class _Log:
         self.contexts: dict[str, Any] = {}  # what the end of an agent's last turn told, if anything
         self._calls: dict[str, OpenCalls] = {}  # of its last turn
 
-    def open_calls(self, agent: str) -> tuple[OpenCall, ...]:
+    def open_calls(self, agent: str) -> tuple[OpenTool, ...]:
         """Return the calls of an agent's last turn that have begun and have not ended."""
         return self._calls[agent].in_order()
 
@@ -136,7 +137,7 @@ class _Log:
                 self.contexts[agent] = None if context is None else _value(context)
             elif (calls := self._calls.get(agent)) is not None:
                 if kind == "tool_call_started":
-                    begun = OpenCall(call=call, tool=tool, since=ts)
+                    begun = OpenTool(call=call, tool=tool, since=ts)
                     calls.begin(begun, turn, orchestration=bool(orchestration))
                 else:
                     calls.end(call, turn)
@@ -208,7 +209,7 @@ class _Backwards:
     """
 
     def __init__(self) -> None:
-        self.found: list[tuple[OpenCall, str | None, bool]] = []  # with turn, and whether ours
+        self.found: list[tuple[OpenTool, str | None, bool]] = []  # with turn, and whether ours
         self._ended: set[tuple[str, str | None]] = set()
         self._ended_ids: set[str] = set()
         self._begun: set[tuple[str, str | None, bool]] = set()  # an id may come again
@@ -226,7 +227,7 @@ class _Backwards:
         turn = told.get("turn") if ours else None
         is_over = ours and turn is None and call_id in self._ended_ids
         if (call_id, turn, ours) not in self._begun and not is_over:
-            found = OpenCall(call=call_id, tool=told["tool"], since=at)
+            found = OpenTool(call=call_id, tool=told["tool"], since=at)
             self.found.append((found, turn, ours))
         self._begun.add((call_id, turn, ours))
 
@@ -263,7 +264,7 @@ def _value(extracted: Any) -> Any:
     return decode(extracted) if isinstance(extracted, str) else extracted
 
 
-def _read_run(conn: sqlite3.Connection, session_id: str) -> RunRow | None:
+def _read_run(conn: sqlite3.Connection, session_id: str) -> RunState | None:
     row = conn.execute(
         "SELECT run_id, task, status, started_at, finished_at, outcome FROM runs"
         " WHERE session_id = ? ORDER BY rowid DESC LIMIT 1",
@@ -273,8 +274,8 @@ def _read_run(conn: sqlite3.Connection, session_id: str) -> RunRow | None:
         return None
     run_id, task, status, started_at, finished_at, outcome = row
     told = {} if outcome is None or status == "running" else decode(outcome)
-    return RunRow(
-        run_id=run_id,
+    return RunState(
+        id=run_id,
         task=task,
         status=status,
         started_at=started_at,

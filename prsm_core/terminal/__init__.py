@@ -25,7 +25,7 @@ _HOMES = {
     "worktree": "WorkTree describe_changes look_at",
     "prsm_core.config.seen": "SeenWarnings",
     "prsm_core.domain.account": "Problem code_of problems_of",
-    "prsm_core.engine.journal.views": "build_tree walk_tree",
+    "prsm_core.engine.journal.views": "build_tree",
     "prsm_core.kit.clocks": "SystemClock",
     "prsm_core.loop.output": "LOST Outlet drained room_in",
 }

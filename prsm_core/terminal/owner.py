@@ -57,12 +57,12 @@ class SessionOwner:
     async def open_requests(self) -> set[str]:
         """Return the ids of what waits for an answer; with its owner a session's requests end."""
         requests = await self._while_there(self._client.requests)
-        return {request["request"] for request in requests or ()}
+        return {request.request for request in requests or ()}
 
     async def spent(self) -> Spent:
         """Return what the agents have used so far; nothing where the owner does not tell it."""
         tree = await self._while_there(self._client.tree)
-        return Spent.from_dict((tree or {}).get("spent") or {})
+        return Spent() if tree is None else tree.spent.as_spent
 
     async def until_gone(self, *, attending: bool) -> None:
         """Tell the owner now and again that a person is there; return once it has ended."""

@@ -32,10 +32,10 @@ def kill_shims():
 async def try_all(state):
     [session] = [path.stem for path in (state / "runs").glob("*.lock")]
     async with open_control(state, session, via="prsm answer") as owner:
-        [request] = [one for one in await owner.requests() if "make it" in one["command"]]
+        [request] = [one for one in await owner.requests() if "make it" in repr(one)]
         tries = {
-            "resolve_permission": owner.resolve_permission(request["request"], "once"),
-            "answer": owner.answer(request["request"], Answer(text="yes")),
+            "resolve_permission": owner.resolve_permission(request.request, "once"),
+            "answer": owner.answer(request.request, Answer(text="yes")),
             "kill": owner.kill("maker"),
             "prompt_agent": owner.prompt_agent("maker", "go on"),
             "set_model": owner.set_model("maker", "second"),
@@ -48,7 +48,7 @@ async def try_all(state):
                 told[name] = f"done: {await trying}"
             except PrsmError as error:
                 told[name] = error.code
-    return told, request["request"]
+    return told, request.request
 
 
 def attack(how, home):

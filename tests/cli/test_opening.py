@@ -22,9 +22,9 @@ class Front(Frontend):
 
     async def run(self, app):
         tree = await app.tree()
-        agents = [node["name"] for node in tree["agents"]]
+        agents = [node.name for node in tree.agents]
         kind = type(app).__name__
-        print(self.name, kind, tree["session"], agents, app.options.task, flush=True)
+        print(self.name, kind, tree.session, agents, app.options.task, flush=True)
         return 7
 
 class Many(HubFrontend):

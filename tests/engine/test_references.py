@@ -53,7 +53,7 @@ async def test_a_task_a_follow_up_and_a_restart_show_what_they_refer_to(opened):
     assert second.current_message.content == f"again, @a.py{BLOCK}"
     told = [event["text"] for event in team.ledger.events("notice")]
     assert told == ["@gone.py is not shown: there is no such file in the workspace"]
-    assert view["run"]["task"] == "more of @a.py"
+    assert view.run.task == "more of @a.py"
     assert session.task in {"explain @a.py and @gone.py", "more of @a.py"}
     assert "more of @a.py" in texts
 
@@ -69,8 +69,8 @@ async def test_a_prompt_shows_it_in_a_turn_and_to_a_call_that_waits(opened):
             heard = await agent.steered.get()
             assert heard.endswith(f'> {REFERENCED}\n> "a.py":\n> > x = 1')
             await app.prompt_agent("master", "see @a.py and @gone.py")
-            [prompt] = (await app.view())["tree"]["agents"][0]["prompts"]
-            assert prompt["text"] == "see @a.py and @gone.py"
+            [prompt] = (await app.view()).tree.agents[0].prompts
+            assert prompt.text == "see @a.py and @gone.py"
             message = await agent.call("wait_for_message")
             assert message["text"] == f"see @a.py and @gone.py{BLOCK}"
             await agent.complete()

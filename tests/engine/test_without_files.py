@@ -44,14 +44,14 @@ async def test_a_worktree_that_is_asked_for_is_refused_with_the_reason(opened):
 async def test_what_a_person_would_do_with_files_is_refused(opened):
     async with opened() as team:
         files = team.engine.files
-        assert await files.decisions.changes() == ()
-        undoing = files.undoing(lambda: False, None)
+        acts = files.acts(lambda: False, None)
+        assert await acts.changes() == ()
         for act in (
-            files.decisions.accept((), None, None),
-            files.decisions.show("f1"),
-            undoing.take_snapshot(""),
-            undoing.undo("prompt", None, files=True, conversation=True, mine=False, possible=False),
-            undoing.restore_snapshot("s1", is_dry=True),
+            acts.accept(),
+            acts.show_change("f1"),
+            acts.take_snapshot(),
+            acts.undo("prompt"),
+            acts.restore_snapshot("s1", dry_run=True),
         ):
             with pytest.raises(ConfigError) as refused:
                 await act

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import to_builtins
 
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.processes.table import find_family
@@ -294,7 +295,7 @@ async def attack(hostile, server, mode, allowed):
                     break
             assert hostile.kept() == before
             [left] = await owner.requests()
-            assert (left["request"], left["command"]) == (person.pending, PENDING)
+            assert (left.request, to_builtins(left)["command"]) == (person.pending, PENDING)
         code, *_ = await prsm.run_async("answer", person.pending, "once")
         assert (code, await process.wait()) == (0, 0), printed.read_text()
     finally:

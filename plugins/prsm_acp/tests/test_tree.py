@@ -54,7 +54,7 @@ class Application:
             run = await app.start_run("[[lane:master]] Have it counted.")
             result = await run.result()
             tree = await app.tree()
-        return result, tree["agents"][0]
+        return result, tree.agents[0]
 
 
 @pytest.fixture
@@ -85,9 +85,7 @@ async def test_acp_agents_are_master_and_worker_of_one_tree(application):
         result, master = await application.run(PermissionMode.BYPASS)
     assert server.failures == []
     assert (result.status, result.summary) == ("completed", "one word, it says"), result
-    assert [(child["name"], child["state"]) for child in master["children"]] == [
-        ("w1", "completed")
-    ]
+    assert [(child.name, child.state) for child in master.children] == [("w1", "completed")]
     assert (application.workspace / "made.txt").read_text() == "hi\n"
     assert result.usage.input_tokens == 400
 

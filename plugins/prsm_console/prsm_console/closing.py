@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 from prsm_core import Spent
 from prsm_core.files import OPEN_STATES, UNMERGED, UNSURE
 from prsm_core.kit import escape_exact, escape_prose, format_duration
-from prsm_core.terminal import format_table, hanging, problem_lines, problems_of, subject, walk_tree
+from prsm_core.terminal import format_table, hanging, problem_lines, problems_of, subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core import Event
+    from prsm_core.door import AgentNode, AgentTree
 
 _HEADERS = ("AGENT", "PROVIDER/MODEL", "STATE", "EVIDENCE", "TIME", "TOKENS", "COST")
 _SHOWN = 30  # agents; a larger tree has a command of its own
 _UNANSWERED = frozenset({"timeout", "unattended", "headless", "turn_ended", "agent_ended"})
 
 
-def agent_table(tree: Mapping[str, Any], run: str | None, *, width: int | None) -> Sequence[str]:
+def agent_table(tree: AgentTree, run: str | None, *, width: int | None) -> Sequence[str]:
     """Return the agents of a run as a table: what each used itself, its children left aside.
 
-    `tree` is as AppHandle.tree returns it. Agents that ended in earlier runs of the session are
-    left out, where the tree tells.
+    Agents that ended in earlier runs of the session are left out.
     """
-    nodes = [node for node in walk_tree(tree["agents"]) if node.get("run", run) == run]
+    nodes = [node for node in tree.walk() if node.run == run]
     if not nodes:
         return ()
     rows = [_row(node) for node in nodes[:_SHOWN]]
@@ -36,22 +36,22 @@ def agent_table(tree: Mapping[str, Any], run: str | None, *, width: int | None) 
     return [*table, *([f"… {hidden} more agents: prsm tree"] if hidden else [])]
 
 
-def _row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
-    spent = Spent.from_dict(node["usage_self"])
+def _row(node: AgentNode) -> tuple[str | None, ...]:
+    spent = node.usage_self.as_spent
     return (
-        "  " * node["depth"] + node["name"],
-        f"{node['provider']}/{node['model']}",
+        "  " * node.depth + node.name,
+        f"{node.provider}/{node.model}",
         _state(node),
-        node["evidence"],
-        None if node["elapsed_s"] is None else format_duration(node["elapsed_s"]),
+        node.evidence,
+        None if node.elapsed_s is None else format_duration(node.elapsed_s),
         spent.tokens_text,
         spent.cost_text,
     )
 
 
-def _state(node: Mapping[str, Any]) -> str:
-    is_held = node.get("waiting_on") and not node["state"].startswith("waiting")
-    return "held" if is_held else node["state"]
+def _state(node: AgentNode) -> str:
+    is_held = node.waiting_on and not node.state.startswith("waiting")
+    return "held" if is_held else node.state
 
 
 def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
@@ -171,10 +171,9 @@ class Changed:
         return parts
 
 
-def names_of(tree: Mapping[str, Any]) -> dict[str, str]:
+def names_of(tree: AgentTree) -> dict[str, str]:
     """Return the names of a tree's agents by id."""
-    nodes: Iterable[Mapping[str, Any]] = walk_tree(tree["agents"])
-    return {node["id"]: escape_exact(node["name"]) for node in nodes}
+    return {node.id: escape_exact(node.name) for node in tree.walk()}
 
 
 def conclusion(event: Event, names: Mapping[str, str]) -> Sequence[str]:

@@ -30,7 +30,6 @@ from prsm_core.terminal import (
     rows_of,
     start_task,
     stdin_descriptor,
-    walk_tree,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from prsm_console.screen import Screen
     from prsm_core import AppHandle, Clock, Event, RunHandle, RunResult, Store
+    from prsm_core.door import AgentTree
     from prsm_core.terminal import Problem, SeenWarnings, SessionOwner, WorkTree
 
 _TOLD = frozenset({"unmerged", "unanswered", "refused"})  # … by lines of their own
@@ -139,8 +139,8 @@ class ConsoleFrontend(AttachableFrontend):
         tree = build_tree(session, run, rows, now, interrupted=True)
         kept = "interrupted; kept are the ledger of the session and the files as they are:"
         ends = await self._ends(tree, self._run, was_interrupted=True)
-        nodes = [node for node in walk_tree(tree["agents"]) if node["run"] == run]
-        used = sum((Spent.from_dict(node["usage_self"]) for node in nodes), Spent())
+        nodes = [node for node in tree.walk() if node.run == run]
+        used = sum((node.usage_self.as_spent for node in nodes), Spent())
         screen.print_lines([kept, *ends, *([f"until then: {used.text}"] if nodes else [])])
 
     async def attach(self, owner: SessionOwner) -> int:
@@ -154,7 +154,7 @@ class ConsoleFrontend(AttachableFrontend):
 
     async def _ends(
         self,
-        tree: Mapping[str, Any],
+        tree: AgentTree,
         run: RunHandle,
         problems: Sequence[Problem] = (),
         *,

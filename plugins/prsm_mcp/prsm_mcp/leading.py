@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core import Answer, ConfigError
 from prsm_core.commands import lead
+from prsm_core.door import OpenQuestion
 from prsm_core.kit import (
     command_lines,
     escape_command,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from prsm_core import AgentHost, AppHandle, ToolOutcome, ToolSpec
     from prsm_core.commands import Launch
+    from prsm_core.door import OpenPermission, OpenRequest
     from prsm_core.kit import Wire
     from prsm_mcp.elicitation import Asker
     from prsm_mcp.server import ToolHost
@@ -126,7 +128,7 @@ class ClientHost:
         return outcome.with_notice(_notice(waiting)) if waiting else outcome
 
 
-def _notice(requests: Sequence[Mapping[str, Any]]) -> str:
+def _notice(requests: Sequence[OpenRequest]) -> str:
     """Return what the client should tell its user."""
     asks = "; ".join(_subject(request) for request in requests)
     return (
@@ -135,11 +137,11 @@ def _notice(requests: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _subject(request: Mapping[str, Any]) -> str:
-    if request["kind"] == "question":
-        return f"{request['name']} asks: {request['question']}"
-    what = request["command"] or ", ".join(request["paths"]) or request["reason"]
-    return f"{request['name']} asks permission for {request['tool']}: {what}"
+def _subject(request: OpenRequest) -> str:
+    if isinstance(request, OpenQuestion):
+        return f"{request.name} asks: {request.question}"
+    what = request.command or ", ".join(request.paths) or request.reason
+    return f"{request.name} asks permission for {request.tool}: {what}"
 
 
 async def serve_stdio(
@@ -193,7 +195,7 @@ class ClientAsker:
 
     async def waiting(self) -> Sequence[Form]:
         """Return what waits and has not been put to the user; see Asker."""
-        rows = [row for row in await self._app.requests() if row["request"] not in self._put]
+        rows = [row for row in await self._app.requests() if row.request not in self._put]
         return [_form(row) for row in rows]
 
     async def until_waiting(self) -> None:
@@ -248,43 +250,42 @@ def _answer(fields: Mapping[str, Any], content: Mapping[str, Any]) -> Answer | N
     return Answer(choices=choices, text=words) if choices or words else None
 
 
-def _form(row: Mapping[str, Any]) -> Form:
-    make = _permission if row["kind"] == "permission" else _question
-    return make(row)
+def _form(row: OpenRequest) -> Form:
+    return _question(row) if isinstance(row, OpenQuestion) else _permission(row)
 
 
-def _permission(row: Mapping[str, Any]) -> Form:
-    offered = [words for verdict, words in _WORDS.items() if verdict in row["options"]]
+def _permission(row: OpenPermission) -> Form:
+    offered = [words for verdict, words in _WORDS.items() if verdict in row.options]
     field = {"type": "string", "title": "May it?", "enum": offered}
     return Form(
-        request=row["request"],
+        request=row.request,
         message="\n".join(_asks(row)),
         fields={"permission": field},
         required=("permission",),
     )
 
 
-def _asks(row: Mapping[str, Any]) -> Iterator[str]:
+def _asks(row: OpenPermission) -> Iterator[str]:
     """Yield the lines that say all about what is asked; what an agent writes is behind a bar."""
-    yield f"{escape_exact(row['name'])} asks permission for {escape_exact(row['tool'])}:"
-    yield from (f"  | {line}" for line in command_lines(row.get("command") or "") if line)
-    yield from (f"  | {escape_exact(path)}" for path in row.get("paths") or ())
-    if row.get("check"):
-        yield f"asked by the check {escape_exact(row['check'])}"
-    if row.get("reason"):
-        yield f"why you are asked: {escape_command(row['reason'])}"
+    yield f"{escape_exact(row.name)} asks permission for {escape_exact(row.tool)}:"
+    yield from (f"  | {line}" for line in command_lines(row.command or "") if line)
+    yield from (f"  | {escape_exact(path)}" for path in row.paths)
+    if row.check:
+        yield f"asked by the check {escape_exact(row.check)}"
+    if row.reason:
+        yield f"why you are asked: {escape_command(row.reason)}"
 
 
-def _question(row: Mapping[str, Any]) -> Form:
-    options = [str(option) for option in row.get("options") or ()]
+def _question(row: OpenQuestion) -> Form:
+    options = list(row.options)
     text = {"type": "string", "title": "Or in your own words" if options else "Your answer"}
     fields: dict[str, Any] = {"text": text}
     if options:
         fields = {"choice": {"type": "string", "title": "Choice", "enum": options}, **fields}
-    lines = escape_prose(row["question"]).split("\n")
+    lines = escape_prose(row.question).split("\n")
     return Form(
-        request=row["request"],
-        message="\n".join((f"{escape_exact(row['name'])} asks:", *(f"  | {x}" for x in lines))),
+        request=row.request,
+        message="\n".join((f"{escape_exact(row.name)} asks:", *(f"  | {x}" for x in lines))),
         fields=fields,
         required=() if options else ("text",),
     )

@@ -66,7 +66,7 @@ class Team:
                 await meanwhile(self.app)
             result = await run.result()
             tree = await self.app.tree()
-        return result, tree["agents"][0]
+        return result, tree.agents[0]
 
     async def seen(self, kind, agent=None, **fields):
         """Wait for a committed event, of the agent of this name if one is given."""

@@ -225,8 +225,8 @@ WATCHER = """
 class Watcher(Frontend):
     async def run(self, app):
         view = await app.view()
-        waiting = [request["request"] for request in view["requests"]]
-        events = app.events(after=view["seq"])
+        waiting = [request.request for request in view.requests]
+        events = app.events(after=view.seq)
         while not waiting:
             event = await anext(events)
             waiting = [event.data["request"]] if event.type == "question_asked" else []

@@ -148,7 +148,7 @@ async def test_what_takes_longer_than_a_read_is_asked_for_again_by_its_token(tea
     result, root = await team.run(master=master, a=a)
     assert result.status == "completed", result
     assert outcomes[0].data["result"]["summary"] == "late"
-    assert [child["name"] for child in root["children"]] == ["a"]
+    assert [child.name for child in root.children] == ["a"]
 
 
 @pytest.mark.requirement("F10")
@@ -179,7 +179,7 @@ async def test_the_answer_of_a_call_whose_read_timed_out_is_given_to_the_next(te
     result, root = await team.run(master=master, a=a)
     assert result.status == "completed", result
     assert outcomes[0].data["result"]["summary"] == "once"
-    assert [child["name"] for child in root["children"]] == ["a"]
+    assert [child.name for child in root.children] == ["a"]
 
 
 @pytest.mark.parametrize("patience_s", [None, 0.05])
@@ -216,7 +216,7 @@ async def test_the_answer_of_a_call_whose_connection_broke_comes_over_a_new_one(
     result, root = await team.run(master=master, a=a)
     assert result.status == "completed", result
     assert outcomes[0].data["result"]["summary"] == "once"
-    assert [child["name"] for child in root["children"]] == ["a"]
+    assert [child.name for child in root.children] == ["a"]
 
 
 async def test_a_token_outlives_the_error_that_its_call_met(team, tmp_path):
@@ -250,7 +250,7 @@ async def test_a_token_outlives_the_error_that_its_call_met(team, tmp_path):
     result, root = await team.run(master=master, a=a)
     assert result.status == "completed", result
     assert outcomes[0].data["result"]["summary"] == "once"
-    assert [child["name"] for child in root["children"]] == ["a"]
+    assert [child.name for child in root.children] == ["a"]
 
 
 async def test_a_wait_with_a_timeout_of_its_own_comes_back_when_that_is_over(team):

@@ -38,7 +38,7 @@ async def test_a_team_of_command_lines_works_by_the_tools_of_its_proxies(team, t
     ]
     result, root = await team.run_task(json.dumps(task), provider="cli")
     assert (result.status, result.summary) == ("completed", "all counted"), result
-    assert [(child["name"], child["state"]) for child in root["children"]] == [("a", "completed")]
+    assert [(child.name, child.state) for child in root.children] == [("a", "completed")]
     masters = [(data, failed) for name, data, failed in told if name == "master"]
     assert masters[0][0]["result"]["summary"] == "counted"
     assert [failed for _, failed in masters] == [False, True, True, False]
@@ -57,7 +57,7 @@ async def test_an_agent_that_is_killed_in_a_call_leaves_no_process_and_no_call(t
     task = [["spawn_child", {"prompt": json.dumps([wait]), "name": "a"}], wait]
     result, root = await team.run_task(json.dumps(task), provider="cli", meanwhile=kill)
     assert result.status == "killed"
-    assert [child["state"] for child in root["children"]] == ["killed"]
+    assert [child.state for child in root.children] == ["killed"]
     assert all(process.has_exited for process in cli_plugin.processes)
 
 

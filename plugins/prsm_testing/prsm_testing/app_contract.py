@@ -20,10 +20,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from msgspec import to_builtins
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
-from prsm_core.door import Completion
+from prsm_core.door import Completion, OpenQuestion
 from prsm_core.errors import (
     ConfigError,
     MessageRoutingError,
@@ -83,7 +84,6 @@ NODE = {
 }
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 PIECE = "The second message begins with a few words, and goes on. "  # some may be held back
-TURN = {"agent", "turn", "n", "message", "text", "thinking", "at", "unwritten"}
 
 
 class AppFileRules(ABC):
@@ -250,9 +250,9 @@ class AppContract(AppFileRules):
             await started(scene)
             await scene.begin_to_say(PIECE)
             view = await scene.app.view()
-            async with aclosing(scene.app.events(after=view["seq"])) as events:  # type: ignore[type-var]
+            async with aclosing(scene.app.events(after=view.seq)) as events:  # type: ignore[type-var]
                 seen = await _until(events, _says(PIECE * 2), then=_say_on(scene))
-            said = "".join(turn["text"] for turn in view["turns"])
+            said = "".join(turn.text for turn in view.turns)
             for event in filter(_is_delta, seen):
                 assert event.data["message"] == seen[-1].data["message"]
                 assert event.data["at"] <= len(said)
@@ -265,17 +265,17 @@ class AppContract(AppFileRules):
             run = await started(scene)
             await scene.say("one")
             view = await scene.app.view()
-            before = await _until(scene.app.events(), lambda event: event.seq == view["seq"])
+            before = await _until(scene.app.events(), lambda event: event.seq == view.seq)
             assert _texts(before)[-1:] == ["one"]
-            assert (view["run"]["id"], view["run"]["status"]) == (run.run_id, "running")
-            [root] = view["tree"]["agents"]
-            assert root.keys() >= NODE
-            assert all(turn.keys() == TURN for turn in view["turns"])
+            assert view.run is not None
+            assert (view.run.id, view.run.status) == (run.run_id, "running")
+            [root] = view.tree.agents
+            assert to_builtins(root).keys() >= NODE
             await scene.finish("counted")
             await run.result()
-            rest = await _until(scene.app.events(after=view["seq"]), _ends(run))
-            assert rest[0].seq == view["seq"] + 1
-            assert (view["run"]["summary"], view["run"]["error"]) == ("", None)
+            rest = await _until(scene.app.events(after=view.seq), _ends(run))
+            assert rest[0].seq == view.seq + 1
+            assert (view.run.summary, view.run.error) == ("", None)
 
     async def test_who_looks_once_a_run_is_over_sees_how_it_ended(self, tmp_path: Path) -> None:
         """The picture tells what `run_finished` did of the newest run, and of none that is open."""
@@ -284,17 +284,17 @@ class AppContract(AppFileRules):
             await scene.finish("counted")
             await run.result()
             end = (await _until(scene.app.events(), _ends(run)))[-1].data
-            told = (await scene.app.view())["run"]
+            told = (await scene.app.view()).run
             assert end["summary"]
             names = ("status", "summary", "error")
-            assert [told[name] for name in names] == [end.get(name) for name in names]
+            assert [getattr(told, name) for name in names] == [end.get(name) for name in names]
 
     async def test_a_view_before_any_run_has_none(self, tmp_path: Path) -> None:
         """An empty session is a picture, too."""
         async with self.open_scene(tmp_path) as scene:
             view = await scene.app.view()
-            assert (view["seq"], view["run"], view["turns"]) == (0, None, [])
-            assert (view["tree"]["agents"], list(view["requests"])) == ([], [])
+            assert (view.seq, view.run, view.turns) == (0, None, ())
+            assert (view.tree.agents, view.requests) == ((), ())
 
     async def test_a_run_that_is_interrupted_ends_so_and_another_may_begin(
         self, tmp_path: Path
@@ -385,14 +385,12 @@ class AppContract(AppFileRules):
             await started(scene)
             await scene.ask("which?")
             [request] = await scene.app.requests()
-            assert (request["kind"], request["question"]) == ("question", "which?")
-            assert await scene.app.view() != {}
-            assert [r["request"] for r in (await scene.app.view())["requests"]] == [
-                request["request"]
-            ]
-            assert await scene.app.answer(request["request"], Answer(text="this"), via="here")
-            assert not await scene.app.answer(request["request"], Answer(text="that"))
-            told = await scene.app.outcome(request["request"])
+            assert isinstance(request, OpenQuestion)
+            assert request.question == "which?"
+            assert [each.request for each in (await scene.app.view()).requests] == [request.request]
+            assert await scene.app.answer(request.request, Answer(text="this"), via="here")
+            assert not await scene.app.answer(request.request, Answer(text="that"))
+            told = await scene.app.outcome(request.request)
             assert await scene.app.outcome("") is None, "a blank id is of no request"
             assert told is not None
             assert (told["answer"]["text"], told["by"]) == ("this", "user")
@@ -406,17 +404,17 @@ class AppContract(AppFileRules):
             [asked] = await scene.app.requests()
             for odd in (("middle",), ("left", "middle"), ("",), ("Left",), ("left", "right")):
                 with pytest.raises(ConfigError) as refused:
-                    await scene.app.answer(asked["request"], Answer(choices=odd, text="so"))
+                    await scene.app.answer(asked.request, Answer(choices=odd, text="so"))
                 assert refused.value.code == ("one_choice" if "right" in odd else "not_offered")
                 assert "left, right" in (refused.value.hint or "")
-            assert [row["request"] for row in await scene.app.requests()] == [asked["request"]]
-            assert await scene.app.outcome(asked["request"]) is None
-            assert await scene.app.answer(asked["request"], Answer(choices=("right",), text="so"))
-            told = await scene.app.outcome(asked["request"])
+            assert [row.request for row in await scene.app.requests()] == [asked.request]
+            assert await scene.app.outcome(asked.request) is None
+            assert await scene.app.answer(asked.request, Answer(choices=("right",), text="so"))
+            told = await scene.app.outcome(asked.request)
             assert told is not None
             assert (list(told["answer"]["choices"]), told["answer"]["text"]) == (["right"], "so")
             late = Answer(choices=("middle",))
-            assert not await scene.app.answer(asked["request"], late), "it was answered already"
+            assert not await scene.app.answer(asked.request, late), "it was answered already"
             await scene.finish("done")
 
     async def test_where_nothing_is_offered_there_is_no_choice(self, tmp_path: Path) -> None:
@@ -426,9 +424,9 @@ class AppContract(AppFileRules):
             await scene.ask("why?")
             [asked] = await scene.app.requests()
             with pytest.raises(ConfigError) as refused:
-                await scene.app.answer(asked["request"], Answer(choices=("because",)))
+                await scene.app.answer(asked.request, Answer(choices=("because",)))
             assert (refused.value.code, bool(refused.value.hint)) == ("not_offered", True)
-            assert await scene.app.answer(asked["request"], Answer())
+            assert await scene.app.answer(asked.request, Answer())
             await scene.finish("done")
 
     async def test_of_two_answers_at_once_one_wins(self, tmp_path: Path) -> None:
@@ -438,12 +436,12 @@ class AppContract(AppFileRules):
             await scene.ask("which?")
             [asked] = await scene.app.requests()
             taken = await asyncio.gather(
-                scene.app.answer(asked["request"], Answer(text="left"), via="left"),
-                scene.app.answer(asked["request"], Answer(text="right"), via="right"),
+                scene.app.answer(asked.request, Answer(text="left"), via="left"),
+                scene.app.answer(asked.request, Answer(text="right"), via="right"),
             )
             assert sorted(taken) == [False, True]
             winner = "left" if taken[0] else "right"
-            told = await scene.app.outcome(asked["request"])
+            told = await scene.app.outcome(asked.request)
             assert told is not None
             assert told["answer"]["text"] == winner
             assert told["via"].startswith(winner)
@@ -506,14 +504,14 @@ class AppContract(AppFileRules):
             for override in overrides:
                 with pytest.raises(ConfigError):
                     await scene.app.start_run("count", **override)
-            assert (await scene.app.view())["run"] is None
+            assert (await scene.app.view()).run is None
 
     async def test_a_mode_is_that_of_the_next_run(self, tmp_path: Path) -> None:
         """It is told in the options and the picture; one that there is not is refused."""
         async with self.open_scene(tmp_path) as scene:
             await scene.app.set_mode(PermissionMode.PLAN)
             assert scene.app.options.mode is PermissionMode.PLAN
-            assert (await scene.app.view())["mode"] == "plan"
+            assert (await scene.app.view()).mode == "plan"
             with pytest.raises(ConfigError):
                 await scene.app.set_mode("carefree")  # type: ignore[arg-type]
 
@@ -521,7 +519,7 @@ class AppContract(AppFileRules):
         """In its next turn or life; who or what is not known is refused, by the nearest."""
         async with self.open_scene(tmp_path) as scene:
             app, run = scene.app, await started(scene)
-            own = (await app.tree())["agents"][0]["provider"]
+            own = (await app.tree()).agents[0].provider
             assert await app.set_model("master", "second") == f"{own}/second"
             with pytest.raises(MessageRoutingError):
                 await app.set_model("nobody-of-this-name", "second")
@@ -531,18 +529,18 @@ class AppContract(AppFileRules):
             with pytest.raises(ModelNotAvailableError) as unknown:
                 await app.set_model("master", f"{own}x/second")
             assert own in (unknown.value.hint or "")
-            assert (await app.tree())["agents"][0]["next_model"] == f"{own}/second"
+            assert (await app.tree()).agents[0].next_model == f"{own}/second"
             await scene.finish("counted")
             await run.result()
             assert await app.set_model("master", f"{own}/third") == f"{own}/third"
             again = await app.continue_run("more")
             await scene.say("on it")
-            [master] = (await app.tree())["agents"]
-            assert (master["model"], master["next_model"]) == ("third", None)
+            [master] = (await app.tree()).agents
+            assert (master.model, master.next_model) == ("third", None)
             await scene.finish("counted more")
             assert (await again.result()).status == "completed"
             told = await _until(app.events(), lambda event: event.type == "agent_model_changed")
-            assert (told[-1].agent, told[-1].data["model"]) == (master["id"], "third")
+            assert (told[-1].agent, told[-1].data["model"]) == (master.id, "third")
 
     async def test_what_a_session_has_around_it_is_told(self, tmp_path: Path) -> None:
         """Sessions, providers, models, the budget, and what a word may become."""

@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs, to_builtins
+from msgspec import convert, structs
 from msgspec.structs import replace
 from prsm_files.commits.records import Commit, Outcome
 from prsm_files.session.committing import Wording, committed, told_outcome
@@ -35,6 +35,7 @@ from prsm_files.session.reasons import find_reason, of_path, reason_values, told
 from prsm_files.session.taking_back import nothing_kept, told
 from prsm_files.shadow.acts import nothing_to_undo
 
+from prsm_core import door
 from prsm_core.domain.changes import (
     ACCEPTED,
     OPEN_STATES,
@@ -47,14 +48,13 @@ from prsm_core.domain.changes import (
 from prsm_core.domain.events import Event
 from prsm_core.domain.sessions import SessionSnapshot
 from prsm_core.domain.usage import Spent, TokenUsage
-from prsm_core.door import SessionSummary
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.files import tell_snapshot
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.refusals import check_way, known_mode, not_kept, run_open
 from prsm_core.engine.door.view import tell_budget
 from prsm_core.engine.journal.feed import no_such_event
-from prsm_core.engine.journal.views import conversation, walk_tree
+from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.requests.human import check_choices
 from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, ModelNotAvailableError, StoreError
@@ -70,14 +70,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.permissions import Answer
-    from prsm_core.door import (
-        BudgetReport,
-        Completion,
-        HistoryEntry,
-        ModelRow,
-        ProviderReport,
-        Snapshot,
-    )
 
 COMMIT = "c0" * 20  # the id of each
 SAFETY = "5afe5afe5a"  # the snapshot before each restore
@@ -91,6 +83,7 @@ COMPLETED = RunResult(
 )
 
 _REQUESTS = {"permission_requested": "permission", "question_asked": "question"}
+_UNTOLD = {"tool": "", "question": ""}  # what a test need not say of a request
 _DELIVERIES = {"inject": "injected", "queue": "queued", "interrupt": "interrupting"}
 _ENDS = frozenset({"permission_resolved", "question_answered"})
 
@@ -106,7 +99,7 @@ class ScriptedChanges:
         self.change_rows: list[ChangeRow] = []  # which the session has found
         self.change_diffs: dict[str, str] = {}  # of some of them, by their ids
         self.keeps_files = False  # whether snapshots can be taken
-        self.snapshot_rows: list[Snapshot] = []  # as `snapshots` tells them
+        self.snapshot_rows: list[door.Snapshot] = []  # as `snapshots` tells them
         self.restore_changes: Sequence[Mapping[str, Any]] = ()  # of each restore: path and change
         self.restored: list[str] = []  # snapshots, in the order of their restores
         self._log: list[Event] = []  # all that was said
@@ -212,11 +205,11 @@ class ScriptedChanges:
             return self._restored(self.restored.pop())
         raise nothing_kept(self.session)
 
-    async def snapshots(self) -> Sequence[Snapshot]:
+    async def snapshots(self) -> Sequence[door.Snapshot]:
         """Return those that a test has given, and that were taken."""
         return self.snapshot_rows
 
-    async def take_snapshot(self, description: str = "") -> Snapshot:
+    async def take_snapshot(self, description: str = "") -> door.Snapshot:
         """Note a snapshot, if the test says that files are kept; else raise ConfigError."""
         if not self.keeps_files:
             raise not_kept()
@@ -365,8 +358,8 @@ class ScriptedApp(ScriptedChanges):
         self.shown: list[tuple[str, ...]] = []  # the images of each prompt and follow-up with some
         self.takes_images = True
         self.forks: list[str] = []  # sessions, oldest first
-        self.provider_rows: Sequence[ProviderReport] = ()
-        self.model_rows: Sequence[ModelRow] = ()
+        self.provider_rows: Sequence[door.ProviderReport] = ()
+        self.model_rows: Sequence[door.ModelRow] = ()
         self.policy_told: Mapping[str, Any] = {"rules": [], "tools": {}, "grants": []}
         self.readers = 0
         self.attended = 0
@@ -599,19 +592,21 @@ class ScriptedApp(ScriptedChanges):
         found = [data for data in ended if request and data["request"].startswith(request)]
         return found[0] if len(found) == 1 else None
 
-    async def requests(self) -> Sequence[Mapping[str, Any]]:
+    async def requests(self) -> Sequence[door.OpenRequest]:
         """Return the open requests, oldest first."""
         names = self._names()
-        return [
+        told = [
             {
+                **_UNTOLD,
                 **event.data,
                 "kind": _REQUESTS[event.type],
-                "agent": event.agent,
-                "name": names.get(event.agent or ""),
+                "agent": event.agent or "",
+                "name": names.get(event.agent or "", ""),
                 "opened_at": event.ts,
             }
             for event in self._open.values()
         ]
+        return convert(told, list[door.OpenRequest])
 
     async def attend(self) -> None:
         """Count it."""
@@ -638,49 +633,56 @@ class ScriptedApp(ScriptedChanges):
         finally:
             self.readers -= 1
 
-    async def tree(self) -> Mapping[str, Any]:
+    async def tree(self) -> door.AgentTree:
         """Return the agents that were spawned; what a script does not know is None."""
-        roots = told_tree(self._log, self._waiting)
-        for node in walk_tree(roots):
-            node["next_model"] = self.models_set.get(node["id"])  # type: ignore[index]
-        known = {"is_live": True, "spent": Spent().to_dict()}
-        return {"session": self.session, "run": RUN, **known, "agents": roots}
+        return self._tree(lambda _: {})
 
-    async def view(self) -> Mapping[str, Any]:
+    def _tree(self, more: Callable[[str | None], Mapping[str, Any]]) -> door.AgentTree:
+        def tell(agent: str | None) -> Mapping[str, Any]:
+            chosen = self.models_set.get(agent or "")
+            return {"waits_for_user": self._waiting(agent), "next_model": chosen, **more(agent)}
+
+        return door.AgentTree(
+            session=self.session,
+            run=RUN,
+            is_live=True,
+            spent=door.Usage(),
+            agents=convert(told_tree(self._log, tell), tuple[door.AgentNode, ...]),
+        )
+
+    async def view(self) -> door.View:
         """Return what was said as one picture; what is not known is None."""
-        tree = dict(await self.tree())
         begun = [event for event in self._log if event.type == "run_started"]
         ended = [event for event in self._log if event.type == "run_finished"]
         is_over = self.run is None or self.run.ended.done()
         run = None
         if begun:
-            run = {
-                "id": RUN,
-                "task": begun[-1].data["task"],
-                "status": ended[-1].data["status"] if is_over and ended else "running",
-                "started_at": begun[-1].ts,
-                "finished_at": ended[-1].ts if is_over and ended else None,
-                "summary": (ended[-1].data.get("summary") or "") if is_over and ended else "",
-                "error": ended[-1].data.get("error") if is_over and ended else None,
-            }
-        labels = labels_now(self._log)
-        for node in walk_tree(tree["agents"]):
-            said = labels.get(node["id"], {})
-            node.update(MORE, mode=self.options.mode.value, labels=said)  # type: ignore[attr-defined]
-        return {
-            "seq": self._seq,
-            "session": self.session,
-            "mode": self.options.mode.value,
-            "run": run,
-            "tree": tree,
-            "requests": await self.requests(),
-            "budget": to_builtins(await self.budget()),
-            "turns": running_turns(self._log),
-        }
+            run = door.RunState(
+                id=RUN,
+                task=begun[-1].data["task"],
+                status=ended[-1].data["status"] if is_over and ended else "running",
+                started_at=begun[-1].ts,
+                finished_at=ended[-1].ts if is_over and ended else None,
+                summary=(ended[-1].data.get("summary") or "") if is_over and ended else "",
+                error=ended[-1].data.get("error") if is_over and ended else None,
+            )
+        mode, labels = self.options.mode.value, labels_now(self._log)
+        return door.View(
+            seq=self._seq,
+            session=self.session,
+            run=run,
+            tree=self._tree(
+                lambda id_: {**MORE, "mode": mode, "labels": labels.get(id_ or "", {})}
+            ),
+            requests=tuple(await self.requests()),
+            turns=running_turns(self._log),
+            mode=mode,
+            budget=await self.budget(),
+        )
 
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[HistoryEntry]:
+    ) -> Sequence[door.HistoryEntry]:
         """Return what was said of an agent as its conversation."""
         from prsm_testing.memory_store import MemoryStore  # which most frontends' tests spare
 
@@ -692,14 +694,14 @@ class ScriptedApp(ScriptedChanges):
                 store, self.session, agent_id, detail, before=before, limit=limit
             )
 
-    async def sessions(self) -> Sequence[SessionSummary]:
+    async def sessions(self) -> Sequence[door.SessionSummary]:
         """Return this session and its forks."""
         begun = [event for event in self._log if event.type == "run_started"]
-        run = (await self.view())["run"]
-        own = SessionSummary(
+        run = (await self.view()).run
+        own = door.SessionSummary(
             session=self.session,
-            run=None if run is None else run["id"],
-            status=None if run is None else run["status"],
+            run=None if run is None else run.id,
+            status=None if run is None else run.status,
             task=begun[0].data["task"] if begun else "",
             workspace=self.options.workspace,
             started_at=begun[0].ts if begun else 0.0,
@@ -711,11 +713,11 @@ class ScriptedApp(ScriptedChanges):
         fork = replace(own, status="interrupted", pid=None, origin=self.session)
         return [*(replace(fork, session=session) for session in reversed(self.forks)), own]
 
-    async def providers(self) -> Sequence[ProviderReport]:
+    async def providers(self) -> Sequence[door.ProviderReport]:
         """Return what a test has put into `provider_rows`."""
         return self.provider_rows
 
-    async def models(self) -> Sequence[ModelRow]:
+    async def models(self) -> Sequence[door.ModelRow]:
         """Return what a test has put into `model_rows`."""
         return self.model_rows
 
@@ -723,11 +725,11 @@ class ScriptedApp(ScriptedChanges):
         """Return what a test has put into `policy_told`."""
         return self.policy_told
 
-    async def budget(self) -> BudgetReport:
+    async def budget(self) -> door.BudgetReport:
         """Return a budget of which nothing is used."""
         return tell_budget(BudgetScope().report(), Spent())
 
-    async def complete(self, text: str) -> Sequence[Completion]:
+    async def complete(self, text: str) -> Sequence[door.Completion]:
         """Return paths of the workspace, and names of the agents."""
         return await complete_word(text, self.options.workspace, self._names().values())
 
@@ -765,7 +767,7 @@ class ScriptedApp(ScriptedChanges):
         return {event.agent or "": event.data["name"] for event in spawned}
 
 
-def running_turns(log: Sequence[Event]) -> list[dict[str, Any]]:
+def running_turns(log: Sequence[Event]) -> tuple[door.RunningTurn, ...]:
     """Return the turns of which pieces were told, each with what is not committed yet."""
     turns: dict[str | None, dict[str, Any]] = {}
     for event in log:
@@ -779,7 +781,7 @@ def running_turns(log: Sequence[Event]) -> list[dict[str, Any]]:
             turns.pop(event.agent, None)
         elif turn is not None and event.type == "message_completed" and turn["message"] == message:
             turns[event.agent] = _turn(event.agent, turn_id, (message or 0) + 1)
-    return list(turns.values())
+    return convert(list(turns.values()), tuple[door.RunningTurn, ...])
 
 
 def _turn(agent: str | None, turn_id: Any, message: Any) -> dict[str, Any]:
@@ -799,7 +801,9 @@ def labels_now(events: Iterable[Event]) -> dict[str, Mapping[str, str]]:
     return said
 
 
-def named_model(log: Iterable[Event], rows: Iterable[ModelRow], agent_id: str, model: str) -> str:
+def named_model(
+    log: Iterable[Event], rows: Iterable[door.ModelRow], agent_id: str, model: str
+) -> str:
     """Return the model that a name means for an agent; a provider of no row or agent is none."""
     if not model.strip():
         raise ConfigError("no model is named", hint="`prsm models list` tells all", code="no_model")
@@ -814,15 +818,15 @@ def named_model(log: Iterable[Event], rows: Iterable[ModelRow], agent_id: str, m
 
 
 def told_tree(
-    log: Iterable[Event], waiting: Callable[[str | None], Sequence[Mapping[str, Any]]]
+    log: Iterable[Event], tell: Callable[[str | None], Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the agents that were spawned, below each other; what is not known is None."""
+    """Return the agents that were spawned, below each other, with what else is told of each."""
     nodes: dict[str | None, dict[str, Any]] = {}
     roots: list[dict[str, Any]] = []
     for event in log:
         if event.type == "agent_spawned":
             told = {**event.data, "id": event.agent, "run": event.run, "children": []}
-            node = {**_NODE, **told, "waits_for_user": waiting(event.agent)}
+            node = {"state": "pending", **told, **tell(event.agent)}
             nodes[event.agent] = node
             parent = nodes.get(event.data["parent"])
             (roots if parent is None else parent["children"]).append(node)
@@ -833,16 +837,4 @@ def told_tree(
     return roots
 
 
-_UNKNOWN_USAGE = Spent().to_dict()
-_NODE: Mapping[str, Any] = {
-    "state": "pending",
-    "usage_self": _UNKNOWN_USAGE,
-    "usage_subtree": _UNKNOWN_USAGE,
-    "elapsed_s": None,
-    "last_tool": None,
-    "silent_s": None,
-    "evidence": None,
-    "evidence_gaps": [],
-    "evidence_by": [],
-}
 MORE: Mapping[str, Any] = {"waiting_on": None, "context": None, "open_tools": [], "prompts": []}

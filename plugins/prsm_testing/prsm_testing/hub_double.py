@@ -118,8 +118,8 @@ class ScriptedHub:
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return what the session's master did last; see Hub."""
         app = self._find(session)
-        masters = (await app.tree())["agents"]
-        return await app.history(masters[-1]["id"], limit=limit) if masters else ()
+        masters = (await app.tree()).agents
+        return await app.history(masters[-1].id, limit=limit) if masters else ()
 
     async def rename(self, session: str, name: str) -> None:
         """Keep the name; see Hub."""

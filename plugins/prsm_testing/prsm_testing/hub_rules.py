@@ -76,7 +76,7 @@ class HubContract(ABC):
             assert row.pid is not None
             assert [each.session for each in await scene.hub.sessions(scene.workspace)] == [session]
             [waits] = row.waits
-            assert waits["kind"] == "question"
+            assert waits.kind == "question"
             await scene.finish(session)
             row = await _row(scene, session)
             assert (row.status, row.pid, list(row.waits)) == ("completed", None, [])
@@ -157,7 +157,7 @@ class HubContract(ABC):
                     assert session in owned.value.message
                 async with hub.attach(session) as again:
                     assert again.options.session == session
-                    assert (await again.view())["run"] is None
+                    assert (await again.view()).run is None
 
     async def test_a_session_has_the_name_that_it_was_given(self, tmp_path: Path) -> None:
         """Also while it runs; a blank one takes it away; one that acts on a terminal is refused."""
@@ -178,8 +178,8 @@ class HubContract(ABC):
             session = await _started(scene)
             entries = await scene.hub.peek(session)
             async with scene.hub.attach(session) as app:
-                [master] = (await app.tree())["agents"]
-                assert entries == await app.history(master["id"], limit=20)
+                [master] = (await app.tree()).agents
+                assert entries == await app.history(master.id, limit=20)
             await scene.finish(session)
             entries = await scene.hub.peek(session)
             assert entries

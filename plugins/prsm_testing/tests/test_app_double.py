@@ -66,7 +66,7 @@ async def test_a_request_is_answered_once_and_by_an_option_it_offers(prsm_app):
     prsm_app.spawn()
     prsm_app.say("permission_requested", "m", request="r", tool="Edit", options=["once", "deny"])
     (request,) = await prsm_app.requests()
-    assert (request["kind"], request["name"], request["tool"]) == ("permission", "master", "Edit")
+    assert (request.kind, request.name, request.tool) == ("permission", "master", "Edit")
     with pytest.raises(ConfigError, match="'always' is no answer"):
         await prsm_app.resolve_permission("r", "always")
     assert not await prsm_app.answer("r", Answer(text="x")), "it is no question"
@@ -114,9 +114,9 @@ async def test_the_tree_and_the_histories_hold_what_was_said(prsm_app):
     prsm_app.spawn("w", "w1", parent="m")
     prsm_app.say("agent_state_changed", "w", **{"from": "pending", "to": "running"}, reason=None)
     prsm_app.say("message_completed", "w", turn="t", role="assistant", text="three")
-    (master,) = (await prsm_app.tree())["agents"]
-    (worker,) = master["children"]
-    assert (worker["id"], worker["name"], worker["state"]) == ("w", "w1", "running")
+    (master,) = (await prsm_app.tree()).agents
+    (worker,) = master.children
+    assert (worker.id, worker.name, worker.state) == ("w", "w1", "running")
     (entry,) = await prsm_app.history("w1")
     assert (entry.kind, entry.text) == ("text", "three")
 

@@ -25,10 +25,11 @@ from prsm_tui.model.session import Session
 from prsm_tui.pump import Pump, said
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core import AppHandle, Hub, RunOptions
+    from prsm_core.door import View
 
 _TRIES = 20  # how often a door may be found closed that was open a moment ago
 _PAUSE_SECONDS = 0.1  # between two of them
@@ -104,12 +105,13 @@ class Visit:
         run = None if self._session is None else self._session.run
         return run is None or run.is_open or run.status == "interrupted"
 
-    def _look_through(self, app: AppHandle, view: Mapping[str, Any] | None) -> None:
+    def _look_through(self, app: AppHandle, view: View | None) -> None:
         """Show the session anew, or go on with what is shown."""
-        if view is None and self._acts is not None:
-            self._acts.turn_to(app)
+        if view is None:
+            if self._acts is not None:
+                self._acts.turn_to(app)
             return
-        self._session = session = Session.of_view(view or {}, time.time())
+        self._session = session = Session.of_view(view, time.time())
         if session.run is not None and session.run.is_open and self._status != "running":
             session.run.status = self._status  # nobody runs it any more, nor waits for answers
             session.requests.clear()

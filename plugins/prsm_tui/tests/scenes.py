@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
+from msgspec.structs import replace
 from prsm_tui.hub_frontend import compose
 from prsm_tui.model.session import Session
 from textual import events
@@ -16,20 +17,29 @@ from prsm_core.app import open_app
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.events import Event
+from prsm_core.door import AgentNode, AgentTree, BudgetReport, Usage, View
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.plugins import PluginManager
 from tests.builtins import DEMO, WITHOUT_DEMO
 
-EMPTY: dict[str, Any] = {
-    "seq": 0,
-    "session": "session-1",
-    "mode": "default",
-    "run": None,
-    "tree": {"session": "session-1", "run": None, "is_live": True, "spent": {}, "agents": []},
-    "requests": [],
-    "budget": {},
-    "turns": [],
-}
+EMPTY = View(
+    seq=0,
+    session="session-1",
+    mode="default",
+    run=None,
+    tree=AgentTree(session="session-1", run=None, is_live=True, spent=Usage(), agents=()),
+    requests=(),
+    budget=BudgetReport(run={}, spent=""),
+    turns=(),
+)
+
+
+def viewed(seq: int, *agents: str, **fields: Any) -> View:
+    """Return a view of agents that run, each called by its id."""
+    known: dict[str, Any] = {"role": "worker", "provider": "echo", "model": "m", "depth": 0}
+    known |= {"run": "r1", "parent": None, **fields.pop("node", {})}
+    nodes = [AgentNode(**{"id": id_, "name": id_, "state": "running", **known}) for id_ in agents]
+    return replace(EMPTY, seq=seq, tree=replace(EMPTY.tree, agents=tuple(nodes)), **fields)
 
 
 class Told:

@@ -8,14 +8,15 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from prsm_testing.samples import later_events, sample_events
 from prsm_tui.model import words
 from prsm_tui.model.blocks import Asked, Call, Changed, Ending, Note, Plan, Said, Thought
 from prsm_tui.model.session import Session
 
-from plugins.prsm_tui.tests.scenes import EMPTY, Told, texts
+from plugins.prsm_tui.tests.scenes import Told, texts, viewed
 from prsm_core import Provenance, Spent, TokenUsage
-from prsm_core.door import HistoryEntry
+from prsm_core.door import HistoryEntry, RunningTurn, RunState, UnwrittenMessage
 
 
 def names(session):
@@ -263,10 +264,7 @@ def page(*entries):
 
 
 def test_a_call_whose_end_is_on_a_later_page_is_one_with_it():
-    view: dict[str, Any] = {**EMPTY, "seq": 9}
-    node = {"id": "a", "name": "one", "state": "running", "children": []}
-    view["tree"] = {**EMPTY["tree"], "agents": [node]}
-    session = Session.of_view(view)
+    session = Session.of_view(viewed(9, "a"))
     transcript = session.agents["a"].transcript
     assert not transcript.is_whole
     end = {"kind": "tool_result", "call": "c1", "tool": None, "status": "completed", "text": "ok"}
@@ -282,10 +280,7 @@ def test_a_call_whose_end_is_on_a_later_page_is_one_with_it():
 
 
 def test_a_call_that_began_before_the_view_ends_after_it():
-    view: dict[str, Any] = {**EMPTY, "seq": 9}
-    node = {"id": "a", "name": "one", "state": "running", "children": []}
-    view["tree"] = {**EMPTY["tree"], "agents": [node]}
-    told = Told(Session.of_view(view))
+    told = Told(Session.of_view(viewed(9, "a")))
     for _ in range(9):
         told.say("notice", None, level="info", text="seen before")
     told.say("tool_call_finished", "a", call="c1", status="completed", result="ok")
@@ -297,12 +292,12 @@ def test_a_call_that_began_before_the_view_ends_after_it():
 
 
 def test_who_opens_a_session_later_sees_how_its_run_ended():
-    view: dict[str, Any] = {**EMPTY, "seq": 9}
-    node = {"id": "a", "name": "one", "state": "completed", "run": "r1", "children": []}
-    view["tree"] = {**EMPTY["tree"], "agents": [node, {**node, "id": "b", "run": "r0"}]}
-    run = {"id": "r1", "task": "count", "started_at": 10.0, "finished_at": 13.0}
+    view = viewed(9, "a", "b", node={"state": "completed"})
+    [a, b] = view.tree.agents
+    view = replace(view, tree=replace(view.tree, agents=(a, replace(b, run="r0"))))
     over = {"status": "failed", "summary": "half of it", "error": "no more money"}
-    session = Session.of_view({**view, "run": {**run, **over}})
+    run = RunState(id="r1", task="count", started_at=10.0, finished_at=13.0, **over)
+    session = Session.of_view(replace(view, run=run))
     [ending] = session.transcript.blocks
     assert isinstance(ending, Ending)
     assert (ending.status, ending.summary, ending.error) == tuple(over.values())
@@ -311,18 +306,15 @@ def test_who_opens_a_session_later_sees_how_its_run_ended():
     assert session.agents["b"].transcript.blocks == []
     session.take_page("a", page({"seq": 8, "kind": "text", "text": "so"}))
     assert session.agents["a"].transcript.blocks[1:] == [ending]
-    goes_on = {**run, "status": "running", "finished_at": None, "summary": "", "error": None}
-    assert Session.of_view({**view, "run": goes_on}).transcript.blocks == []
+    goes_on = replace(run, status="running", finished_at=None, summary="", error=None)
+    assert Session.of_view(replace(view, run=goes_on)).transcript.blocks == []
 
 
 def test_a_view_in_the_middle_of_a_message_goes_on_with_its_pieces():
-    view: dict[str, Any] = {**EMPTY, "seq": 5}
-    node = {"id": "a", "name": "one", "state": "running", "children": []}
-    view["tree"] = {**EMPTY["tree"], "agents": [node]}
-    written = {"message": 1, "text": "one", "thinking": ""}
-    turn = {"agent": "a", "turn": "t1", "n": 1, "message": 2, "text": "tw", "thinking": "hm"}
-    view["turns"] = [{**turn, "at": 2, "unwritten": [written]}]
-    told = Told(Session.of_view(view))
+    written = UnwrittenMessage(message=1, text="one", thinking="")
+    said: dict[str, Any] = {"message": 2, "text": "tw", "thinking": "hm", "at": 2}
+    turn = RunningTurn(agent="a", turn="t1", n=1, unwritten=(written,), **said)
+    told = Told(Session.of_view(viewed(5, "a", turns=(turn,))))
     told.piece("two", 0, message=2)
     told.piece("!", 3, message=2)
     transcript = told.model.agents["a"].transcript

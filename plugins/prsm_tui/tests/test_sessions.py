@@ -12,7 +12,7 @@ from textual import events
 
 from plugins.prsm_tui.tests.hub_scenes import watching_hub
 from prsm_core import ConfigError, RunOptions, StoreError
-from prsm_core.door import HubSession
+from prsm_core.door import HubSession, OpenQuestion
 
 pytestmark = pytest.mark.requirement("D3")
 
@@ -361,7 +361,7 @@ def test_the_session_that_is_chosen_stays_chosen_when_groups_change():
     sessions = Sessions()
     sessions.take([row("a"), row("b"), row("c")])
     sessions.chosen = "b"
-    asks = {"kind": "question", "agent": "m", "name": "m", "opened_at": 1.0, "request": "q"}
+    asks = OpenQuestion(agent="m", name="m", opened_at=1.0, request="q", question="Which?")
     sessions.take([row("n"), row("a"), row("b", waits=(asks,)), row("c", status="completed")])
     assert [getattr(line, "id", line) for line in sessions.lines()] == [
         *("NEEDS YOU (1)", "b", "WORKS (2)", "n", "a", "DONE (1)", "c")

@@ -44,7 +44,7 @@ async def watch(app, views):
     async for event in app.events():
         seen.append(event)
         if event.type == "question_asked":
-            request = (await app.requests())[0]["request"]
+            request = (await app.requests())[0].request
             await app.answer(request, _first())
         if event.type == "run_finished":
             break
@@ -113,7 +113,7 @@ async def test_a_view_in_the_middle_of_a_message_has_what_was_said_of_it(tmp_pat
         before = texts(session.agents[agent].transcript.saying())
         assert said.startswith(dict(before)["Said"])
         assert dict(before)["Said"].startswith(dict(texts(_saying(whole, event)))["Said"])
-        async for event in app.events(after=view["seq"]):
+        async for event in app.events(after=view.seq):
             session.apply(event)
             if event.type == "text_delta":
                 break

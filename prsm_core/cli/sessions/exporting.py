@@ -23,9 +23,8 @@ from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.listing import at_text, name_of
 from prsm_core.cli.sessions.showing import look_at
 from prsm_core.config.atomic import replace_file
-from prsm_core.domain.usage import Spent
 from prsm_core.engine.door.offers import Owning
-from prsm_core.engine.journal.views import ConversationStore, walk_tree
+from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_prose, format_duration
 from prsm_core.store.migrations import NEWEST
@@ -34,10 +33,11 @@ from prsm_core.version import __version__
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
+    from prsm_core.door import AgentNode
     from prsm_core.interfaces.store import SessionInfo
     from prsm_core.store import SqliteStore
 
-    Node = Mapping[str, Any]
+    Entry = Mapping[str, Any]
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -58,15 +58,15 @@ ul.tree, ul.tree ul { list-style: none; padding-left: 1.2rem; } ul.tree { paddin
 """
 
 
-def render_page(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Node]]) -> str:
+def render_page(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Entry]]) -> str:
     """Return the page of a session, as `prsm sessions show` tells it, and its conversations."""
     return "\n".join(_lines(shown, talks)) + "\n"
 
 
-def _lines(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Node]]) -> Iterator[str]:
+def _lines(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
     title = _text(name_of(shown["name"], shown["task"]))
-    nodes = list(walk_tree(shown["agents"]))
-    places = {node["id"]: f"agent-{number}" for number, node in enumerate(nodes, 1)}
+    nodes = [node for root in shown["agents"] for node in root.walk()]
+    places = {node.id: f"agent-{number}" for number, node in enumerate(nodes, 1)}
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -75,9 +75,9 @@ def _lines(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Node]]) -> Ite
     yield f"<h1>{title}</h1>"
     yield from _head(shown)
     yield "<h2>Agents</h2>"
-    yield from _tree(shown["agents"], places)
+    yield from _tree(nodes, places)
     for node in nodes:
-        yield from _agent(node, places[node["id"]], talks.get(node["id"], ()))
+        yield from _agent(node, places[node.id], talks.get(node.id, ()))
     yield "</body></html>"
 
 
@@ -89,7 +89,7 @@ def _head(shown: Mapping[str, Any]) -> Iterator[str]:
         ("workspace", shown["workspace"]),
         ("began", at_text(shown["started_at"]) or "unknown"),
         ("last event", at_text(shown["last_event_at"]) or "unknown"),
-        ("used", Spent.from_dict(shown["spent"]).text),
+        ("used", shown["spent"].as_spent.text),
     ]
     yield "<table>"
     for name, value in rows:
@@ -103,35 +103,35 @@ def _head(shown: Mapping[str, Any]) -> Iterator[str]:
                 yield f'<div class="entry text">{_text(said)}</div>'
 
 
-def _tree(nodes: Sequence[Node], places: Mapping[str, str]) -> Iterator[str]:
+def _tree(nodes: Sequence[AgentNode], places: Mapping[str, str]) -> Iterator[str]:
     """Yield the tree; however deep it is, without recursion."""
     depth = -1
-    for node in walk_tree(nodes):
-        if node["depth"] > depth:
-            yield '<ul class="tree">' * (node["depth"] - depth)
+    for node in nodes:
+        if node.depth > depth:
+            yield '<ul class="tree">' * (node.depth - depth)
         else:
-            yield "</li></ul>" * (depth - node["depth"]) + "</li>"
-        depth = node["depth"]
-        used = Spent.from_dict(node["usage_self"])
+            yield "</li></ul>" * (depth - node.depth) + "</li>"
+        depth = node.depth
+        used = node.usage_self.as_spent
         yield (
-            f'<li><a href="#{places[node["id"]]}">{_text(node["name"])}</a> '
-            f'<b class="{_class(node["state"])}">{_text(node["state"])}</b> '
-            f'<span class="dim">{_text(node["role"])}, {_text(node["provider"])}/'
-            f"{_text(node['model'])}, {_text(_took(node))}tokens: {_text(used.tokens_text)}, "
+            f'<li><a href="#{places[node.id]}">{_text(node.name)}</a> '
+            f'<b class="{_class(node.state)}">{_text(node.state)}</b> '
+            f'<span class="dim">{_text(node.role)}, {_text(node.provider)}/'
+            f"{_text(node.model)}, {_text(_took(node))}tokens: {_text(used.tokens_text)}, "
             f"cost: {_text(used.cost_text)}</span>"
         )
     yield "</li></ul>" * (depth + 1)
 
 
-def _took(node: Node) -> str:
-    return "" if node["elapsed_s"] is None else f"{format_duration(node['elapsed_s'])}, "
+def _took(node: AgentNode) -> str:
+    return "" if node.elapsed_s is None else f"{format_duration(node.elapsed_s)}, "
 
 
-def _agent(node: Node, place: str, entries: Sequence[Node]) -> Iterator[str]:
-    yield f'<section id="{place}"><h2>{_text(node["name"])}</h2>'
+def _agent(node: AgentNode, place: str, entries: Sequence[Entry]) -> Iterator[str]:
+    yield f'<section id="{place}"><h2>{_text(node.name)}</h2>'
     if not entries:
         yield '<p class="dim">It said nothing.</p>'
-    results: defaultdict[str, deque[Node]] = defaultdict(deque)  # a vendor uses its ids again
+    results: defaultdict[str, deque[Entry]] = defaultdict(deque)  # a vendor uses its ids again
     for entry in entries:
         if entry["kind"] == "tool_result":
             results[entry["call"]].append(entry)
@@ -147,7 +147,7 @@ def _agent(node: Node, place: str, entries: Sequence[Node]) -> Iterator[str]:
     yield "</section>"
 
 
-def _call(entry: Node, result: Node | None) -> Iterator[str]:
+def _call(entry: Entry, result: Entry | None) -> Iterator[str]:
     """Yield a call of a tool and its result, folded."""
     status = "open" if result is None else str(result["status"])
     yield f"<details><summary>{_text(entry['tool'])}: "
@@ -159,11 +159,11 @@ def _call(entry: Node, result: Node | None) -> Iterator[str]:
     yield "</details>"
 
 
-def _who(entry: Node) -> str:
+def _who(entry: Entry) -> str:
     return "to the agent" if entry["kind"] == "user_message" else "the agent"
 
 
-def _at(entry: Node) -> str:
+def _at(entry: Entry) -> str:
     return f"<time>{_text(at_text(entry['at']) or '')}</time>"
 
 
@@ -273,7 +273,11 @@ async def _html(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncI
     talks = ConversationStore(store, info.session_id)
     yield render_page(
         shown,
-        {node["id"]: await talks.get_history(node["id"]) for node in walk_tree(shown["agents"])},
+        {
+            node.id: await talks.get_history(node.id)
+            for root in shown["agents"]
+            for node in root.walk()
+        },
     )
 
 

@@ -39,7 +39,7 @@ async def print_session(
         owning = Owning.look(workspace_paths(workspace).state, info.session_id)
         shown = await look_at(store, info, owning, messages, now)
     if as_json:
-        click.echo(json.dumps(shown, indent=2))
+        click.echo(json.dumps(to_builtins(shown), indent=2))
     else:
         _print(shown, now)
 
@@ -47,7 +47,7 @@ async def print_session(
 async def look_at(
     store: SqliteStore, info: SessionInfo, owning: Owning, messages: int, now: float
 ) -> dict[str, Any]:
-    """Return what is shown, as JSON values."""
+    """Return what is shown, as JSON values, with the records of the tree."""
     session, runs = info.session_id, await store.runs(info.session_id)
     picture = await store.picture(session)
     rows = picture.agents
@@ -72,8 +72,8 @@ async def look_at(
         "pid": owning.pid,
         "origin": info.origin,
         "runs": [_run(run, owning) for run in runs],
-        "agents": tree["agents"],
-        "spent": tree["spent"],
+        "agents": tree.agents,
+        "spent": tree.spent,
         "messages": await _last_messages(store, session, rows, messages),
         "open": _open(picture, is_owned=owning.is_owned),
     }
@@ -147,7 +147,7 @@ def _print(shown: Mapping[str, Any], now: float) -> None:
     say("")
     print_table(_RUNS, [_run_cells(run, now) for run in shown["runs"]])
     say("")
-    print_agents(shown, now)
+    print_agents((node for root in shown["agents"] for node in root.walk()), now)
     if shown["messages"]:
         say("")
         for entry in shown["messages"]:

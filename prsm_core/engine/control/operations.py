@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from msgspec import Struct
 
-    from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
+    from prsm_core.interfaces.frontend import AppHandle, RunHandle
 
 _KEPT_RUNS = 16  # whose results can be asked for
 
@@ -149,20 +149,7 @@ class Runs:
 
 
 async def _result_of(run: RunHandle) -> AsyncIterator[Any]:
-    yield _told(await run.result())
-
-
-def _told(result: RunResult) -> dict[str, Any]:
-    return {
-        "status": result.status,
-        "summary": result.summary,
-        "exit_code": result.exit_code,
-        "error": result.error,
-        "evidence": result.evidence,
-        "usage": result.usage.to_dict(),
-        "spent": result.spent.to_dict(),
-        "problems": [asdict(one) for one in result.problems],
-    }
+    yield await run.result()
 
 
 def _mode(text: str) -> str:
@@ -192,15 +179,7 @@ async def _told_events(app: AppHandle, after: int) -> AsyncIterator[Any]:
     events = app.events(after=after)
     try:
         async for event in events:
-            yield {
-                "seq": event.seq,
-                "ts": event.ts,
-                "session": event.session,
-                "run": event.run,
-                "agent": event.agent,
-                "type": event.type,
-                "data": event.data,
-            }
+            yield event
     finally:
         if (close := getattr(events, "aclose", None)) is not None:
             await close()

@@ -11,12 +11,11 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import asdict, replace
 
-from prsm_core.domain.account import Problem
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
-from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.control.client import ANSWER_SECONDS, Asking, connect, open_control, silence
 from prsm_core.engine.control.session_lock import find_owner, read_key
 from prsm_core.engine.control.wire import (
@@ -175,10 +174,7 @@ def _event(value: Any) -> Event:
 
 def _result(value: Any) -> RunResult:
     try:
-        told = dict(value)
-        usage, spent = TokenUsage(**told.pop("usage")), Spent.from_dict(told.pop("spent"))
-        problems = tuple(Problem(**one) for one in told.pop("problems"))
-        return RunResult(**told, usage=usage, spent=spent, problems=problems)
+        return msgspec.convert(value, RunResult)
     except WRONG as error:
         raise bad_answer() from error
 

@@ -101,8 +101,8 @@ class Streamed:
                 writer.write(encode_next(value))
                 if not await _taken(writer, clock, patience_s):
                     return
-                if self._is_numbered and value["seq"] is not None:
-                    self._sent = value["seq"]
+                if self._is_numbered and value.seq is not None:
+                    self._sent = value.seq
                     self._check_end()
             writer.write(encode_end("there is no more"))
         except Exception as error:  # noqa: BLE001 - the boundary: told to the peer, and logged
@@ -223,7 +223,7 @@ class ControlServer:
         if not any(connection.streamed for connection in self._connections):
             return 0
         try:
-            return int((await self._app.view())["seq"])
+            return (await self._app.view()).seq
         except PrsmError as error:  # the ledger is broken: there is nothing more to tell
             _log.warning("readers are left where they are: %s", error)
             return 0

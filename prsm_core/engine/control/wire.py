@@ -46,7 +46,7 @@ _CLASSES: Mapping[str, type[PrsmError]] = {
 
 # What the annotations of AppHandle name; the mode of a run is checked by the application.
 _TYPES: Mapping[str, Any] = {
-    **{name: getattr(door, name) for name in door.__all__},
+    "door": door,
     "Answer": Answer,
     "Mapping": dict,
     "PermissionMode": str,

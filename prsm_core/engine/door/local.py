@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
-from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
+from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.quiet import HOLD_SECONDS
 from prsm_core.engine.spawn.plan import choose_servers
 from prsm_core.errors import ConfigError
+from prsm_core.interfaces.app_handle import METHODS
 from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
 
@@ -31,25 +31,30 @@ if TYPE_CHECKING:
     )
     from pathlib import Path
 
+    from prsm_core import door
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
-    from prsm_core.door import (
-        BudgetReport,
-        Completion,
-        HistoryEntry,
-        ModelRow,
-        ProviderReport,
-        SessionSummary,
-        Snapshot,
-    )
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.providers.listings import ProviderReport as Surveyed
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.workspace_files import Decisions, Undo
+    from prsm_core.engine.workspace_files import FileActs
     from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
     from prsm_core.interfaces.store import AgentRow, Store
 
 CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
+
+
+def _by_files(name: str, *, flushes: bool = False) -> Any:
+    """Return the method of AppHandle with this name, as what keeps the files does it."""
+    method, _ = METHODS[name]
+
+    @wraps(method)
+    async def act(self: LocalApp, *args: Any, **more: Any) -> Any:
+        if flushes:
+            await self._engine.journal.flush()
+        return await getattr(self._acts, name)(*args, **more)
+
+    return act
 
 
 @takes_checked
@@ -257,7 +262,7 @@ class LocalApp:
         """Return how a request has ended, given the beginning of its id."""
         return self._engine.requests.outcome(request)
 
-    async def requests(self) -> Sequence[Mapping[str, Any]]:
+    async def requests(self) -> Sequence[door.OpenRequest]:
         """Return the open permission requests and questions, oldest first."""
         from prsm_core.engine.door.view import request_rows
 
@@ -273,14 +278,14 @@ class LocalApp:
         """Yield the session's committed events after `after`, then follow with live deltas."""
         return self._engine.feed.events(self._session, after)
 
-    async def tree(self) -> Mapping[str, Any]:
+    async def tree(self) -> door.AgentTree:
         """Return the tree as `prsm tree --json` prints it."""
         engine = self._engine
         unwritten = engine.budgets.unwritten  # before the rows, which may have them meanwhile
         rows = await self._store.agents(self._session)
         requests = await self._store.open_requests(self._session)
         run, now = engine.journal.run_id, engine.clock.time()
-        tree = build_tree(
+        return build_tree(
             self._session,
             run,
             rows,
@@ -288,16 +293,15 @@ class LocalApp:
             lost=self._lost(rows),
             requests=requests,
             unwritten=unwritten,
+            changes=await self._store.changes(self._session),
         )
-        add_changes(tree, await self._store.changes(self._session))
-        return tree
 
     def _lost(self, rows: Sequence[AgentRow]) -> Collection[str]:
         """Return the agents that an earlier process left, and this one has not taken over."""
         known = {record.agent_id for record in self._engine.manager.roster.records()}
         return {row.descriptor.agent_id for row in rows} - known
 
-    async def view(self) -> Mapping[str, Any]:
+    async def view(self) -> door.View:
         """Return one picture of the session at one of its events."""
         from prsm_core.engine.door.view import build_view
 
@@ -317,12 +321,12 @@ class LocalApp:
                 unwritten=unwritten,
                 redact=engine.journal.redact,
                 mode=self.options.mode.value,
-                budget=to_builtins(await self.budget()),
+                budget=await self.budget(),
             )
 
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[HistoryEntry]:
+    ) -> Sequence[door.HistoryEntry]:
         """Return a page of an agent's conversation, also of one of an earlier run."""
         from prsm_core.engine.door.history import read_history
 
@@ -340,21 +344,21 @@ class LocalApp:
         rows = await self._store.agents(self._session)
         return ConversationStore.resolve_agent_id(agent, rows)
 
-    async def sessions(self) -> Sequence[SessionSummary]:
+    async def sessions(self) -> Sequence[door.SessionSummary]:
         """Return the sessions of the ledger, newest first."""
         from prsm_core.engine.door.offers import session_rows
 
         found = await self._store.sessions()
         return await asyncio.to_thread(session_rows, found, self._state_dir)
 
-    async def providers(self) -> Sequence[ProviderReport]:
+    async def providers(self) -> Sequence[door.ProviderReport]:
         """Look which providers can be used."""
         from prsm_core.engine.door.offers import report_provider
 
         reports = await self._survey()
         return [report_provider(name, reports[name]) for name in sorted(reports)]
 
-    async def models(self) -> Sequence[ModelRow]:
+    async def models(self) -> Sequence[door.ModelRow]:
         """Return the models of the configuration and of the providers that can be used."""
         from prsm_core.engine.door.offers import known_models
         from prsm_core.engine.providers.listings import DISCOVERY_SECONDS
@@ -376,14 +380,14 @@ class LocalApp:
         """Return the rules on commands and tools, and what was allowed always."""
         return self._engine.policy()
 
-    async def budget(self) -> BudgetReport:
+    async def budget(self) -> door.BudgetReport:
         """Return what the newest run has used, reserved and left."""
         from prsm_core.engine.door.view import tell_budget
 
         budgets = self._engine.budgets
         return tell_budget(budgets.run.report(), budgets.spent)
 
-    async def complete(self, text: str) -> Sequence[Completion]:
+    async def complete(self, text: str) -> Sequence[door.Completion]:
         """Return what the last word of a text may become."""
         from prsm_core.engine.door.completion import complete_word  # once a person types
 
@@ -394,77 +398,22 @@ class LocalApp:
         """Begin another session from event `at` of this one, and return it."""
         return await self._engine.fork(at)
 
-    async def changes(self) -> Sequence[Mapping[str, Any]]:
-        """Return all changes of files that the session has found."""
-        return await self._deciding.changes()
-
-    async def show_change(self, change: str) -> Mapping[str, Any]:
-        """Return a change with its lines and its reason."""
-        await self._engine.journal.flush()
-        return await self._deciding.show(change)
-
-    async def accept(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
-        """Accept changes, which stay."""
-        return await self._deciding.accept(changes, agent, call)
-
-    @property
-    def _deciding(self) -> Decisions:
-        return self._engine.files.decisions
-
-    async def reject(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        agent: str | None = None,
-        call: str | None = None,
-        possible: bool = False,
-    ) -> Sequence[Mapping[str, Any]]:
-        """Take changes back, each alone."""
-        return await self._deciding.reject(changes, agent, call, possible=possible)
-
-    async def undo(
-        self,
-        what: str = "prompt",
-        wanted: str | None = None,
-        *,
-        files: bool = True,
-        conversation: bool = True,
-        mine: bool = False,
-        possible: bool = False,
-    ) -> Mapping[str, Any]:
-        """Take back a prompt, the last turn's changes, or an act."""
-        how = {"files": files, "conversation": conversation, "mine": mine, "possible": possible}
-        return await self._undoing.undo(what, wanted, **how)
-
-    async def take_snapshot(self, description: str = "") -> Snapshot:
-        """Keep the files as they are, and name that in the session."""
-        return await self._undoing.take_snapshot(description)
-
-    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
-        """Let the files be as in a snapshot, or say what that would change."""
-        return await self._undoing.restore_snapshot(snapshot, is_dry=dry_run)
+    changes = _by_files("changes")
+    show_change = _by_files("show_change", flushes=True)
+    accept = _by_files("accept")
+    reject = _by_files("reject")
+    commit_changes = _by_files("commit_changes", flushes=True)
+    rationale = _by_files("rationale", flushes=True)
+    take_snapshot = _by_files("take_snapshot")
+    restore_snapshot = _by_files("restore_snapshot")
+    undo = _by_files("undo")
 
     @cached_property
-    def _undoing(self) -> Undo:
+    def _acts(self) -> FileActs:
         engine = self._engine
-        return engine.files.undoing(lambda: engine.is_running, self._state_dir)
+        return engine.files.acts(lambda: engine.is_running, self._state_dir)
 
-    async def commit_changes(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        agent: str | None = None,
-        by: str = "agent",
-        message: str | None = None,
-        dry_run: bool = False,
-    ) -> Mapping[str, Any]:
-        """Commit accepted changes in the person's repository, or say how that would be done."""
-        await self._engine.journal.flush()
-        return await self._deciding.commit(changes, agent, by, message, is_dry=dry_run)
-
-    async def snapshots(self) -> Sequence[Snapshot]:
+    async def snapshots(self) -> Sequence[door.Snapshot]:
         """Return the snapshots of files that were taken for the session, oldest first."""
         from prsm_core.engine.door.files import snapshot_rows  # once somebody asks
 
@@ -483,11 +432,6 @@ class LocalApp:
                 await stack.enter_async_context(changes.while_others_write())
             yield [self._engine.journal.redact(str(call)) for call in hold.disturbing]
             await asyncio.get_running_loop().create_future()  # until it is closed
-
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Return why an agent changed a file, or a line of it."""
-        await self._engine.journal.flush()
-        return await self._deciding.rationale(path, line)
 
     async def aclose(self) -> None:
         """Shut the engine down; who waits for the result of a run that has begun is given it."""

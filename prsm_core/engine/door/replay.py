@@ -6,13 +6,12 @@ A session as far as its log was played: a picture of it is made from its events 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
+from prsm_core import door
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.events import ends_run
 from prsm_core.domain.steps import HumanRequest
@@ -24,7 +23,7 @@ from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.interfaces.app_handle import METHODS
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-from prsm_core.interfaces.store import AgentRow, OpenCalls, OpenTurn, Picture, RunRow
+from prsm_core.interfaces.store import AgentRow, Picture, SessionLog
 from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
 
@@ -32,13 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
     from prsm_core.domain.sessions import RunNow
-    from prsm_core.door import BudgetReport, Completion, HistoryEntry, SessionSummary
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import RunHandle
-    from prsm_core.interfaces.store import SessionInfo, Store
+    from prsm_core.interfaces.store import OpenTurn, SessionInfo, Store
 
 NO_END = (1 << 63) - 1
 
@@ -250,14 +247,14 @@ class ReplayApp:
         found = [id_ for id_ in outcomes if request and id_.startswith(request)]
         return outcomes[found[0]] if len(found) == 1 else None
 
-    async def requests(self) -> Sequence[Mapping[str, Any]]:
+    async def requests(self) -> Sequence[door.OpenRequest]:
         """Return what waited for an answer then, oldest first."""
         return request_rows(self._played.requests.values(), self._played.names, _as_it_is)
 
     async def attend(self) -> None:
         """Do nothing: nobody waits for the person who watches."""
 
-    async def view(self) -> Mapping[str, Any]:
+    async def view(self) -> door.View:
         """Return the session as of the newest event that was played; see AppHandle."""
         return build_view(
             self._info.session_id,
@@ -267,13 +264,13 @@ class ReplayApp:
             unwritten=(),
             redact=_as_it_is,
             mode=self.options.mode.value,
-            budget=to_builtins(await self.budget()),
+            budget=await self.budget(),
         )
 
-    async def tree(self) -> Mapping[str, Any]:
+    async def tree(self) -> door.AgentTree:
         """Return the tree as of the newest event that was played."""
         picture = self._played.picture()
-        run = None if picture.run is None else picture.run.run_id
+        run = None if picture.run is None else picture.run.id
         return build_tree(
             self._info.session_id,
             run,
@@ -285,7 +282,7 @@ class ReplayApp:
 
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[HistoryEntry]:
+    ) -> Sequence[door.HistoryEntry]:
         """Return a page of an agent's conversation, as far as it was played."""
         agent_id = ConversationStore.resolve_agent_id(agent, self._played.picture().agents)
         end = self.seq + 1
@@ -295,12 +292,12 @@ class ReplayApp:
             self._store, session, agent_id, detail, before=before, limit=limit
         )
 
-    async def sessions(self) -> Sequence[SessionSummary]:
+    async def sessions(self) -> Sequence[door.SessionSummary]:
         """Return the sessions of the ledger, newest first, as they are now."""
         found = await self._store.sessions()
         return await asyncio.to_thread(session_rows, found, self._state_dir)
 
-    async def budget(self) -> BudgetReport:
+    async def budget(self) -> door.BudgetReport:
         """Return what had been used; what was reserved, no event tells."""
         spent = self._played.spent
         used = {
@@ -312,7 +309,7 @@ class ReplayApp:
         run = {kind: {"used": value, "reserved": 0} for kind, value in used.items()}
         return tell_budget(run, spent)
 
-    async def complete(self, text: str) -> Sequence[Completion]:
+    async def complete(self, text: str) -> Sequence[door.Completion]:
         """Return nothing: there is nobody to say it to."""
         return ()
 
@@ -335,26 +332,13 @@ def _as_it_is(value: Any) -> Any:
 
 _COUNTS = TokenUsage.__struct_fields__
 _KINDS = {"permission_requested": "permission", "question_asked": "question"}
-
-
-@dataclass(slots=True)
-class _Agent:
-    """An agent, by what was told of it so far."""
-
-    descriptor: AgentDescriptor
-    waiting_on: str | None = None
-    result: AgentResult | None = None
-    spent: Spent = field(default_factory=Spent)
-    turns: int = 0
-    head: str | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    last_tool: str | None = None
-    last_at: float = 0.0
-    context: Any = None
-    turn: OpenTurn | None = None
-    said: int = 0  # messages of the model in that turn
-    calls: OpenCalls = field(default_factory=OpenCalls)
+# What is not told of an agent that has just been spawned.
+_UNTOLD: Mapping[str, Any] = {
+    **dict.fromkeys(("waiting_on", "result", "resume_token", "cost_usd", "head_turn_id")),
+    **dict.fromkeys(("started_at", "ended_at", "last_tool", "last_event_at")),
+    "usage": TokenUsage(),
+    "next_turn": 1,
+}
 
 
 class Played:
@@ -364,28 +348,25 @@ class Played:
     """
 
     def __init__(self, rows: Iterable[AgentRow]) -> None:
-        self.seq = 0
         self.at = 0.0
-        self.run: RunRow | None = None
         self.runs: set[str] = set()  # that have begun
         self.requests: dict[str, HumanRequest] = {}
         self.outcomes: dict[str, Mapping[str, Any]] = {}
+        self._log = SessionLog()
         self._known = {row.descriptor.agent_id: row.descriptor for row in rows}
-        self._agents: dict[str, _Agent] = {}
+        self._agents: dict[str, AgentRow] = {}
+        self._said: dict[str, int] = {}  # messages of the model, in each agent's newest turn
         self._takers: Mapping[str, Callable[[Event], None]] = {
-            "run_started": self._run_started,
-            "run_resumed": self._run_resumed,
-            "run_finished": self._run_finished,
+            "run_started": lambda event: self.runs.add(event.run or ""),
             "agent_spawned": self._spawned,
-            "agent_labels_changed": self._relabelled,
-            "agent_model_changed": self._model_changed,
+            "agent_labels_changed": self._redescribed,
+            "agent_model_changed": self._redescribed,
             "agent_state_changed": self._changed,
-            "agent_held": self._held,
+            "agent_held": lambda event: self._set(event, waiting_on=event.data["waiting_on"]),
             "turn_started": self._turn_started,
             "turn_finished": self._turn_finished,
             "message_completed": self._message,
-            "tool_call_started": self._call_started,
-            "tool_call_finished": self._call_finished,
+            "tool_call_started": lambda event: self._set(event, last_tool=event.data["tool"]),
             "permission_requested": self._asked,
             "question_asked": self._asked,
             "permission_resolved": self._answered,
@@ -394,78 +375,62 @@ class Played:
 
     def take(self, event: Event) -> None:
         """Play the next event."""
-        self.seq, self.at = event.seq or self.seq, event.ts
+        self.at = event.ts
+        self._log.add(event)
         taker = self._takers.get(event.type)
         if taker is not None:
             taker(event)
-        if event.agent in self._agents:
-            self._agents[event.agent].last_at = event.ts
+        self._set(event, last_event_at=event.ts)
+
+    @property
+    def seq(self) -> int:
+        """The number of the newest event."""
+        return self._log.seq
 
     @property
     def spent(self) -> Spent:
         """What all turns that have ended used."""
-        return sum((agent.spent for agent in self._agents.values()), Spent())
+        return sum((row.spent for row in self._agents.values()), Spent())
 
     @property
     def turns(self) -> int:
         """How many turns were begun."""
-        return sum(agent.turns for agent in self._agents.values())
+        return sum(row.next_turn - 1 for row in self._agents.values())
 
     @property
     def names(self) -> Mapping[str, str]:
         """The agents so far, by id."""
-        return {id_: agent.descriptor.name for id_, agent in self._agents.items()}
+        return {id_: row.descriptor.name for id_, row in self._agents.items()}
 
     def picture(self) -> Picture:
         """Return the session as of the newest event."""
-        agents = self._agents.values()
+        live = [id_ for id_, row in self._agents.items() if not row.descriptor.state.is_terminal]
         return Picture(
             seq=self.seq,
-            run=self.run,
-            agents=[_row(agent) for agent in agents],
+            run=self._log.run,
+            agents=list(self._agents.values()),
             requests=list(self.requests.values()),
             unread=(),  # no event has their texts
-            turns=[
-                OpenTurn(
-                    agent_id=agent.turn.agent_id,
-                    turn_id=agent.turn.turn_id,
-                    number=agent.turn.number,
-                    calls=agent.calls.in_order(),
-                )
-                for agent in agents
-                if agent.turn is not None
-            ],
-            contexts={id_: agent.context for id_, agent in self._agents.items()},
+            turns=self._log.open_turns(live),
+            contexts=self._log.contexts,
         )
 
-    def since(
-        self, agent: str, turn_id: str, seq: int, redact: Callable[[Any], Any]
-    ) -> dict[str, Any]:
-        """Return what a turn has said beyond its events: in a log, nothing; see Speaking."""
-        at = self._agents[agent].said + 1
-        return {"message": at, "text": "", "thinking": "", "at": 0, "unwritten": []}
-
-    def _run_started(self, event: Event) -> None:
-        self.runs.add(event.run or "")
-        self.run = RunRow(
-            run_id=event.run or "", task=event.data["task"], status="running", started_at=event.ts
+    def since(self, turn: OpenTurn, seq: int, redact: Callable[[Any], Any]) -> door.RunningTurn:
+        """Return a turn with what it has said beyond its events, nothing; see Speaking."""
+        return door.RunningTurn(
+            agent=turn.agent_id,
+            turn=turn.turn_id,
+            n=turn.number,
+            message=self._said[turn.agent_id] + 1,
+            text="",
+            thinking="",
+            at=0,
         )
 
-    def _run_resumed(self, _: Event) -> None:
-        self._end_run("running", None, {})
-
-    def _run_finished(self, event: Event) -> None:
-        self._end_run(event.data["status"], event.ts, event.data)
-
-    def _end_run(self, status: str, at: float | None, told: Mapping[str, Any]) -> None:
-        if (run := self.run) is not None:
-            self.run = replace(
-                run,
-                status=status,
-                finished_at=at,
-                summary=told.get("summary") or "",
-                error=told.get("error"),
-            )
+    def _set(self, event: Event, **fields: Any) -> None:
+        """Change the row of an event's agent, if it has one."""
+        if (row := self._agents.get(event.agent or "")) is not None:
+            self._agents[event.agent or ""] = replace(row, **fields)
 
     def _spawned(self, event: Event) -> None:
         known = self._known.get(event.agent or "")
@@ -473,34 +438,19 @@ class Played:
             told = {name: event.data[name] for name in ("provider", "model", "prompt")}
             told["labels"] = event.data.get("labels") or {}
             born = replace(known, **told, state=AgentState.PENDING, incarnation=1)
-            self._agents[known.agent_id] = _Agent(born)
+            self._agents[known.agent_id] = AgentRow(descriptor=born, **_UNTOLD)
 
-    def _relabelled(self, event: Event) -> None:
-        agent = self._agents.get(event.agent or "")
-        if agent is not None:
-            agent.descriptor = replace(agent.descriptor, labels=event.data["labels"])
-
-    def _model_changed(self, event: Event) -> None:
-        agent = self._agents.get(event.agent or "")
-        if agent is not None:
-            agent.descriptor = replace(agent.descriptor, **event.data)
-
-    def _held(self, event: Event) -> None:
-        if (agent := self._agents.get(event.agent or "")) is not None:
-            agent.waiting_on = event.data["waiting_on"]
+    def _redescribed(self, event: Event) -> None:
+        if (row := self._agents.get(event.agent or "")) is not None:
+            self._set(event, descriptor=replace(row.descriptor, **event.data))
 
     def _changed(self, event: Event) -> None:
-        agent = self._agents.get(event.agent or "")
-        if agent is None:
+        row, data = self._agents.get(event.agent or ""), event.data
+        if row is None:
             return
-        state, data = AgentState(event.data["to"]), event.data
-        agent.descriptor = replace(agent.descriptor, state=state)
-        agent.waiting_on = data.get("waiting_on")
-        agent.result = agent.ended_at = None
+        state, result = AgentState(data["to"]), None
         if state.is_terminal:
-            agent.ended_at = event.ts
-            agent.turn = None
-            agent.result = AgentResult(
+            result = AgentResult(
                 agent_id=event.agent or "",
                 success=state is AgentState.COMPLETED,
                 summary="",
@@ -508,45 +458,43 @@ class Played:
                 evidence_gaps=tuple(data.get("evidence_gaps") or ()),
                 evidence_by=tuple(data.get("evidence_by") or ()),
             )
+        self._set(
+            event,
+            descriptor=replace(row.descriptor, state=state),
+            waiting_on=data.get("waiting_on"),
+            result=result,
+            ended_at=event.ts if state.is_terminal else None,
+        )
 
     def _turn_started(self, event: Event) -> None:
-        agent = self._agents.get(event.agent or "")
-        if agent is not None:
-            agent.turns += 1
-            agent.started_at = agent.started_at or event.ts
-            number, turn = event.data["n"], event.data["turn"]
-            agent.turn = OpenTurn(agent_id=event.agent or "", turn_id=turn, number=number)
-            agent.said, agent.calls = 0, OpenCalls()
+        if (row := self._agents.get(event.agent or "")) is not None:
+            self._said[event.agent or ""] = 0
+            self._set(event, next_turn=row.next_turn + 1, started_at=row.started_at or event.ts)
 
     def _message(self, event: Event) -> None:
-        agent = self._agents.get(event.agent or "")
-        if agent is not None and event.data["role"] == "assistant":
-            agent.said += 1
+        if event.agent in self._said and event.data["role"] == "assistant":
+            self._said[event.agent] += 1
 
     def _turn_finished(self, event: Event) -> None:
-        agent = self._agents.get(event.agent or "")
-        if agent is None:
+        row, data = self._agents.get(event.agent or ""), event.data
+        if row is None:
             return
-        data = event.data
         told, sources = data.get("usage") or {}, data.get("provenance") or {}
-        agent.spent += Spent.of_turn(
+        spent = row.spent + Spent.of_turn(
             TokenUsage(**{name: told.get(name) for name in _COUNTS}),
             data.get("cost_usd"),
             *(Provenance(sources.get(name, "unknown")) for name in ("tokens", "cost")),
         )
-        agent.context, agent.head = data.get("context"), data["turn"]
-        agent.turn, agent.calls = None, OpenCalls()
-
-    def _call_started(self, event: Event) -> None:
-        agent = self._agents.get(event.agent or "")
-        if agent is not None:
-            agent.last_tool = event.data["tool"]
-            agent.calls.take(event)
-
-    def _call_finished(self, event: Event) -> None:
-        agent = self._agents.get(event.agent or "")
-        if agent is not None:
-            agent.calls.take(event)
+        self._set(
+            event,
+            head_turn_id=data["turn"],
+            usage=spent.usage,
+            cost_usd=spent.cost_usd,
+            usage_provenance=spent.tokens_from,
+            cost_provenance=spent.cost_from,
+            turns_without_usage=spent.turns_without_tokens,
+            turns_without_cost=spent.turns_without_cost,
+        )
 
     def _asked(self, event: Event) -> None:
         id_ = event.data["request"]
@@ -561,25 +509,3 @@ class Played:
     def _answered(self, event: Event) -> None:
         self.requests.pop(event.data["request"], None)
         self.outcomes[event.data["request"]] = event.data
-
-
-def _row(agent: _Agent) -> AgentRow:
-    spent = agent.spent
-    return AgentRow(
-        descriptor=agent.descriptor,
-        waiting_on=agent.waiting_on,
-        result=agent.result,
-        resume_token=None,
-        usage=spent.usage,
-        cost_usd=spent.cost_usd,
-        next_turn=agent.turns + 1,
-        head_turn_id=agent.head,
-        started_at=agent.started_at,
-        ended_at=agent.ended_at,
-        last_tool=agent.last_tool,
-        last_event_at=agent.last_at,
-        usage_provenance=spent.tokens_from,
-        cost_provenance=spent.cost_from,
-        turns_without_usage=spent.turns_without_tokens,
-        turns_without_cost=spent.turns_without_cost,
-    )

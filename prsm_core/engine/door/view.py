@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from prsm_core.domain.messages import MessageType
-from prsm_core.door import BudgetReport
-from prsm_core.engine.journal.views import build_tree, walk_tree
+from prsm_core.door import BudgetReport, OpenRequest, UnreadPrompt, View
+from prsm_core.engine.journal.views import build_tree
 from prsm_core.kit.quotation import without_references
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.steps import HumanRequest
     from prsm_core.domain.usage import Spent
+    from prsm_core.door import RunningTurn
     from prsm_core.engine.state import UsedByTurn
-    from prsm_core.interfaces.store import OpenTurn, Picture, RunRow
+    from prsm_core.interfaces.store import OpenTurn, Picture
 
     Redact = Callable[[Any], Any]
 
@@ -28,8 +29,8 @@ INTERRUPTED = "interrupted"
 class Speaking(Protocol):
     """What knows the text that no event has yet: Spoken."""
 
-    def since(self, agent: str, turn_id: str, seq: int, redact: Redact) -> dict[str, Any]:
-        """Return what a turn has said beyond event `seq`."""
+    def since(self, turn: OpenTurn, seq: int, redact: Redact) -> RunningTurn:
+        """Return a turn with what it has said beyond event `seq`."""
         ...
 
 
@@ -43,48 +44,41 @@ def build_view(
     unwritten: Sequence[UsedByTurn],
     redact: Redact,
     **rest: Any,
-) -> dict[str, Any]:
+) -> View:
     """Return what AppHandle.view does; `rest` are fields that no event tells of.
 
     Of agents that are `lost` nothing runs, and nobody could be answered; see `build_tree`.
     """
     picture = _without(lost, picture) if lost else picture
     run = picture.run
-    tree = build_tree(
-        session,
-        None if run is None else run.run_id,
-        picture.agents,
-        now,
-        lost=lost,
-        requests=picture.requests,
-        unwritten=unwritten,
-    )
-    _add_to_nodes(tree, picture, redact)
+    if run is not None:
+        run = replace(run, task=without_references(run.task))
     names = {row.descriptor.agent_id: row.descriptor.name for row in picture.agents}
-    return {
-        "seq": picture.seq,
-        "session": session,
-        "run": None if run is None else _run(run),
-        "tree": tree,
-        "requests": request_rows(picture.requests, names, redact),
-        "turns": [
-            {
-                "agent": turn.agent_id,
-                "turn": turn.turn_id,
-                "n": turn.number,
-                **spoken.since(turn.agent_id, turn.turn_id, picture.seq, redact),
-            }
-            for turn in picture.turns
-        ],
+    return View(
+        seq=picture.seq,
+        session=session,
+        run=run,
+        tree=build_tree(
+            session,
+            None if run is None else run.id,
+            picture.agents,
+            now,
+            lost=lost,
+            requests=picture.requests,
+            unwritten=unwritten,
+            more=_more(picture, redact),
+        ),
+        requests=tuple(request_rows(picture.requests, names, redact)),
+        turns=tuple(spoken.since(turn, picture.seq, redact) for turn in picture.turns),
         **rest,
-    }
+    )
 
 
 def _without(lost: Collection[str], picture: Picture) -> Picture:
     """Leave out what runs and waits of agents that are lost, and the run with its last agent."""
     run, agents = picture.run, [row.descriptor for row in picture.agents]
     is_cut = run is not None and any(
-        agent.run_id == run.run_id and agent.agent_id in lost and not agent.state.is_terminal
+        agent.run_id == run.id and agent.agent_id in lost and not agent.state.is_terminal
         for agent in agents
     )
     return replace(
@@ -97,17 +91,19 @@ def _without(lost: Collection[str], picture: Picture) -> Picture:
 
 def request_rows(
     requests: Iterable[HumanRequest], names: Mapping[str, str], redact: Redact
-) -> list[Mapping[str, Any]]:
+) -> list[OpenRequest]:
     """Return open requests as AppHandle.requests tells them."""
     return [
-        {
-            **redact(row.payload),
-            "request": row.request_id,
-            "kind": row.kind,
-            "agent": row.agent_id,
-            "name": names[row.agent_id],
-            "opened_at": row.opened_at,
-        }
+        msgspec.convert(
+            {
+                **redact(row.payload),
+                "kind": row.kind,
+                "agent": row.agent_id,
+                "name": names[row.agent_id],
+                "opened_at": row.opened_at,
+            },
+            OpenRequest,
+        )
         for row in requests
     ]
 
@@ -117,35 +113,24 @@ def tell_budget(run: Mapping[str, Any], spent: Spent) -> BudgetReport:
     return msgspec.convert({"run": run, "spent": spent.text}, BudgetReport)
 
 
-def _run(run: RunRow) -> dict[str, Any]:
-    return {
-        "id": run.run_id,
-        "task": without_references(run.task),
-        "status": run.status,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "summary": run.summary,
-        "error": run.error,
-    }
-
-
-def _add_to_nodes(tree: Mapping[str, Any], picture: Picture, redact: Redact) -> None:
-    """Add to each node what the tree alone does not tell."""
-    rows = {row.descriptor.agent_id: row for row in picture.agents}
+def _more(picture: Picture, redact: Redact) -> dict[str, Mapping[str, Any]]:
+    """Return what a view tells of each agent that the tree alone does not."""
     turns: Mapping[str, OpenTurn] = {turn.agent_id: turn for turn in picture.turns}
-    prompts: dict[str, list[dict[str, Any]]] = {}
+    prompts: dict[str, list[UnreadPrompt]] = {}
     for message in picture.unread:
         if message.type is MessageType.USER_PROMPT:
-            said = without_references(message.payload.get("text", ""))
-            told = {"text": redact(said), "at": message.created_at}
-            prompts.setdefault(message.target, []).append(told)
-    for node in walk_tree(tree["agents"]):
-        agent = node["id"]
+            said = redact(without_references(message.payload.get("text", "")))
+            prompt = UnreadPrompt(text=said, at=message.created_at)
+            prompts.setdefault(message.target, []).append(prompt)
+    told: dict[str, Mapping[str, Any]] = {}
+    for row in picture.agents:
+        agent = row.descriptor.agent_id
         calls = turns[agent].calls if agent in turns else ()
-        node.update(  # type: ignore[attr-defined]
-            mode=rows[agent].descriptor.mode.value,
-            labels=dict(rows[agent].descriptor.labels),
-            context=picture.contexts.get(agent),
-            open_tools=[{"call": c.call, "tool": c.tool, "since": c.since} for c in calls],
-            prompts=prompts.get(agent, []),
-        )
+        told[agent] = {
+            "mode": row.descriptor.mode.value,
+            "labels": dict(row.descriptor.labels),
+            "context": picture.contexts.get(agent),
+            "open_tools": calls,
+            "prompts": tuple(prompts.get(agent, ())),
+        }
+    return told

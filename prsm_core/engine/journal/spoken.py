@@ -21,11 +21,13 @@ from msgspec.structs import replace
 
 from prsm_core.domain.sparing import NOTHING, drop, push, put
 from prsm_core.domain.turns import CUT_MARK
+from prsm_core.door import RunningTurn, UnwrittenMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.events import Event
+    from prsm_core.interfaces.store import OpenTurn
     from prsm_core.permissions.redaction import StreamRedactor
 
 RECENT = 64  # committed messages whose pieces are kept for who begins to follow just before them
@@ -300,32 +302,31 @@ class Spoken:
                 for piece in _told(pieces):
                     yield from ((event, piece.behind) for event in piece.events)
 
-    def since(
-        self, agent: str, turn_id: str, seq: int, redact: Callable[[Any], Any]
-    ) -> dict[str, Any]:
-        """Return what the turn has said beyond event `seq`; see AppHandle.view.
+    def since(self, running: OpenTurn, seq: int, redact: Callable[[Any], Any]) -> RunningTurn:
+        """Return a turn with what it has said beyond event `seq`; see AppHandle.view.
 
         Pieces came without secrets, whole messages did not: `redact` takes them out.
         """
-        turn = self._left.get(turn_id) or self._turns.get(agent)
-        if turn is None or turn.turn_id != turn_id:  # it has just begun
-            turn = _Turn(turn_id)
+        turn = self._left.get(running.turn_id) or self._turns.get(running.agent_id)
+        if turn is None or turn.turn_id != running.turn_id:  # it has just begun
+            turn = _Turn(running.turn_id)
         text = turn.said("text_delta")
         later = [each for each in turn.complete if each.seq is None or each.seq > seq]
-        return {
-            "message": turn.message,
-            "text": text,
-            "thinking": turn.said("thinking_delta"),
-            "at": len(text),
-            "unwritten": [
-                {
-                    "message": each.number,
-                    "text": redact(each.text),
-                    "thinking": redact(each.thinking),
-                }
+        return RunningTurn(
+            agent=running.agent_id,
+            turn=running.turn_id,
+            n=running.number,
+            message=turn.message,
+            text=text,
+            thinking=turn.said("thinking_delta"),
+            at=len(text),
+            unwritten=tuple(
+                UnwrittenMessage(
+                    message=each.number, text=redact(each.text), thinking=redact(each.thinking)
+                )
                 for each in later
-            ],
-        }
+            ),
+        )
 
 
 def _gone_on(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.changes import REJECTED
-from prsm_core.domain.usage import Spent, total
+from prsm_core.domain.usage import total
+from prsm_core.door import AgentNode, AgentTree, ChangeCount, Usage, Waiting
 from prsm_core.errors import MessageRoutingError, ToolInputError
 from prsm_core.kit.text import call_text
 
@@ -29,8 +31,11 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import AgentNow
     from prsm_core.domain.steps import HumanRequest
+    from prsm_core.domain.usage import Spent
     from prsm_core.engine.state import UsedByTurn
     from prsm_core.interfaces.store import AgentRow, Store
+
+T = TypeVar("T")
 
 DETAILS = ("full", "summary")
 TALK = ("message_completed", "tool_call_started", "tool_call_finished")  # what entries are made of
@@ -61,90 +66,46 @@ def build_tree(
     lost: Collection[str] = (),
     requests: Sequence[HumanRequest] = (),
     unwritten: Sequence[UsedByTurn] | None = None,
-) -> dict[str, Any]:
-    """Return the agents as nested JSON values, in linear time and without recursion.
+    changes: Iterable[ChangeRow] | None = None,
+    more: Mapping[str, Mapping[str, Any]] | None = None,
+) -> AgentTree:
+    """Return the agents, which are `rows` in order of creation; in linear time, no recursion.
 
-    Args:
-        session_id: the session the rows belong to.
-        run_id: its newest run.
-        rows: its agents in order of creation.
-        now: Unix seconds; `elapsed_s` of a live agent and `silent_s` count up to it.
-        interrupted: nobody owns the session, so an agent that has not ended shows the state
-            `interrupted` (derived, never stored), and nothing waits for a person.
-        lost: agents of which the same holds though somebody owns the session: their engine died.
-        requests: what of the session waits for a person.
-        unwritten: what turns that run, or have just ended, have used, told before the rows were
-            read; None where only another process knows, so that turns count once they have ended.
-
-    Returns:
-        `{"session", "run", "is_live", "spent", "agents": [node, …]}`; a node holds its `children`
-        the same way. A time that is not known is None, and so is each unknown token count. `spent`
-        is what all agents used, `usage_self` and `usage_subtree` of a node what it and those
-        below it did, of the shape of `Spent.to_dict`; `is_live` tells whether turns that run are
-        in them. `waits_for_user` lists what an agent asks
-        a person: `request`, `kind`, `since` (Unix seconds), and of its event `tool`, `command`,
-        `paths`, `reason`, `question` and `options`.
+    Where the session is `interrupted`, nobody owns it: an agent that has not ended shows that as
+    its state (derived, never stored), and nothing waits for a person. So it is with agents that
+    are `lost`: their engine died. `unwritten` is what turns that run, or have just ended, have
+    used, told before the rows were read; None where only another process knows. Without `changes`
+    the tree does not tell what agents have changed. `more` are further fields of each node.
     """
     own = _own(rows, unwritten or ())
     cut = own if interrupted else lost
-    nodes = {
-        agent: _node(row, own[agent], now, interrupted=agent in cut)
-        for agent, row in zip(own, rows, strict=True)
-    }
-    _ask([request for request in requests if request.agent_id not in cut], nodes)
-    roots = _nested(rows, nodes)
-    _roll_up(roots, own)
-    return {
-        "session": session_id,
-        "run": run_id,
-        "is_live": unwritten is not None,
-        "spent": total(own.values()).to_dict(),
-        "agents": roots,
-    }
-
-
-def add_changes(tree: Mapping[str, Any], rows: Iterable[ChangeRow]) -> None:
-    """Tell at each node what its agent has changed, and all below it: files, lines added, removed.
-
-    What was taken back does not count, and what may be of several counts for the likeliest.
-    """
-    own: dict[str, list[FileChange]] = {}
-    for row in rows:
-        author = row.change.author
-        if author is not None and row.state != REJECTED:
-            own.setdefault(author.agent, []).append(row.change)
-    nodes = list(walk_tree(tree["agents"]))
-    below: dict[str, list[FileChange]] = {}
-    for node in reversed(nodes):  # those below first
-        mine = own.get(node["id"], [])
-        theirs = [change for child in node["children"] for change in below[child["id"]]]
-        below[node["id"]] = [*mine, *theirs]
-        node["changes_self"], node["changes_subtree"] = _summed(mine), _summed(below[node["id"]])
-
-
-def _summed(changes: Sequence[FileChange]) -> dict[str, int]:
-    return {
-        "files": len({change.path for change in changes}),
-        "added": sum(change.added or 0 for change in changes),
-        "removed": sum(change.removed or 0 for change in changes),
-    }
-
-
-def _ask(requests: Iterable[HumanRequest], nodes: Mapping[str, dict[str, Any]]) -> None:
-    """Tell at the node of each agent what it asks a person."""
-    for request in requests:
-        if request.agent_id in nodes:
-            nodes[request.agent_id]["waits_for_user"].append(_waiting(request))
-
-
-def _nested(rows: Sequence[AgentRow], nodes: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put each node among the children of its parent's; return those without one."""
-    roots: list[dict[str, Any]] = []
-    for row in rows:
-        node = nodes[row.descriptor.agent_id]
-        parent = nodes.get(row.descriptor.parent_id or "")
-        (roots if parent is None else parent["children"]).append(node)
-    return roots
+    asked = _by_agent((request.agent_id, request) for request in requests)
+    changed = _changed(rows, changes) if changes is not None else {}
+    subtree = dict(own)
+    children: dict[str, list[AgentNode]] = {agent: [] for agent in own}
+    roots: list[AgentNode] = []
+    for row in reversed(rows):  # an agent comes behind its parent
+        agent, parent = row.descriptor.agent_id, row.descriptor.parent_id
+        is_cut = agent in cut
+        node = AgentNode(
+            **_told(row, now, interrupted=is_cut),
+            usage_self=_usage(own[agent]),
+            usage_subtree=_usage(subtree[agent]),
+            waits_for_user=() if is_cut else tuple(map(_waiting, asked.get(agent, ()))),
+            children=tuple(reversed(children.pop(agent))),
+            **changed.get(agent, {}),
+            **(more or {}).get(agent, {}),
+        )
+        children.get(parent or "", roots).append(node)
+        if parent in subtree:
+            subtree[parent] += subtree[agent]
+    return AgentTree(
+        session=session_id,
+        run=run_id,
+        is_live=unwritten is not None,
+        spent=_usage(total(own.values())),
+        agents=tuple(reversed(roots)),
+    )
 
 
 def _own(rows: Sequence[AgentRow], unwritten: Sequence[UsedByTurn]) -> dict[str, Spent]:
@@ -157,16 +118,49 @@ def _own(rows: Sequence[AgentRow], unwritten: Sequence[UsedByTurn]) -> dict[str,
     return own
 
 
-def walk_tree(agents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """Yield the nodes of `build_tree(...)["agents"]`, each parent before its children."""
-    stack = list(agents)[::-1]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node["children"]))
+def _by_agent(values: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    found: dict[str, list[T]] = {}
+    for agent, value in values:
+        found.setdefault(agent, []).append(value)
+    return found
 
 
-def _node(row: AgentRow, spent: Spent, now: float, *, interrupted: bool) -> dict[str, Any]:
+def _usage(spent: Spent) -> Usage:
+    return Usage(**spent.to_dict())
+
+
+def _changed(
+    rows: Sequence[AgentRow], changes: Iterable[ChangeRow]
+) -> dict[str, Mapping[str, Any]]:
+    """Return what each agent has changed, and what it and all below it have, as fields."""
+    own = _by_agent(
+        (row.change.author.agent, row.change)
+        for row in changes
+        if row.change.author is not None and row.state != REJECTED
+    )
+    below = {row.descriptor.agent_id: own.get(row.descriptor.agent_id, [])[:] for row in rows}
+    told: dict[str, Mapping[str, Any]] = {}
+    for row in reversed(rows):
+        agent, parent = row.descriptor.agent_id, row.descriptor.parent_id
+        told[agent] = {
+            "changes_self": _summed(own.get(agent, ())),
+            "changes_subtree": _summed(below[agent]),
+        }
+        if parent in below:
+            below[parent] += below[agent]
+    return told
+
+
+def _summed(changes: Sequence[FileChange]) -> ChangeCount:
+    return ChangeCount(
+        files=len({change.path for change in changes}),
+        added=sum(change.added or 0 for change in changes),
+        removed=sum(change.removed or 0 for change in changes),
+    )
+
+
+def _told(row: AgentRow, now: float, *, interrupted: bool) -> dict[str, Any]:
+    """Return what a node tells of an agent alone."""
     agent = row.descriptor
     ended = agent.state.is_terminal
     return {
@@ -181,36 +175,28 @@ def _node(row: AgentRow, spent: Spent, now: float, *, interrupted: bool) -> dict
         "state": "interrupted" if interrupted and not ended else agent.state.value,
         "waiting_on": row.waiting_on,
         "depth": agent.depth,
-        "usage_self": spent.to_dict(),
-        "usage_subtree": {},
         "elapsed_s": _elapsed(row, now, still_runs=not (ended or interrupted)),
         "last_tool": row.last_tool,
         "silent_s": None if ended or row.last_event_at is None else _since(row.last_event_at, now),
         **_evidence(row),
-        "waits_for_user": [],
-        "children": [],
     }
 
 
-def _waiting(request: HumanRequest) -> dict[str, Any]:
+def _waiting(request: HumanRequest) -> Waiting:
     told = {name: request.payload[name] for name in _ASKED if name in request.payload}
-    return {
-        "request": request.request_id,
-        "kind": request.kind,
-        "since": request.opened_at,
-        **told,
-    }
+    values = {"request": request.request_id, "kind": request.kind, "since": request.opened_at}
+    return msgspec.convert({**values, **told}, Waiting)
 
 
 def _evidence(row: AgentRow) -> dict[str, Any]:
     """Return how far the agent's success was looked into; a failure has no evidence."""
     result = row.result
     if result is None or not result.success or not row.descriptor.state.is_terminal:
-        return {"evidence": None, "evidence_gaps": [], "evidence_by": []}
+        return {}
     return {
         "evidence": result.evidence,
-        "evidence_gaps": list(result.evidence_gaps),
-        "evidence_by": list(result.evidence_by),
+        "evidence_gaps": tuple(result.evidence_gaps),
+        "evidence_by": tuple(result.evidence_by),
     }
 
 
@@ -221,16 +207,6 @@ def _elapsed(row: AgentRow, now: float, *, still_runs: bool) -> float | None:
 
 def _since(start: float, end: float) -> float:
     return round(max(0.0, end - start), 3)
-
-
-def _roll_up(roots: list[dict[str, Any]], own: Mapping[str, Spent]) -> None:
-    """Fill `usage_subtree`, children first."""
-    subtree = dict(own)
-    for node in reversed(list(walk_tree(roots))):
-        total = subtree[node["id"]]
-        node["usage_subtree"].update(total.to_dict())
-        if node["parent"] in subtree:
-            subtree[node["parent"]] += total
 
 
 def conversation(events: Iterable[Event], *, numbered: bool = False) -> list[dict[str, Any]]:

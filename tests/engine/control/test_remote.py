@@ -127,7 +127,7 @@ async def test_what_acts_is_refused_while_a_session_is_closed_and_looking_is_not
                 await client.kill("m")
             assert refused.value.code == "closing"
             await client.attend()
-            assert (await client.tree())["session"]
+            assert (await client.tree()).session
             ended.set()
             await owning
     assert (app.killed, app.attended) == ([], 1)
@@ -173,12 +173,12 @@ async def test_a_slow_reader_loses_deltas_and_is_told_how_many_but_no_event(tmp_
         async with serving(state, scene.app), open_remote(state, SESSION) as remote:
             await scene.app.start_run("count")
             await scene.say("first")
-            [master] = (await scene.app.tree())["agents"]
+            [master] = (await scene.app.tree()).agents
             piece = "a word and " * 2000
             async with aclosing(remote.events()) as events:
                 while (await anext(events)).type != "message_completed":
                     pass
-                live = scene.team.engine.journal.live_text("text_delta", master["id"])
+                live = scene.team.engine.journal.live_text("text_delta", master.id)
                 for _ in range(800):  # nobody reads meanwhile
                     live.feed(piece)
                     await asyncio.sleep(0)

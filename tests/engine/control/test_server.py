@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 
 from prsm_core.domain.permissions import Answer, PermissionRequest
+from prsm_core.door import OpenPermission
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.errors import MessageRoutingError, PrsmError
@@ -116,8 +118,8 @@ async def test_the_tree_is_that_of_the_ledger(served):
     team, client = served
     run = team.start(master=parent, w1=hang)
     await begun(team, "w1")
-    [master] = (await client.tree())["agents"]
-    assert [(node["name"], node["state"]) for node in (master, *master["children"])] == [
+    [master] = (await client.tree()).agents
+    assert [(node.name, node.state) for node in master.walk()] == [
         ("master", "running"),
         ("w1", "running"),
     ]
@@ -136,18 +138,13 @@ async def test_a_permission_is_listed_and_answered_once(served):
     run = team.start(master=master)
     asked = await team.seen("permission_requested")
     [request] = await client.requests()
-    assert request == {
-        **asked.data,
-        "kind": "permission",
-        "agent": team["master"].agent_id,
-        "name": "master",
-        "opened_at": asked.ts,
-    }
+    told = {"agent": team["master"].agent_id, "name": "master", "opened_at": asked.ts}
+    assert request == convert({**asked.data, **told, "kind": "permission"}, OpenPermission)
     with pytest.raises(PrsmError, match="'allow_rule' is no answer") as refused:
-        await client.resolve_permission(request["request"], "allow_rule")
+        await client.resolve_permission(request.request, "allow_rule")
     assert "once" in str(refused.value.hint)
-    assert await client.resolve_permission(request["request"], "once")
-    assert not await client.resolve_permission(request["request"], "deny")
+    assert await client.resolve_permission(request.request, "once")
+    assert not await client.resolve_permission(request.request, "deny")
     assert (await run).summary == "Allow"
     assert list(await client.requests()) == []
 
@@ -162,10 +159,10 @@ async def test_a_question_is_listed_and_answered_once(served):
     run = team.start(master=master)
     await team.seen("question_asked")
     [request] = await client.requests()
-    assert (request["kind"], request["question"]) == ("question", "Which?")
-    assert not await client.resolve_permission(request["request"], "once"), "it is no permission"
-    assert await client.answer(request["request"], Answer(choices=("blue",), text="dark"))
-    assert not await client.answer(request["request"], Answer(text="late"))
+    assert (request.kind, request.question) == ("question", "Which?")
+    assert not await client.resolve_permission(request.request, "once"), "it is no permission"
+    assert await client.answer(request.request, Answer(choices=("blue",), text="dark"))
+    assert not await client.answer(request.request, Answer(text="late"))
     assert (await run).summary == "['blue'] dark"
 
 

@@ -44,9 +44,9 @@ async def test_a_master_of_an_earlier_process_goes_on(opened):
         run = await app.continue_run("more")
         result = await run.result()
         assert (result.error, result.summary) == (None, "helper is done, other is done")
-        [master] = (await app.tree())["agents"]
-        assert (master["id"], second["master"].incarnation) == (before, 2)
-        assert [node["name"] for node in master["children"]] == ["helper", "other"]
+        [master] = (await app.tree()).agents
+        assert (master.id, second["master"].incarnation) == (before, 2)
+        assert [node.name for node in master.children] == ["helper", "other"]
         [context] = second.provider.contexts["master"]
         assert "the first run says this" in str(context.history), "no vendor's thread holds it"
         assert [run["status"] for run in second.ledger.events("run_finished")] == ["completed"] * 2

@@ -49,8 +49,8 @@ async def test_who_gives_up_a_start_leaves_no_run_behind_and_no_agent(tmp_path, 
     async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
         await give_up_after(steps, asyncio.ensure_future(scene.app.start_run("count")), scene)
         await check_ended(scene.team)
-        left = (await scene.app.view())["run"]
-        assert left is None or left["status"] == "interrupted"
+        left = (await scene.app.view()).run
+        assert left is None or left.status == "interrupted"
         run = await scene.app.start_run("count again")
         await scene.say("here")
         await scene.finish("counted")

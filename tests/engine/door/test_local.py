@@ -16,7 +16,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.tools import McpServer
-from prsm_core.door import ResultEntry
+from prsm_core.door import ResultEntry, UnwrittenMessage
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
@@ -138,17 +138,17 @@ async def test_a_picture_has_what_a_turn_says_calls_and_has_not_read(tmp_path):
         await scene.app.prompt_agent("master", "hurry")
         await scene.ask("which?")
         view = await scene.app.view()
-        [root] = view["tree"]["agents"]
-        assert (root["mode"], [prompt["text"] for prompt in root["prompts"]]) == ("plan", ["hurry"])
-        [tool] = root["open_tools"]
-        assert (tool["tool"], tool["since"] > 0) == ("ask_user", True)
-        [turn] = view["turns"]
-        assert (turn["agent"], turn["n"], turn["message"]) == (root["id"], 1, 2)
-        assert (turn["at"], turn["unwritten"]) == (len(turn["text"]), [])
-        assert turn["text"]
-        assert PIECE.startswith(turn["text"])
-        [request] = view["requests"]
-        assert (request["question"], request["name"]) == ("which?", "master")
+        [root] = view.tree.agents
+        assert (root.mode, [prompt.text for prompt in root.prompts]) == ("plan", ["hurry"])
+        [tool] = root.open_tools
+        assert (tool.tool, tool.since > 0) == ("ask_user", True)
+        [turn] = view.turns
+        assert (turn.agent, turn.n, turn.message) == (root.id, 1, 2)
+        assert (turn.at, turn.unwritten) == (len(turn.text), ())
+        assert turn.text
+        assert PIECE.startswith(turn.text)
+        [request] = view.requests
+        assert (request.question, request.name) == ("which?", "master")
         await scene.app.kill("master")
 
 
@@ -176,10 +176,10 @@ async def test_a_message_that_is_whole_but_not_committed_is_in_the_picture(opene
             await agent.complete()
 
         await team.run(master=master)
-        [[before], [after]] = [view["turns"] for view in views]
-        assert before["unwritten"] == [{"message": 2, "text": "two", "thinking": ""}]
-        assert (before["message"], after["message"], after["unwritten"]) == (3, 3, [])
-        async with aclosing(cast("Any", app.events(after=views[0]["seq"]))) as events:
+        [[before], [after]] = [view.turns for view in views]
+        assert before.unwritten == (UnwrittenMessage(message=2, text="two", thinking=""),)
+        assert (before.message, after.message, after.unwritten) == (3, 3, ())
+        async with aclosing(cast("Any", app.events(after=views[0].seq))) as events:
             assert (await anext(events)).data["text"] == "two"
 
 
@@ -199,10 +199,11 @@ async def test_a_picture_of_a_run_that_was_cut_off_has_nothing_that_runs_or_wait
     async with opened(check=False, interactive=True) as again:
         app = LocalApp(again.engine, RunOptions(), again.store, SESSION)
         view = await app.view()
-        assert (view["requests"], view["turns"]) == (await app.requests(), [])
-        [node] = view["tree"]["agents"]
-        assert (node["state"], node["open_tools"]) == ("interrupted", [])
-        assert view["run"]["status"] == "interrupted"
+        assert (list(view.requests), view.turns) == (await app.requests(), ())
+        [node] = view.tree.agents
+        assert (node.state, node.open_tools) == ("interrupted", ())
+        assert view.run is not None
+        assert view.run.status == "interrupted"
         assert await app.answer(asked[0].data["request"], Answer(text="this one")) is False
 
 
@@ -225,8 +226,8 @@ async def test_a_picture_of_a_turn_that_goes_on_counts_what_it_said_before(opene
         await run_to_death(team, master=cut_off)
     async with opened() as again:
         await go_on(again, master=master)
-    [[before], [after]] = [picture["turns"] for picture in pictures]
-    assert (before["n"], before["message"], after["message"]) == (1, 3, 4)
+    [[before], [after]] = [picture.turns for picture in pictures]
+    assert (before.n, before.message, after.message) == (1, 3, 4)
     numbers = [event.get("message") for event in again.ledger.events("message_completed")]
     assert [number for number in numbers if number is not None] == [1, 2, 3]
 
@@ -280,9 +281,9 @@ async def test_what_no_ledger_can_keep_is_refused_and_leaves_what_it_was_for_as_
             await app.prompt_agent("master", half)
         with pytest.raises(PrsmError):
             await app.set_model("master", f"script/{half}")
-        assert (await app.tree())["agents"][0]["next_model"] is None
+        assert (await app.tree()).agents[0].next_model is None
         await scene.ask("which?")
-        [request] = [row["request"] for row in await app.requests()]
+        [request] = [row.request for row in await app.requests()]
         for answer in (Answer(text=half), Answer(choices=(half,))):
             with pytest.raises(PrsmError):
                 await app.answer(request, answer)
@@ -301,7 +302,7 @@ async def test_an_answer_from_a_place_of_no_unicode_name_is_taken(tmp_path):
     async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
         await scene.app.start_run("count")
         await scene.ask("which?")
-        [request] = [row["request"] for row in await scene.app.requests()]
+        [request] = [row.request for row in await scene.app.requests()]
         assert await scene.app.answer(request, Answer(text="this"), via="tty\udcff") is True
         [told] = scene.team.ledger.events("question_answered")
         assert told["via"] == "tty\N{REPLACEMENT CHARACTER}"
@@ -422,7 +423,7 @@ async def come_and_go(app, rounds):
     """Look at a session and follow it as two frontends at a time."""
     follow = cast("Any", app.events)
     for _ in range(rounds):
-        seen = (await app.view())["seq"]
+        seen = (await app.view()).seq
         async with aclosing(follow()) as one, aclosing(follow(after=seen - 1)) as other:
             assert ((await anext(one)).seq, (await anext(other)).seq) == (1, seen)
 

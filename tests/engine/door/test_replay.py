@@ -14,7 +14,6 @@ from prsm_core.domain.agents import AgentState, PermissionMode
 from prsm_core.domain.events import Event
 from prsm_core.domain.permissions import Answer
 from prsm_core.engine.door.replay import ReplayApp, ReplayEndedError
-from prsm_core.engine.journal.views import walk_tree
 from prsm_core.errors import ConfigError, PrsmError
 
 
@@ -50,15 +49,15 @@ async def test_what_is_seen_at_an_event_is_what_was_then():
     async with MemoryStore() as store:
         await record(store)
         app = await open_app(store, to=5)
-        assert (await app.view())["tree"]["agents"] == []
+        assert (await app.view()).tree.agents == ()
         told = await events(app)
         assert [event.seq for event in told] == [1, 2, 3, 4, 5]
         view = await app.view()
-        nodes = {node["name"]: node for node in walk_tree(view["tree"]["agents"])}
-        assert (view["seq"], list(nodes)) == (5, ["master", "w1"])
-        assert [call["tool"] for call in nodes["w1"]["open_tools"]] == ["ask_parent"]
-        assert [turn["n"] for turn in view["turns"]] == [1]
-        assert nodes["w1"]["usage_self"]["total_tokens"] is None
+        nodes = {node.name: node for node in view.tree.walk()}
+        assert (view.seq, list(nodes)) == (5, ["master", "w1"])
+        assert [call.tool for call in nodes["w1"].open_tools] == ["ask_parent"]
+        assert [turn.n for turn in view.turns] == [1]
+        assert nodes["w1"].usage_self.total_tokens is None
         with pytest.raises(ConfigError, match="not told yet"):
             await events(app, 6)
 
@@ -85,8 +84,8 @@ async def test_a_turn_is_at_the_message_behind_those_that_it_had_said_then():
         app, at = await open_app(store), []
         async for event in app.events():
             if event.type in {"turn_started", "message_completed"}:
-                [turn] = (await app.view())["turns"]
-                at.append((turn["n"], turn["message"]))
+                [turn] = (await app.view()).turns
+                at.append((turn.n, turn.message))
     assert at == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
 
 
@@ -95,9 +94,9 @@ async def test_at_the_end_the_tree_is_that_of_the_ledger():
         await record(store)
         app = await open_app(store)
         await events(app)
-        [master] = (await app.tree())["agents"]
-        [worker] = master["children"]
-        assert (worker["state"], worker["usage_self"]["total_tokens"]) == ("killed", 15)
+        [master] = (await app.tree()).agents
+        [worker] = master.children
+        assert (worker.state, worker.usage_self.total_tokens) == ("killed", 15)
         assert (await app.budget()).run["spawns"].used == 2
         assert await app.history("w1") == await app.history("w1", before=99)
 

@@ -199,18 +199,18 @@ class Reader:
 
     def look(self, view) -> None:
         """Take what a picture has."""
-        for node in _nodes(view["tree"]["agents"]):
-            self.names[node["id"]] = node["name"]
-            self.running.update(one["call"] for one in node["open_tools"])
-        for turn in view["turns"]:
-            told = [*turn["unwritten"], turn]
+        for node in view.tree.walk():
+            self.names[node.id] = node.name
+            self.running.update(one.call for one in node.open_tools)
+        for turn in view.turns:
+            told = [*turn.unwritten, turn]
             for one in told:
-                key = (turn["agent"], turn["turn"], one["message"])
-                self.turns[turn["agent"]] = turn["turn"]
+                key = (turn.agent, turn.turn, one.message)
+                self.turns[turn.agent] = turn.turn
                 self.seen.add(key)
                 for which in ("text", "thinking"):
-                    self.said[*key, which] = one[which]
-            assert turn["at"] == len(turn["text"])
+                    self.said[*key, which] = getattr(one, which)
+            assert turn.at == len(turn.text)
 
     def read(self, event: Event) -> bool:
         """Take an event; return whether it is the last."""
@@ -287,20 +287,14 @@ class Reader:
             assert not self.said[*later, "text"]
 
 
-def _nodes(nodes):
-    for node in nodes:
-        yield node
-        yield from _nodes(node["children"])
-
-
 async def follow(app: Any, reader: Reader, last_seq: Callable[[], int], *, by_view: bool) -> None:
     """Follow a session to the end of its run, from its first event or from a picture."""
     after = 0
     if by_view:
         view = await app.view()
         reader.look(view)
-        after = view["seq"]
-        if view["run"] is not None and view["run"]["finished_at"] is not None:
+        after = view.seq
+        if view.run is not None and view.run.finished_at is not None:
             return
     async with aclosing(cast("Any", app.events(after=after))) as events:
         async for event in events:

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentDescriptor, AgentRole, AgentState, Grant
@@ -17,7 +18,6 @@ from prsm_core.engine.journal.views import (
     build_tree,
     conversation,
     filter_detail,
-    walk_tree,
 )
 from prsm_core.engine.state import UsedByTurn
 from prsm_core.errors import MessageRoutingError, ToolInputError
@@ -101,23 +101,24 @@ def make_event(kind, ts=1.0, **data):
 def test_a_tree_has_the_documented_shape():
     rows = [make_row("m", name="master", last_event=150.0), make_row("w", "m", depth=1)]
     tree = build_tree("S", "R", rows, 160.0)
-    assert list(tree) == ["session", "run", "is_live", "spent", "agents"]
-    [master] = tree["agents"]
-    assert list(master) == NODE_KEYS
-    assert (master["name"], master["parent"], master["elapsed_s"], master["silent_s"]) == (
+    told = to_builtins(tree)
+    assert list(told) == ["session", "run", "is_live", "spent", "agents"]
+    [master] = tree.agents
+    assert list(told["agents"][0]) == NODE_KEYS
+    assert (master.name, master.parent, master.elapsed_s, master.silent_s) == (
         "master",
         None,
         60.0,
         10.0,
     )
-    [worker] = master["children"]
-    assert (worker["id"], worker["parent"], worker["depth"], worker["children"]) == (
+    [worker] = master.children
+    assert (worker.id, worker.parent, worker.depth, worker.children) == (
         "w",
         "m",
         1,
-        [],
+        (),
     )
-    json.dumps(tree)
+    json.dumps(told)
 
 
 @pytest.mark.requirement("U16")
@@ -132,13 +133,13 @@ def test_what_turns_have_used_that_are_not_written_yet_counts_once():
 
     unwritten = [used("m", "t1", 100), used("w", "t2", 10), used("other", "t3", 7)]
     tree = build_tree("S", "R", rows, 1.0, unwritten=unwritten)
-    [master] = tree["agents"]
-    [worker] = master["children"]
-    assert tree["is_live"]
-    assert (tree["spent"]["total_tokens"], tree["spent"]["cost_usd"]) == (111, 0.5)
-    assert master["usage_self"]["total_tokens"] == 101
-    assert master["usage_subtree"]["total_tokens"] == 111
-    assert worker["usage_self"]["total_tokens"] == 10, "its row has the turn already"
+    [master] = tree.agents
+    [worker] = master.children
+    assert tree.is_live
+    assert (tree.spent.total_tokens, tree.spent.cost_usd) == (111, 0.5)
+    assert master.usage_self.total_tokens == 101
+    assert master.usage_subtree.total_tokens == 111
+    assert worker.usage_self.total_tokens == 10, "its row has the turn already"
 
 
 def test_usage_rolls_up_and_an_unknown_count_stays_unknown():
@@ -147,11 +148,11 @@ def test_usage_rolls_up_and_an_unknown_count_stays_unknown():
         make_row("w", "m", usage=TokenUsage(input_tokens=10)),
         make_row("x", "w", usage=TokenUsage(input_tokens=100, output_tokens=5)),
     ]
-    [master] = build_tree("S", "R", rows, 1.0)["agents"]
-    assert master["usage_self"]["input_tokens"] == 1
-    assert master["usage_subtree"]["input_tokens"] == 111
-    assert master["usage_subtree"]["output_tokens"] == 5
-    assert master["usage_subtree"]["total_tokens"] == 116
+    [master] = build_tree("S", "R", rows, 1.0).agents
+    assert master.usage_self.input_tokens == 1
+    assert master.usage_subtree.input_tokens == 111
+    assert master.usage_subtree.output_tokens == 5
+    assert master.usage_subtree.total_tokens == 116
 
 
 @pytest.mark.requirement("N10")
@@ -160,21 +161,21 @@ def test_the_total_of_a_subtree_holds_vendors_that_tell_no_total():
         make_row("m", usage=TokenUsage(input_tokens=60, output_tokens=40, total_tokens=100)),
         make_row("w", "m", usage=TokenUsage(input_tokens=900, output_tokens=50)),
     ]
-    [master] = build_tree("S", "R", rows, 1.0)["agents"]
-    assert master["usage_subtree"]["total_tokens"] == 1050
-    assert master["children"][0]["usage_self"]["total_tokens"] == 950
+    [master] = build_tree("S", "R", rows, 1.0).agents
+    assert master.usage_subtree.total_tokens == 1050
+    assert master.children[0].usage_self.total_tokens == 950
 
 
 def test_an_agent_that_never_started_has_no_times():
     row = make_row("m", state=AgentState.PENDING, started=None)
-    [node] = build_tree("S", "R", [row], 5.0)["agents"]
-    assert (node["elapsed_s"], node["silent_s"]) == (None, None)
+    [node] = build_tree("S", "R", [row], 5.0).agents
+    assert (node.elapsed_s, node.silent_s) == (None, None)
 
 
 def test_the_time_of_an_ended_agent_stands_still():
     row = make_row("m", state=AgentState.COMPLETED, ended=130.0, last_event=130.0)
-    [node] = build_tree("S", "R", [row], 999.0)["agents"]
-    assert (node["elapsed_s"], node["silent_s"]) == (30.0, None)
+    [node] = build_tree("S", "R", [row], 999.0).agents
+    assert (node.elapsed_s, node.silent_s) == (30.0, None)
 
 
 def test_agents_of_a_session_without_an_owner_show_interrupted():
@@ -182,24 +183,22 @@ def test_agents_of_a_session_without_an_owner_show_interrupted():
         make_row("m", last_event=120.0),
         make_row("w", "m", state=AgentState.COMPLETED, ended=110.0),
     ]
-    [master] = build_tree("S", "R", rows, 999.0, interrupted=True)["agents"]
-    assert (master["state"], master["elapsed_s"]) == ("interrupted", 20.0)
-    assert master["children"][0]["state"] == "completed"
+    [master] = build_tree("S", "R", rows, 999.0, interrupted=True).agents
+    assert (master.state, master.elapsed_s) == ("interrupted", 20.0)
+    assert master.children[0].state == "completed"
 
 
 def test_an_agent_whose_parent_is_not_listed_is_a_root():
     tree = build_tree("S", "R", [make_row("w", "gone")], 1.0)
-    assert [node["id"] for node in tree["agents"]] == ["w"]
+    assert [node.id for node in tree.agents] == ["w"]
 
 
 def test_a_chain_of_five_thousand_agents_is_built_without_recursion():
     one = TokenUsage(input_tokens=1)
     rows = [make_row(str(n), str(n - 1) if n else None, usage=one) for n in range(5_000)]
     tree = build_tree("S", "R", rows, 1.0)
-    assert tree["agents"][0]["usage_subtree"]["input_tokens"] == 5_000
-    nodes = list(walk_tree(tree["agents"]))
-    while nodes:  # a chain this deep must not be freed by recursion either
-        nodes.pop()["children"].clear()
+    assert tree.agents[0].usage_subtree.input_tokens == 5_000
+    assert len(list(tree.walk())) == 5_000
 
 
 @given(st.lists(st.integers(min_value=0, max_value=10_000), min_size=1, max_size=40))
@@ -211,14 +210,12 @@ def test_every_agent_appears_once_below_its_parent_and_sums_its_subtree(choices)
         )
         for n, parent in enumerate(parents)
     ]
-    nodes = list(walk_tree(build_tree("S", "R", rows, 1.0)["agents"]))
-    assert sorted(int(node["id"]) for node in nodes) == list(range(len(rows)))
+    nodes = list(build_tree("S", "R", rows, 1.0).walk())
+    assert sorted(int(node.id) for node in nodes) == list(range(len(rows)))
     for node in nodes:
-        assert all(child["parent"] == node["id"] for child in node["children"])
-        expected = node["usage_self"]["input_tokens"] + sum(
-            child["usage_subtree"]["input_tokens"] for child in node["children"]
-        )
-        assert node["usage_subtree"]["input_tokens"] == expected
+        assert all(child.parent == node.id for child in node.children)
+        below = [child.usage_subtree.input_tokens or 0 for child in node.children]
+        assert node.usage_subtree.input_tokens == sum(below, node.usage_self.input_tokens or 0)
 
 
 TALK = [

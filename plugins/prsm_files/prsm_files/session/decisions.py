@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import ConfigError
-from prsm_core.files import ACCEPTED, OPEN_STATES, ConversationStore, Decisions
+from prsm_core.files import ACCEPTED, OPEN_STATES, ConversationStore, FileActs
 from prsm_files.commits.records import Outcome
 from prsm_files.session.committing import Wording, told_outcome
 from prsm_files.session.deciding import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prsm_files.session.late import LateWatch
 
 
-class Deciding(Decisions):
+class Deciding(FileActs):
     """The part of an AppHandle that is about changes; without a watch none are found."""
 
     def __init__(self, watch: LateWatch | None, store: Store, session: str, workspace: str) -> None:
@@ -41,9 +41,9 @@ class Deciding(Decisions):
         rows, names = await self._rows(), await self._names()
         return [told_change(row, names) for row in rows]
 
-    async def show(self, wanted: str) -> Mapping[str, Any]:
+    async def show_change(self, change: str) -> Mapping[str, Any]:
         """Return a change with its lines and its reason; see AppHandle."""
-        row = find_change(await self._rows(), wanted)
+        row = find_change(await self._rows(), change)
         if self._watch is None:
             raise _not_kept()
         reason = await Reasons(self._store, self._session).of(row)
@@ -51,7 +51,7 @@ class Deciding(Decisions):
         told = told_change(row, await self._names())
         return {**told, "rationale": reason_values(reason), "diff": text}
 
-    async def rationale(self, path: str, line: int | None) -> Mapping[str, Any]:
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Return why a file, or a line of it, was changed; see AppHandle."""
         rows = of_path(await self._rows(), self._workspace, path)
         row = rows[0]
@@ -72,10 +72,10 @@ class Deciding(Decisions):
         return {row.descriptor.agent_id: row.descriptor.name for row in agents}
 
     async def accept(
-        self, ids: Sequence[str], agent: str | None, call: str | None
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
         """Accept changes; see AppHandle."""
-        choice = await self._choice(ids, agent, call)
+        choice = await self._choice(changes, agent, call)
         watch = await self._able(choice)
         return (
             []
@@ -84,32 +84,37 @@ class Deciding(Decisions):
         )
 
     async def reject(
-        self, ids: Sequence[str], agent: str | None, call: str | None, *, possible: bool
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        call: str | None = None,
+        possible: bool = False,
     ) -> Sequence[Mapping[str, Any]]:
         """Take changes back; see AppHandle."""
-        choice = await self._choice(ids, agent, call, is_sure=not possible)
+        choice = await self._choice(changes, agent, call, is_sure=not possible)
         watch = await self._able(choice)
         if watch is None:
             return []
         made, act = await watch.verdicts.reject(choice)
         return [{**told_decision(one), "act": act} for one in made]
 
-    async def commit(
+    async def commit_changes(
         self,
-        ids: Sequence[str],
-        agent: str | None,
-        by: str,
-        message: str | None,
+        changes: Sequence[str] = (),
         *,
-        is_dry: bool,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
     ) -> Mapping[str, Any]:
         """Commit accepted changes; see AppHandle."""
-        choice, wording = await self._choice(ids, agent, None), Wording(by=by, message=message)
+        choice, wording = await self._choice(changes, agent, None), Wording(by=by, message=message)
         wording.check()
         watch = await self._able(choice, {ACCEPTED})
         if watch is None:
             return told_outcome(Outcome(), (), {})
-        outcome, rows = await watch.verdicts.commit(choice, wording, is_dry=is_dry)
+        outcome, rows = await watch.verdicts.commit(choice, wording, is_dry=dry_run)
         return told_outcome(outcome, rows, await self._names())
 
     async def _able(

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     )
     from prsm_core.kit import Background
     from prsm_files.session.changes import ChangeWatch
-    from prsm_files.session.decisions import Deciding
     from prsm_files.session.evidence.witness import Witness
     from prsm_files.session.trees import TreeKeeper
     from prsm_files.session.undoing import Undoing
@@ -101,17 +100,9 @@ class SessionFiles(WorkspaceFiles):
         self.watch = None if keeper is None else LateWatch(lambda: self._make_watch(keeper))
         self._sources = self._make_sources()
 
-    @property
-    def decisions(self) -> Deciding:
-        """What decides about changes."""
-        from prsm_files.session.decisions import Deciding  # once a person decides
-
-        context = self.context
-        return Deciding(self.watch, context.store, context.session, context.workspace)
-
-    def undoing(self, is_running: Callable[[], bool], locks: Path | None) -> Undoing:
-        """Return what takes back; other engines are found by their `locks`."""
-        from prsm_files.session.undoing import Undoing  # once a person undoes something
+    def acts(self, is_running: Callable[[], bool], locks: Path | None) -> Undoing:
+        """Return what decides and takes back; other engines are found by their `locks`."""
+        from prsm_files.session.undoing import Undoing  # once a person does something
 
         return Undoing(self.context, self.keeper, self.watch, is_running, locks)
 

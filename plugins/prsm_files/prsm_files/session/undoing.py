@@ -12,8 +12,8 @@ from prsm_core import ConfigError
 from prsm_core.commands import SessionLock, held, require_quiet
 from prsm_core.engine.door.files import tell_snapshot
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
-from prsm_core.files import Undo
 from prsm_files.session.deciding import Choice, of_last_turn, told_decision
+from prsm_files.session.decisions import Deciding
 from prsm_files.session.going_back import carry_out, finish_owed, sessions_of, way_back
 from prsm_files.session.naming import naming, newest_commit, newest_event, taken_by_hand
 from prsm_files.session.taking_back import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from prsm_files.shadow.worktree import Spare
 
 
-class Undoing(Undo):
+class Undoing(Deciding):
     """The part of an AppHandle that takes back; `state` is where other engines are found."""
 
     def __init__(
@@ -51,20 +51,18 @@ class Undoing(Undo):
         is_running: Callable[[], bool],
         state: Path | None,
     ) -> None:
+        super().__init__(watch, context.store, context.session, context.workspace)
         self._keeper = keeper
-        self._watch = watch
         self._is_running = is_running
         self._journal = context.journal
         self._clock = context.clock
         self._quiet_moment = context.quiet
-        self._store = context.store
-        self._session = context.session
         self._ids = context.ids
         self._state = state
         self._folder = Path(context.workspace)
         self._untold: list[str] = []  # what was cut off came to, until an answer tells it
 
-    async def take_snapshot(self, description: str) -> Snapshot:
+    async def take_snapshot(self, description: str = "") -> Snapshot:
         """Keep the files as they are, and have the session name it; see AppHandle."""
         journal, redact = self._journal, self._journal.redact
         await journal.flush()
@@ -102,13 +100,13 @@ class Undoing(Undo):
 
     async def undo(
         self,
-        what: str,
-        wanted: str | None,
+        what: str = "prompt",
+        wanted: str | None = None,
         *,
-        files: bool,
-        conversation: bool,
-        mine: bool,
-        possible: bool,
+        files: bool = True,
+        conversation: bool = True,
+        mine: bool = False,
+        possible: bool = False,
     ) -> Mapping[str, Any]:
         """Take back; see AppHandle."""
         check_way(what)
@@ -120,18 +118,18 @@ class Undoing(Undo):
             raise run_open(self._session)
         return await self._prompt(wanted, files=files, conversation=conversation, mine=mine)
 
-    async def restore_snapshot(self, wanted: str, *, is_dry: bool) -> Mapping[str, Any]:
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
         """Let the files be as in a snapshot, or say what that would change; see AppHandle."""
-        if is_dry:
+        if dry_run:
             keeper = self._keeper
             if keeper is None:
                 raise not_kept()
-            plan = await keeper.use(self._folder, lambda shadow: shadow.plan(wanted))
+            plan = await keeper.use(self._folder, lambda shadow: shadow.plan(snapshot))
             return told_plan(plan)
         if self._is_running():
             raise run_open(self._session)
         async with self._quiet() as keeper:
-            restored = await keeper.use(self._folder, lambda shadow: shadow.restore(wanted))
+            restored = await keeper.use(self._folder, lambda shadow: shadow.restore(snapshot))
             await self._settle()
             return self._told(None, None, restored)
 

@@ -208,7 +208,7 @@ class Town:
             for asked in await app.requests():
                 if chance.random() < 0.5:
                     self.save(chance)  # while a permission waits
-                await app.resolve_permission(asked["request"], "once")
+                await app.resolve_permission(asked.request, "once")
 
 
 async def pause(chance: random.Random) -> None:

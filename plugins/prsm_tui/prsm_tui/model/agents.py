@@ -13,6 +13,8 @@ from prsm_tui.model.transcript import Transcript
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core.door import AgentNode
+
 ENDED = frozenset({"completed", "failed", "killed"})
 STOPPED = ENDED | {"interrupted"}  # nobody runs it
 
@@ -78,48 +80,47 @@ class Agent:
         return max(0.0, now - self.heard_at)
 
 
-def agent_of_node(node: Mapping[str, Any], since: int, now: float) -> Agent:
+def agent_of_node(node: AgentNode, since: int, now: float) -> Agent:
     """Return an agent as a view tells it, whose transcript goes on after event `since`."""
     agent = Agent(
-        id=str(node["id"]),
-        name=_exact(node.get("name")),
-        run=node.get("run"),
-        parent=node.get("parent"),
-        role=_exact(node.get("role")),
-        provider=_exact(node.get("provider")),
-        model=_exact(node.get("model")),
-        depth=int(node.get("depth") or 0),
-        mode=_exact(node.get("mode")),
-        state=_exact(node.get("state")),
-        waiting_on=_exact(node.get("waiting_on")),
-        evidence=_exact(node.get("evidence")),
-        gaps=tuple(map(shown, node.get("evidence_gaps") or ())),
-        context=node.get("context"),
-        prompts=len(node.get("prompts") or ()),
+        id=node.id,
+        name=escape_exact(node.name),
+        run=node.run,
+        parent=node.parent,
+        role=escape_exact(node.role),
+        provider=escape_exact(node.provider),
+        model=escape_exact(node.model),
+        depth=node.depth,
+        mode=escape_exact(node.mode or ""),
+        state=escape_exact(node.state),
+        waiting_on=_exact(node.waiting_on),
+        evidence=_exact(node.evidence),
+        gaps=tuple(map(shown, node.evidence_gaps)),
+        context=node.context or None,
+        prompts=len(node.prompts or ()),
         transcript=Transcript(since),
     )
-    for tool in node.get("open_tools") or ():
-        agent.tools[str(tool["call"])] = _exact(tool["tool"]), float(tool["since"])
+    for tool in node.open_tools or ():
+        agent.tools[tool.call] = escape_exact(tool.tool), tool.since
     take_times(agent, node, now)
     take_counted(agent, node)
     return agent
 
 
-def take_times(agent: Agent, node: Mapping[str, Any], now: float) -> None:
+def take_times(agent: Agent, node: AgentNode, now: float) -> None:
     """Take over when it began and was heard of; a node tells how long that was before `now`."""
-    elapsed, silent = node.get("elapsed_s"), node.get("silent_s")
+    elapsed, silent = node.elapsed_s, node.silent_s
     if elapsed is not None:
         agent.started_at = now - elapsed
         agent.ended_at = None if agent.is_live else now
     agent.heard_at = None if silent is None else now - silent
 
 
-def take_counted(agent: Agent, node: Mapping[str, Any]) -> None:
+def take_counted(agent: Agent, node: AgentNode) -> None:
     """Take over what no event tells: what it used, and all below it, and its next model."""
-    agent.next_model = _exact(node.get("next_model"))
-    agent.spent = Spent.from_dict(node.get("usage_self") or {})
-    agent.spent_below = Spent.from_dict(node.get("usage_subtree") or {})
+    agent.next_model = _exact(node.next_model)
+    agent.spent, agent.spent_below = node.usage_self.as_spent, node.usage_subtree.as_spent
 
 
-def _exact(value: object) -> str:
-    return "" if value is None else escape_exact(str(value))
+def _exact(text: str | None) -> str:
+    return escape_exact(text or "")

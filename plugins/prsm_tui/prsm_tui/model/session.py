@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from prsm_core import Spent
 from prsm_core.kit import call_text, escape_exact, first_line, format_duration
 from prsm_tui.model.agents import ENDED, Agent, agent_of_node, take_counted
@@ -28,7 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core import Event
-    from prsm_core.door import HistoryEntry, SessionSummary
+    from prsm_core.door import (
+        AgentTree,
+        HistoryEntry,
+        RunningTurn,
+        SessionSummary,
+        UnwrittenMessage,
+        View,
+    )
 
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 _MESSAGES = {
@@ -396,29 +405,29 @@ class Session:
         self.transcript = Transcript(has_pages=False)  # of what is no agent's
 
     @classmethod
-    def of_view(cls, view: Mapping[str, Any], now: float = 0.0) -> Session:
+    def of_view(cls, view: View, now: float = 0.0) -> Session:
         """Return a session as AppHandle.view tells it; `now` in Unix seconds."""
-        session = cls(str(view["session"]), int(view["seq"]))
-        session.mode = escape_exact(str(view.get("mode") or ""))
-        run = view.get("run")
+        session = cls(view.session, view.seq)
+        session.mode = escape_exact(view.mode)
+        run = view.run
         if run is not None:
             session.run = Run(
-                id=str(run["id"]),
-                task=shown(run.get("task")),
-                status=escape_exact(str(run.get("status"))),
-                started_at=run.get("started_at"),
-                finished_at=run.get("finished_at"),
-                summary=shown(run.get("summary")),
+                id=run.id,
+                task=shown(run.task),
+                status=escape_exact(run.status),
+                started_at=run.started_at,
+                finished_at=run.finished_at,
+                summary=shown(run.summary),
             )
-        for node in walk(view["tree"]["agents"]):
+        for node in view.tree.walk():
             session.add(agent_of_node(node, session.seq + 1 if session.seq else 0, now))
-        for told in view.get("requests") or ():
-            session._ask(request_of(told["kind"], told["agent"], told["opened_at"], told))
-        for turn in view.get("turns") or ():
+        for told in view.requests:
+            session._ask(request_of(told.kind, told.agent, told.opened_at, to_builtins(told)))
+        for turn in view.turns:
             session._take_turn(turn)
-        session._take_spent(view["tree"])
+        session.spent = view.tree.spent.as_spent
         if run is not None and session.run is not None and not session.run.is_open:
-            session._end(_ending_of(session.run, session.seq, run), session.run.id)
+            session._end(_ending_of(session.run, session.seq, run.error), session.run.id)
         return session
 
     @property
@@ -468,13 +477,13 @@ class Session:
         """Return the number of the newest event of some types that came after the view; 0: none."""
         return max((self.told_at.get(kind, 0) for kind in kinds), default=0)
 
-    def take_tree(self, tree: Mapping[str, Any]) -> None:
+    def take_tree(self, tree: AgentTree) -> None:
         """Take over what was used, as AppHandle.tree tells it."""
-        for node in walk(tree["agents"]):
-            agent = self.agents.get(str(node["id"]))
+        for node in tree.walk():
+            agent = self.agents.get(node.id)
             if agent is not None:
                 take_counted(agent, node)
-        self._take_spent(tree)
+        self.spent = tree.spent.as_spent
         self.is_spent_old = False
 
     def take_page(self, agent: str, entries: Sequence[HistoryEntry]) -> None:
@@ -538,19 +547,16 @@ class Session:
         agent = self.agents.get(event.agent or "")
         return self.transcript if agent is None else agent.transcript
 
-    def _take_spent(self, tree: Mapping[str, Any]) -> None:
-        self.spent = Spent.from_dict(tree.get("spent") or {})
-
-    def _take_turn(self, turn: Mapping[str, Any]) -> None:
+    def _take_turn(self, turn: RunningTurn) -> None:
         """Take what a running turn has said so far."""
-        agent = self.agents.get(str(turn["agent"]))
+        agent = self.agents.get(turn.agent)
         if agent is None:
             return
-        for message in (*(turn.get("unwritten") or ()), turn):
-            for kind in ("thinking", "text"):
-                said = message.get(kind)
+        messages: tuple[UnwrittenMessage | RunningTurn, ...] = (*turn.unwritten, turn)
+        for message in messages:
+            for kind, said in (("thinking", message.thinking), ("text", message.text)):
                 if said:
-                    piece = {"turn": turn["turn"], "message": message.get("message")}
+                    piece = {"turn": turn.turn, "message": message.message}
                     agent.transcript.say(kind, {**piece, "at": 0, "text": said})
 
     def _end(self, ending: Ending, run: str | None) -> None:
@@ -572,15 +578,6 @@ class Session:
         if call is not None:
             call.status = status
             call.change()
-
-
-def walk(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the nodes of a tree, each parent before its children."""
-    stack = list(nodes)[::-1]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node.get("children") or ()))
 
 
 def _run_started(session: Session, event: Event) -> None:
@@ -615,7 +612,7 @@ def _run_finished(session: Session, event: Event) -> None:
     session._end(ending, event.run)
 
 
-def _ending_of(run: Run, seq: int, told: Mapping[str, Any]) -> Ending:
+def _ending_of(run: Run, seq: int, error: str | None) -> Ending:
     """Return the end of a run that was over by event `seq`, before anybody looked."""
     details = ""
     if run.started_at is not None and run.finished_at is not None:
@@ -625,7 +622,7 @@ def _ending_of(run: Run, seq: int, told: Mapping[str, Any]) -> Ending:
         at=run.finished_at or 0.0,
         status=run.status,
         summary=run.summary,
-        error=shown(told.get("error")),
+        error=shown(error),
         details=details,
     )
 

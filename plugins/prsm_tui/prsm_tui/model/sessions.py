@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from prsm_core.door import CallEntry, TextEntry, UserEntry
 from prsm_core.kit import escape_exact, escape_prose, first_line
 from prsm_tui.model.requests import request_of
@@ -164,9 +166,9 @@ def listed_of(row: HubSession) -> Listed:
     """Return a session by its row of `Hub.sessions`."""
     called = row.name or first_line(row.task, MOST_CALLED) or "no task yet"
     waits = [
-        request_of(told["kind"], told.get("agent"), told["opened_at"], told) for told in row.waits
+        request_of(told.kind, told.agent, told.opened_at, to_builtins(told)) for told in row.waits
     ]
-    names = [escape_exact(str(told.get("name") or "")) for told in row.waits]
+    names = [escape_exact(told.name) for told in row.waits]
     return Listed(
         id=row.session,
         name=escape_exact(called),

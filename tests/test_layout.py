@@ -26,7 +26,7 @@ MAX_FUNCTION = 50
 # editor the terminal, which no process of the engine ever has.
 _STARTERS = CORE / "engine" / "processes"
 STARTERS = (
-    *(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached")),
+    *(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim")),
     CORE.parent / "plugins/prsm_files/prsm_files/session/git_helper.py",
     CORE.parent / "plugins/prsm_tui/prsm_tui/editor.py",
 )

@@ -140,11 +140,11 @@ class AgentSession:
         self._stuck = StuckWatch(
             self.life,
             # A person watches one outside; a program may ask the same for hours, at no cost.
-            None if external or is_program else parts.stuck,
-            ends=parts.ends,
-            background=parts.background,
-            journal=parts.journal,
-            commands=parts.turns.broker.commands,
+            None if external or is_program or not parts.stuck.enabled else parts.stuck,
+            parts.ends,
+            parts.background,
+            parts.journal,
+            parts.turns.broker.commands,
         )
         self._failover = Failover(record, parts.failover, left is not None)
         self._keeper = ContextKeeper(record, parts.contexts, tools)

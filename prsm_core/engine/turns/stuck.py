@@ -190,40 +190,18 @@ _POLLS = frozenset(
 _ADVICE = "Do something else; if you cannot go on, call task_complete and say what is missing."
 
 
-class StuckWatch:
+class StuckWatch(Struct, eq=False):
     """Owns the detector of one incarnation and what the agent has not been told yet."""
 
-    __slots__ = (
-        "_background",
-        "_commands",
-        "_ends",
-        "_journal",
-        "_life",
-        "_limits",
-        "_made",
-        "_notice",
-        "_prompt",
-    )
-
-    def __init__(
-        self,
-        life: Life,
-        limits: StuckSettings | None,
-        *,
-        ends: Ends,
-        background: Background,
-        journal: Journal,
-        commands: CommandPolicy,
-    ) -> None:
-        self._life = life
-        self._ends = ends
-        self._background = background
-        self._journal = journal
-        self._commands = commands
-        self._limits = limits if limits is not None and limits.enabled else None
-        self._prompt: str | None = None  # of the present turn
-        self._made: StuckDetector | None = None  # by the agent's first act
-        self._notice: str | None = None
+    _life: Life
+    _limits: StuckSettings | None  # None: nobody watches
+    _ends: Ends
+    _background: Background
+    _journal: Journal
+    _commands: CommandPolicy
+    _prompt: str | None = None  # of the present turn
+    _made: StuckDetector | None = None  # by the agent's first act
+    _notice: str | None = None
 
     @property
     def _detector(self) -> StuckDetector | None:

@@ -522,7 +522,7 @@ def _denial(request: PermissionRequest, workspace: str, regions: Regions) -> Den
 
 
 def _reason(whole: str, path: str, region: str) -> str:
-    top, inside = _split(whole)
+    top, inside = os.path.split(whole)
     text = outline_of_file(top, inside, time.time_ns()) if os.path.isfile(whole) else ""  # noqa: PTH113
     ask = "Ask for what you need by ask_parent, by name; the answer comes at once."
     start = (
@@ -665,10 +665,6 @@ def _top(folder: str) -> str | None:
             return None
         folder = above
     return folder
-
-
-def _split(whole: str) -> tuple[str, str]:
-    return os.path.dirname(whole), os.path.basename(whole)  # noqa: PTH119, PTH120
 
 
 def _lines(text: str) -> tuple[str, ...]:

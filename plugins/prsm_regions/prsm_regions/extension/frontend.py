@@ -352,15 +352,12 @@ class _Client:
         writer.write(write_message(self._snapshot()))
         while True:
             await writer.drain()
-            if not self._has_news() and self._is_over:
+            if self._is_over and not self._nodes and self._usage is None:
                 return
             await self._news.wait()
             self._news.clear()
             for message in self._merged():
                 writer.write(write_message(message))
-
-    def _has_news(self) -> bool:
-        return bool(self._nodes) or self._usage is not None
 
     def _merged(self) -> list[Message]:
         found: list[Message] = []

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.model.session import Session
 
+_NOTHING = "Nothing waits for you. Esc goes back."
 _BOLD, _DIM, _PLAIN = Style(bold=True), Style(dim=True), Style()
 _NOT_YET = "…"
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
@@ -245,7 +246,7 @@ class NeedsYou(Screen[None]):
 
     def _draw_request(self) -> None:
         request = self._shown
-        lines = list(self._lines_of(request)) if request is not None else [(_nothing(), _DIM)]
+        lines = list(self._lines_of(request)) if request is not None else [(_NOTHING, _DIM)]
         asked = self._asked
         width = max(10, asked.size.width or self.app.size.width)
         rows = [(row, style) for text, style in lines for row in hanging(text, width)]
@@ -275,7 +276,3 @@ class NeedsYou(Screen[None]):
         }
         head = [(f"{name}: {value}", _DIM) for name, value in names.items() if value]
         return [*head, ("", _PLAIN), *((line, _BOLD) for line in request.lines)]
-
-
-def _nothing() -> str:
-    return "Nothing waits for you. Esc goes back."

@@ -30,13 +30,7 @@ from prsm_testing.playback import Step
 from benchmarks.first import ANSWER, KEY, PROMPT, PRSM, make_places, open_folder
 from benchmarks.first_turn import environment
 from benchmarks.harness import Absent, Finding
-from benchmarks.scripted import (
-    complete_task,
-    edit_and_test,
-    lead_by_prsm,
-    lead_by_vendor,
-    serve,
-)
+from benchmarks.scripted import complete_task, edit_and_test, lead_by_prsm, lead_by_vendor, serve
 from benchmarks.side import CannotRunError, Side
 
 if TYPE_CHECKING:

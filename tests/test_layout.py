@@ -22,13 +22,15 @@ MAX_FILE = 900
 MAX_FUNCTION = 50
 
 # The only modules that may start a process: the engine's own, the shim it starts, the helper that
-# runs git, the one that starts another owner of a session, and the one that lends a person's
-# editor the terminal, which no process of the engine ever has.
+# runs git, the one that starts another owner of a session, the one that lends a person's editor the
+# terminal, which no process of the engine ever has, and the one that an agent starts in the place
+# of an MCP server.
 _STARTERS = CORE / "engine" / "processes"
 STARTERS = (
     *(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim")),
     CORE.parent / "plugins/prsm_files/prsm_files/session/git_helper.py",
     CORE.parent / "plugins/prsm_tui/prsm_tui/editor.py",
+    CORE.parent / "plugins/prsm_acp/prsm_acp/watch_server.py",
 )
 _LOOP_CALLS = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec")
 _OS_CALLS = ("fork", "forkpty", "popen", "posix_spawn", "posix_spawnp", "startfile", "system")

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from prsm_core import (
-    Deny,
-    PermissionCheckSpec,
-    ToolContribution,
-    ToolInputError,
-    hookimpl,
-)
+from prsm_core import Deny, PermissionCheckSpec, ToolContribution, ToolInputError, hookimpl
 
 ROLES = frozenset({"master", "worker", "expert", "reviewer"})
 

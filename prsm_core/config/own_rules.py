@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.config.document import MAX_BYTES
-from prsm_core.config.policy_file import user_policy_path, workspace_policy_path
+from prsm_core.config.policy_file import (
+    add_rule,
+    holds_allow_rules,
+    remove_rule,
+    user_policy_path,
+    with_rule,
+    without_rule,
+    workspace_policy_path,
+)
 from prsm_core.config.spelling import POLICY, require_one
 from prsm_core.config.trust import change_file, is_trusted, locked
 from prsm_core.domain.record import Record
@@ -73,8 +81,6 @@ def change_rule(
     Raises:
         ConfigError: the file cannot be read or written, or there are two of them.
     """
-    from prsm_core.config.policy_edit import add_rule, remove_rule  # few runs make a rule
-
     path = policy_path(paths, project=project)
     require_one(path.parent, POLICY)
     try:
@@ -90,7 +96,6 @@ def change_rule(
 def _change_of_workspace(
     paths: Paths, path: Path, verdict: str, words: Words, *, adds: bool
 ) -> bool:
-    from prsm_core.config.policy_edit import holds_allow_rules, with_rule, without_rule
 
     change = with_rule if adds else without_rule
 
@@ -113,7 +118,6 @@ def _is_alone(paths: Paths) -> bool:
     try:
         if any(entry != path for entry in folder.iterdir()):
             return False
-        from prsm_core.config.policy_edit import holds_allow_rules  # where there is one
 
         return not holds_allow_rules(_text(read_regular(path, MAX_BYTES + 1), path), path)
     except FileNotFoundError:

@@ -4,9 +4,7 @@ Importing loads nothing (PEP 562). The rest of the core uses some of it, too.
 
 section       a provider's settings, read and checked; section_model is their struct
 version       which version of a program is there, and whether it is known to work
-known_version … kept until the program changes
-programs      a program as a person can type it
-starting      what keeps a program from beginning its work
+programs      a program as a person can type it, and what keeps it from beginning its work
 reading       what a program writes: any of it may be missing or odd
 images        what a prompt shows, for a vendor
 homes         a private home, with the user's login linked in
@@ -52,7 +50,7 @@ _HOMES = {
     "local_socket": "listen_private shown_to_clients",
     "pauses": "read_pause",
     "places": "state_folder",
-    "programs": "runnable",
+    "programs": "proxy_missing require_folder runnable",
     "quotation": "quote_conversation unquote",
     "reading": "as_object as_objects read_object token_count whole_number",
     "results": "wait_for_multiple wait_for_result",
@@ -61,7 +59,6 @@ _HOMES = {
         "parse_url parse_words read_section"
     ),
     "section_model": "model_of_keys",
-    "starting": "proxy_missing require_folder",
     "stdio": "Wire take_stdio",
     "streams": (
         "AgentPhase AgentStream Execution Reasoning StreamCallbacks StreamEnd StreamError "

@@ -19,6 +19,8 @@ from prsm_core.kit.local_socket import listen_private as listen_private
 from prsm_core.kit.local_socket import shown_to_clients as shown_to_clients
 from prsm_core.kit.pauses import read_pause as read_pause
 from prsm_core.kit.places import state_folder as state_folder
+from prsm_core.kit.programs import proxy_missing as proxy_missing
+from prsm_core.kit.programs import require_folder as require_folder
 from prsm_core.kit.programs import runnable as runnable
 from prsm_core.kit.quotation import quote_conversation as quote_conversation
 from prsm_core.kit.quotation import unquote as unquote
@@ -41,8 +43,6 @@ from prsm_core.kit.section import parse_url as parse_url
 from prsm_core.kit.section import parse_words as parse_words
 from prsm_core.kit.section import read_section as read_section
 from prsm_core.kit.section_model import model_of_keys as model_of_keys
-from prsm_core.kit.starting import proxy_missing as proxy_missing
-from prsm_core.kit.starting import require_folder as require_folder
 from prsm_core.kit.stdio import Wire as Wire
 from prsm_core.kit.stdio import take_stdio as take_stdio
 from prsm_core.kit.streams import AgentPhase as AgentPhase

@@ -22,12 +22,7 @@ from prsm_core.policies.trespass import NamedPaths, why_not_command
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.policies.port import (
-        CommandPolicySpec,
-        CommandRules,
-        CommandSetting,
-        Words,
-    )
+    from prsm_core.policies.port import CommandPolicySpec, CommandRules, CommandSetting, Words
 
 ONCE = ("once", "deny")  # where the same question must come again next time
 _SEGMENTS = re.compile(r"[;&|\n]+")

@@ -8,12 +8,7 @@ from string import hexdigits
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
-from prsm_core.permissions.secret_shapes import (
-    MARK,
-    may_hold_shape,
-    without_named,
-    without_shapes,
-)
+from prsm_core.permissions.secret_shapes import MARK, may_hold_shape, without_named, without_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

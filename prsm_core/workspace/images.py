@@ -25,14 +25,7 @@ from prsm_core.errors import ConfigError
 from prsm_core.kit.regular import open_file
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterator,
-        Callable,
-        Collection,
-        Iterable,
-        Iterator,
-        Sequence,
-    )
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 
 IMAGES = "images"  # the folder of the state directory that they lie in
 LARGEST = 5 * 1024 * 1024  # bytes: what the strictest vendor takes

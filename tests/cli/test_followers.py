@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from prsm_console.attached import KILLED
+from prsm_console.console import KILLED
 
 from prsm_core.cli.control import state_dir
 from prsm_core.domain.account import FAILED, INTERRUPTED

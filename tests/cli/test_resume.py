@@ -11,7 +11,7 @@ import subprocess
 from contextlib import closing
 
 import pytest
-from prsm_console.attached import KILLED
+from prsm_console.console import KILLED
 
 from prsm_core.engine.turns.going_on import WITHHELD
 from tests.place import Place

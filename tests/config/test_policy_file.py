@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.config.paths import resolve_paths
-from prsm_core.config.policy_edit import add_rule, remove_rule
-from prsm_core.config.policy_file import parse_rule, policy_notices, read_policy, render_rule
+from prsm_core.config.policy_file import (
+    add_rule,
+    parse_rule,
+    policy_notices,
+    read_policy,
+    remove_rule,
+    render_rule,
+)
 from prsm_core.errors import ConfigError
 
 

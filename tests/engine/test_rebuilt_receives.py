@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.writes import (
-    AgentNoted,
-    CallClosed,
-    MessageSent,
-    ReceivesUndone,
-)
+from prsm_core.domain.writes import AgentNoted, CallClosed, MessageSent, ReceivesUndone
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.frontend import RunOptions

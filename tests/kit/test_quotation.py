@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.tools import encode_data
-from prsm_core.kit.quotation import (
-    MARK,
-    RULE,
-    quote,
-    quote_conversation,
-    quote_word,
-    unquote,
-)
+from prsm_core.kit.quotation import MARK, RULE, quote, quote_conversation, quote_word, unquote
 
 ENDS = ["\n", "\r\n", *"\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"]
 PIECES = [*ENDS, "> ", ">U+2028 ", ">", " ", "The user writes:", "[user]", "</conversation_so_far>"]

@@ -12,7 +12,7 @@ from itertools import chain
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from prsm_testing.harmless_contract import acting_characters
+from prsm_testing.provider_contract import acting_characters
 
 from prsm_core.kit import one_line, readable_tail
 from prsm_core.kit.terminal import LONGEST_LINE, acts_on_terminal

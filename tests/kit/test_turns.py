@@ -8,14 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from prsm_testing import RushClock, open_services, reason, run_turn, streaming, until
 
-from prsm_core import (
-    ErrorKind,
-    OrchestrationError,
-    PrsmError,
-    StopReason,
-    TextDelta,
-    TurnEnded,
-)
+from prsm_core import ErrorKind, OrchestrationError, PrsmError, StopReason, TextDelta, TurnEnded
 from prsm_core.kit import Turn, TurnSession
 from prsm_core.kit.turns import MAX_EVENTS
 

@@ -14,14 +14,7 @@ from prsm_core.permissions import Redactor
 from prsm_core.permissions.random_keys import holds_key
 from prsm_core.permissions.secret_shapes import MARK
 from prsm_core.policies.tables import word_set
-from tests.permissions.planted import (
-    HARMLESS,
-    KINDS,
-    NAMED,
-    harmless_text,
-    named_key,
-    planted_key,
-)
+from tests.permissions.planted import HARMLESS, KINDS, NAMED, harmless_text, named_key, planted_key
 from tests.sources import ROOT
 
 SEEDS = 12

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.domain.turns import (
-    AgentError,
-    AgentMessage,
-    CompactionResult,
-    ErrorKind,
-    StopReason,
-)
+from prsm_core.domain.turns import AgentError, AgentMessage, CompactionResult, ErrorKind, StopReason
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.store import arguments_hash
 from tests.store.dumps import dump, query

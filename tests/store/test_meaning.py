@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import Phase, settings
-from hypothesis.stateful import (
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import run_state_machine_as_test
 
 from prsm_core.domain import writes
 from tests.store.ledger_machine import Ledgers

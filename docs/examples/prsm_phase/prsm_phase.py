@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from prsm_core import (
-    Deny,
-    PermissionCheckSpec,
-    ToolContribution,
-    ToolInputError,
-    hookimpl,
-)
+from prsm_core import Deny, PermissionCheckSpec, ToolContribution, ToolInputError, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

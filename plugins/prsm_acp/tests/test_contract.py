@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prsm_testing.doubles import RecordingHost, answers, only, run_turn
-from prsm_testing.harmless_contract import HarmlessContract
 from prsm_testing.model_server import ModelServer
-from prsm_testing.provider_contract import Stage
+from prsm_testing.provider_contract import HarmlessContract, Stage
 from prsm_testing.provider_scene import call, reason
 
 from plugins.prsm_acp.tests.fake_manifest import FAKE, build_fake

@@ -5,12 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from prsm_acp.errors import (
-    AcpError,
-    agent_error,
-    error_text,
-    turn_ended,
-)
+from prsm_acp.errors import AcpError, agent_error, error_text, turn_ended
 
 from prsm_core.domain.turns import ErrorKind, StopReason
 from prsm_core.kit import one_line

@@ -9,14 +9,7 @@ import pytest
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifests import find_manifest
 from prsm_acp.provider import AcpProvider
-from prsm_testing.doubles import (
-    RecordingHost,
-    answers,
-    completes,
-    only,
-    open_services,
-    run_turn,
-)
+from prsm_testing.doubles import RecordingHost, answers, completes, only, open_services, run_turn
 from prsm_testing.model_server import ModelServer
 from prsm_testing.provider_scene import Scene, Stage, call, reason
 

@@ -39,11 +39,7 @@ from prsm_core.domain.turns import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.errors import (
-    ModelNotAvailableError,
-    OrchestrationError,
-    ProviderNotAvailableError,
-)
+from prsm_core.errors import ModelNotAvailableError, OrchestrationError, ProviderNotAvailableError
 from tests.engine.boxes import needs_runc, python_places
 
 LOST = "session-that-is-gone"

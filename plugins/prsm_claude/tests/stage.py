@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_claude.provider import build
-from prsm_testing.doubles import (
-    LocalServices,
-    RecordingHost,
-    open_services,
-    session_request,
-)
+from prsm_testing.doubles import LocalServices, RecordingHost, open_services, session_request
 from prsm_testing.model_server import ModelServer
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import pytest
 from prsm_claude.provider import build
-from prsm_testing.harmless_contract import HarmlessContract
 from prsm_testing.model_server import ModelServer
-from prsm_testing.provider_contract import Stage
+from prsm_testing.provider_contract import HarmlessContract, Stage
 
 from plugins.prsm_claude.tests.conftest import FAKE
 

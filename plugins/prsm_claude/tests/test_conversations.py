@@ -8,24 +8,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from prsm_testing.doubles import (
-    RecordingHost,
-    answers,
-    only,
-    run_turn,
-    turn_context,
-    until,
-)
+from prsm_testing.doubles import RecordingHost, answers, only, run_turn, turn_context, until
 
 from plugins.prsm_claude.tests.stage import call
 from prsm_core.domain.tools import ToolOutcome
-from prsm_core.domain.turns import (
-    AssistantMessage,
-    ErrorKind,
-    Notice,
-    StopReason,
-    UsageReported,
-)
+from prsm_core.domain.turns import AssistantMessage, ErrorKind, Notice, StopReason, UsageReported
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import Carried, CarriedCall
 

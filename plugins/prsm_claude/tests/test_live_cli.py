@@ -15,14 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from prsm_claude.provider import build, scanned
-from prsm_testing.doubles import (
-    RecordingHost,
-    completes,
-    only,
-    open_services,
-    run_turn,
-    until,
-)
+from prsm_testing.doubles import RecordingHost, completes, only, open_services, run_turn, until
 from prsm_testing.model_server import ModelServer
 
 from plugins.prsm_claude.tests.stage import KEY, call

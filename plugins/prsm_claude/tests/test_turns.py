@@ -6,13 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from prsm_testing.doubles import (
-    RecordingHost,
-    answers,
-    completes,
-    only,
-    run_turn,
-)
+from prsm_testing.doubles import RecordingHost, answers, completes, only, run_turn
 
 from plugins.prsm_claude.tests.stage import call
 from prsm_core.domain.agents import PermissionMode

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex.errors import NOISE
 from prsm_core import ProcessError
-from prsm_core.kit import (
-    Ending,
-    Exit,
-    as_object,
-    deadline,
-    one_line,
-    read_object,
-)
+from prsm_core.kit import Ending, Exit, as_object, deadline, one_line, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

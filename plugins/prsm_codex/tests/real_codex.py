@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING
 from prsm_codex.config import CodexConfig
 from prsm_codex.hooks import denial
 from prsm_codex.provider import CodexProvider, build
-from prsm_testing.doubles import (
-    LocalServices,
-    RecordingHost,
-    open_services,
-    session_request,
-)
+from prsm_testing.doubles import LocalServices, RecordingHost, open_services, session_request
 from prsm_testing.model_server import ModelServer
 
 from prsm_core.kit.hook_gate import HookGate

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import pytest
 from prsm_codex.provider import build
 from prsm_testing.doubles import RecordingHost, answers, only, run_turn
-from prsm_testing.harmless_contract import HarmlessContract
 from prsm_testing.model_server import ModelServer
-from prsm_testing.provider_contract import Stage
+from prsm_testing.provider_contract import HarmlessContract, Stage
 from prsm_testing.provider_scene import call
 
 from plugins.prsm_codex.tests.bridged import PlainOutputs, build_bridged, namespaced

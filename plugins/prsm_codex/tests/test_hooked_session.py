@@ -7,13 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from prsm_testing.doubles import (
-    RecordingHost,
-    completes,
-    only,
-    run_turn,
-    session_request,
-)
+from prsm_testing.doubles import RecordingHost, completes, only, run_turn, session_request
 
 from plugins.prsm_codex.tests.puppet import HOOK, THREAD, TURN, open_fake, open_session
 from prsm_core.domain.agents import PermissionMode

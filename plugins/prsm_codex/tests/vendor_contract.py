@@ -18,9 +18,8 @@ from prsm_testing.doubles import (
     run_turn,
     session_request,
 )
-from prsm_testing.harmless_contract import HarmlessContract
 from prsm_testing.model_server import ModelServer
-from prsm_testing.provider_contract import Stage
+from prsm_testing.provider_contract import HarmlessContract, Stage
 from prsm_testing.provider_scene import call
 
 from prsm_core.domain.agents import AgentRole

@@ -1,11 +1,9 @@
 """The `console` frontend: a run line by line, and a person's answers.
 
 console      a run, from its start to its summary
-attached     a session that another process runs
 person       the person at the terminal: what they see, answer and say to agents
 screen       lines on stderr; live_screen keeps what is open at the bottom
 asking       requests put to the person, and answers that a pipe brings
 keyboard     what is typed on a terminal
 liveness     the status, and a sign that nothing is stuck
-closing      what stands at the end of a run
 """

@@ -6,39 +6,57 @@ What agents write is escaped, so that it cannot move the cursor, hide text or lo
 from __future__ import annotations
 
 import asyncio
+import shlex
+import signal
 import sys
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from prsm_console.closing import Changed, Unanswered, agent_table, hints, names_of
+from prsm_console.asking import REQUESTS
 from prsm_console.liveness import Liveness
 from prsm_console.person import Person
 from prsm_console.screen import LineScreen
 from prsm_core import Spent
-from prsm_core.kit import escape_prose, first_of, format_duration, state_folder
+from prsm_core.files import OPEN_STATES, UNMERGED, UNSURE
+from prsm_core.kit import (
+    escape_exact,
+    escape_prose,
+    first_line,
+    first_of,
+    format_duration,
+    state_folder,
+)
 from prsm_core.terminal import (
     AttachableFrontend,
     SystemClock,
     build_tree,
+    code_of,
     columns_of,
     describe_changes,
     drained,
     follow_run,
+    format_table,
     hanging,
     look_at,
     problem_lines,
+    problems_of,
+    room_in,
     rows_of,
     start_task,
     stdin_descriptor,
+    subject,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterator, Mapping, Sequence
 
     from prsm_console.screen import Screen
     from prsm_core import AppHandle, Clock, Event, RunHandle, RunResult, Store
-    from prsm_core.door import AgentTree
+    from prsm_core.door import AgentNode, AgentTree
     from prsm_core.terminal import Problem, SeenWarnings, SessionOwner, WorkTree
+
 
 _TOLD = frozenset({"unmerged", "unanswered", "refused"})  # … by lines of their own
 LOOK_SECONDS = 1.0  # for which a run waits for what git says of the files before it
@@ -145,8 +163,6 @@ class ConsoleFrontend(AttachableFrontend):
 
     async def attach(self, owner: SessionOwner) -> int:
         """Show a session that another process runs, and let the person answer its requests."""
-        from prsm_console.attached import Attached  # few look at what runs elsewhere
-
         return await Attached(owner).run()
 
     async def _look_before(self) -> None:
@@ -219,3 +235,300 @@ class ConsoleFrontend(AttachableFrontend):
             rows = lines if width is None else [r for line in lines for r in rows_of(line, width)]
             self._out.write("\n".join(rows) + "\n")
             self._out.flush()
+
+
+KILLED = ": its process did, before the run was finished"
+COMPLETED, FAILED = 0, 1  # exit codes
+_TURNS_OF_RUN = frozenset({"run_started", "run_resumed", "run_finished"})
+_LEFT = "left; the run goes on"
+_LEAVE = "its agents' requests are put to you; Ctrl-C leaves, and the run goes on"
+_ONLY_SHOWN = "stdin is no terminal: what its agents ask is only shown, `prsm answer` answers it"
+
+
+class Attached:
+    """Shows one session on this terminal."""
+
+    def __init__(self, owner: SessionOwner) -> None:
+        self._owner = owner
+        self._asks = sys.stdin is not None and sys.stdin.isatty()
+        self._err = sys.stderr
+        self._person = Person(
+            owner,
+            err=self._err,
+            stdin=stdin_descriptor() if self._asks else None,
+            is_asked=self._asks,
+            leaves=True,
+        )
+        self._liveness = Liveness(self._person.screen, SystemClock(), self._person.refresh)
+        self._seen = 0  # the number of the last event
+        self._run_is_open = False
+        self._code = COMPLETED  # of the run that ended last
+        self._names: dict[str, str] = {}
+
+    async def run(self) -> int:
+        """Show what happens until the session's owner has ended or the person leaves.
+
+        Returns the exit code; see `attach_session`.
+        """
+        self._say(f"attached to session {self._owner.session}: {first_line(self._owner.task)}")
+        self._say(_LEAVE if self._asks else _ONLY_SHOWN)
+        spent = await self._owner.spent()
+        if spent != Spent():
+            self._say(f"so far, turns that run included: {spent.text}")
+        try:
+            with _signalled() as leaving:
+                await self._catch_up()
+                is_over = await self._until_end(leaving)
+            if is_over:
+                await self._read()
+        finally:
+            self._person.close()
+        self._say(self._end() if is_over else _LEFT)
+        if not is_over:
+            return COMPLETED
+        return FAILED if self._run_is_open else self._code
+
+    def _end(self) -> str:
+        return f"the session has ended{KILLED if self._run_is_open else ''}"
+
+    async def _catch_up(self) -> None:
+        """Learn what has happened; show what is still open, and how a run that is over ended."""
+        asked: dict[str, Event] = {}
+        end: Event | None = None
+        async for event in self._owner.events():
+            self._note(event)
+            self._person.learn(event)
+            if event.type in REQUESTS:
+                asked[event.data["request"]] = event
+            elif event.type in _TURNS_OF_RUN:
+                end = event if event.type == "run_finished" else None
+        if end is not None:
+            self._show(end)
+        is_open = await self._owner.open_requests()
+        for request, event in asked.items():
+            if request in is_open:
+                self._show(event)
+
+    async def _until_end(self, leaving: asyncio.Event) -> bool:
+        """Show and ask; return whether the session has ended, rather than the person left."""
+        async with asyncio.TaskGroup() as group:
+            gone = group.create_task(self._owner.until_gone(attending=self._asks), name="owner")
+            ends = {gone, group.create_task(leaving.wait(), name="leave")}
+            helpers = [group.create_task(self._read(follow=True), name="read")]
+            helpers.append(group.create_task(self._person.serve(), name="serve the person"))
+            helpers.append(group.create_task(self._liveness.watch(), name="status"))
+            if (keyboard := self._person.keyboard) is not None:
+                ends.add(group.create_task(keyboard.ended.wait(), name="end of input"))
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*ends, *helpers):
+                task.cancel()
+        return gone.done() and not gone.cancelled()
+
+    async def _read(self, *, follow: bool = False) -> None:
+        """Show the events that have not been shown."""
+        async for event in self._owner.events(self._seen, follow=follow):
+            self._note(event)
+            self._show(event)
+            await room_in(self._err)
+
+    def _note(self, event: Event) -> None:
+        self._seen = event.seq or self._seen
+        if event.type == "agent_spawned" and event.agent is not None:
+            self._names[event.agent] = escape_exact(str(event.data.get("name")))
+        if event.type in _TURNS_OF_RUN:
+            self._run_is_open = event.type != "run_finished"
+        if event.type == "run_finished":
+            self._code = code_of(event.data)
+
+    def _show(self, event: Event) -> None:
+        self._liveness.note(event)
+        if event.type == "run_finished":
+            self._person.screen.print_lines(conclusion(event, self._names))
+        else:
+            self._liveness.printed(self._person.show(event))
+
+    def _say(self, text: str) -> None:
+        self._person.screen.print_lines([f"prsm: {text}"])
+
+
+@contextmanager
+def _signalled() -> Iterator[asyncio.Event]:
+    """Yield an event that SIGINT and SIGTERM set."""
+    loop, leaving = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, leaving.set)
+    try:
+        yield leaving
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+_HEADERS = ("AGENT", "PROVIDER/MODEL", "STATE", "EVIDENCE", "TIME", "TOKENS", "COST")
+_SHOWN = 30  # agents; a larger tree has a command of its own
+_UNANSWERED = frozenset({"timeout", "unattended", "headless", "turn_ended", "agent_ended"})
+
+
+def agent_table(tree: AgentTree, run: str | None, *, width: int | None) -> Sequence[str]:
+    """Return the agents of a run as a table: what each used itself, its children left aside.
+
+    Agents that ended in earlier runs of the session are left out.
+    """
+    nodes = [node for node in tree.walk() if node.run == run]
+    if not nodes:
+        return ()
+    rows = [_row(node) for node in nodes[:_SHOWN]]
+    hidden = len(nodes) - len(rows)
+    table = format_table(_HEADERS, rows, width=width, spare=("TIME",)).splitlines()
+    return [*table, *([f"… {hidden} more agents: prsm tree"] if hidden else [])]
+
+
+def _row(node: AgentNode) -> tuple[str | None, ...]:
+    spent = node.usage_self.as_spent
+    return (
+        "  " * node.depth + node.name,
+        f"{node.provider}/{node.model}",
+        _state(node),
+        node.evidence,
+        None if node.elapsed_s is None else format_duration(node.elapsed_s),
+        spent.tokens_text,
+        spent.cost_text,
+    )
+
+
+def _state(node: AgentNode) -> str:
+    is_held = node.waiting_on and not node.state.startswith("waiting")
+    return "held" if is_held else node.state
+
+
+def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
+    """Return how to look further, from where the person is now."""
+    where = _where(folder)
+    look = f"look further: prsm tree{where} {session}"
+    more = f"  prsm history{where} AGENT, prsm events{where}"
+    go_on = f"go on where it was interrupted: prsm resume{where} {session}"
+    return (
+        escape_exact(look),
+        escape_exact(more),
+        *([escape_exact(go_on)] if was_interrupted else ()),
+    )
+
+
+def _where(folder: str) -> str:
+    return "" if _is_here(folder) else f" -C {shlex.quote(folder)}"
+
+
+def _is_here(folder: str) -> bool:
+    """Return whether a folder is the current one; a ledger names it, so it may be none here."""
+    try:
+        return Path(folder).samefile(".")
+    except (OSError, ValueError):  # it is gone, or has a name that no folder here can have
+        return False
+
+
+class Unanswered:
+    """Remembers what was asked of a person, and what of that nobody answered."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Event] = {}
+        self._left: list[Event] = []
+
+    def note(self, event: Event) -> None:
+        """Take in an event."""
+        if event.type in {"permission_requested", "question_asked"}:
+            self._open[event.data["request"]] = event
+        elif event.type in {"permission_resolved", "question_answered"}:
+            asked = self._open.pop(event.data["request"], None)
+            if asked is not None and event.data.get("by") in _UNANSWERED:
+                self._left.append(asked)
+
+    def lines(self, names: Mapping[str, str]) -> Sequence[str]:
+        """Return what waited for the person and was not answered."""
+        left = [(names.get(event.agent or "", "?"), event) for event in self._all()]
+        return [f"waited for YOU, unanswered: {who}: {subject(event.data)}" for who, event in left]
+
+    def _all(self) -> Sequence[Event]:
+        return (*self._left, *self._open.values())
+
+
+_APART = "not merged"  # a worktree
+_HOW = {"partial": "merged in part"}
+
+
+class Changed:
+    """Counts what a run has changed in files, as far as nobody has decided about it."""
+
+    def __init__(self) -> None:
+        self.is_told = False  # each change was, with its agent
+        self._pending: dict[str, Mapping[str, Any]] = {}
+        self._unmerged: set[str] = set()  # of those, the ones that could not be taken back
+        self._apart: dict[str | None, Mapping[str, Any]] = {}  # worktrees not merged, by agent
+
+    def note(self, event: Event) -> None:
+        """Take in an event."""
+        if event.type == "worktree_merged":
+            self._apart.pop(event.agent, None)
+            if event.data["result"] not in {"merged", "nothing"}:
+                self._apart[event.agent] = event.data
+        elif event.type == "file_changed" and "change" in event.data:
+            self.is_told = True
+            self._pending[event.data["change"]] = event.data
+        elif event.type == "changes_decided":
+            for one in event.data["changes"]:
+                self._unmerged.discard(one["change"])
+                if one["state"] not in OPEN_STATES:
+                    self._pending.pop(one["change"], None)
+                elif one["state"] == UNMERGED:
+                    self._unmerged.add(one["change"])
+
+    def lines(self, session: str, folder: str) -> Sequence[str]:
+        """Return what is pending, the command that takes it back, and what is not merged."""
+        trees = [
+            escape_exact(f"{_HOW.get(one['result'], _APART)}: {one['branch'] or one['worktree']}")
+            for one in self._apart.values()
+        ]
+        found = [one for one in self._pending.values() if one["how"] != "outside"]
+        outside = {one["path"] for one in self._pending.values() if one["how"] == "outside"}
+        if not found and not outside:
+            return trees
+        lines = []
+        where = f"{_where(folder)} --session {session}"
+        if found:
+            lines.append(f"changes that are pending: {', '.join(self._counts(found))}")
+        if outside:
+            lines.append(f"files changed from outside, decided one by one: {len(outside)}")
+        lines.append(escape_exact(f"  look: prsm changes list{where}"))
+        reject = f"prsm changes reject{where} --all"
+        if any(one["how"] not in UNSURE for one in found):
+            lines.append(escape_exact(f"  take them back: {reject}"))
+        if any(one["how"] in UNSURE for one in found):
+            lines.append(escape_exact(f"  with those that may be yours: {reject} --possible"))
+        return (*lines, *trees)
+
+    def _counts(self, found: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Return how much agents have changed, and what of it needs a second look."""
+        added, removed = (sum(one[name] or 0 for one in found) for name in ("added", "removed"))
+        parts = [f"files: {len({one['path'] for one in found})}", f"+{added} -{removed}"]
+        for what, some in (
+            ("conflicts", [one for one in found if one["beside"]]),
+            ("maybe yours (?)", [one for one in found if one["how"] in UNSURE]),
+            ("not taken back", [one for one in found if one["change"] in self._unmerged]),
+        ):
+            parts += [f"{what}: {len({one['path'] for one in some})}"] if some else []
+        return parts
+
+
+def names_of(tree: AgentTree) -> dict[str, str]:
+    """Return the names of a tree's agents by id."""
+    return {node.id: escape_exact(node.name) for node in tree.walk()}
+
+
+def conclusion(event: Event, names: Mapping[str, str]) -> Sequence[str]:
+    """Return what a run came to, by the event of its end; `names` has agents by id, escaped."""
+    error, summary = event.data.get("error"), event.data.get("summary")
+    told = [*hanging("error: ", escape_prose(error))] if error else []
+    told += [f"  {line}" for line in escape_prose(summary).splitlines()] if summary else []
+    used = Spent.from_dict({**(event.data.get("usage") or {}), **event.data}).text
+    told += problem_lines(problems_of(event.data), names)
+    return [f"the run has ended: {escape_exact(str(event.data.get('status')))}, {used}", *told]

@@ -1,7 +1,7 @@
 """The end of a run says what of the files waits for a decision, and how to take it back."""
 
 import pytest
-from prsm_console.closing import Changed
+from prsm_console.console import Changed
 
 from prsm_core.domain.events import Event
 

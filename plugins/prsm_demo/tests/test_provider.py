@@ -10,8 +10,7 @@ from prsm_demo.provider import ScriptProvider, build
 from prsm_demo.script.playback import Conversation, Player
 from prsm_demo.script.reading import SCRIPT_KEYS
 from prsm_demo.script.scenario import Scenario
-from prsm_testing.harmless_contract import HarmlessContract
-from prsm_testing.provider_contract import Stage
+from prsm_testing.provider_contract import HarmlessContract, Stage
 
 
 @dataclass(frozen=True)

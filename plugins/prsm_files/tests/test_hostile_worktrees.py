@@ -11,11 +11,7 @@ from prsm_files.worktrees.worktrees import Whose, Worktrees
 
 from plugins.prsm_files.tests.shadow_scene import Scene, every_byte
 from plugins.prsm_files.tests.test_hostile_changes import kinds
-from plugins.prsm_files.tests.test_hostile_trees import (
-    TREES,
-    a_conflict,
-    no_commit_at_all,
-)
+from plugins.prsm_files.tests.test_hostile_trees import TREES, a_conflict, no_commit_at_all
 from prsm_core.errors import ConfigError
 
 pytestmark = [

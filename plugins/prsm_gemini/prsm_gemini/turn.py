@@ -22,14 +22,7 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.kit import (
-    Exit,
-    deadline,
-    one_line,
-    proxy_missing,
-    read_pause,
-    readable_tail,
-)
+from prsm_core.kit import Exit, deadline, one_line, proxy_missing, read_pause, readable_tail
 from prsm_gemini.events import Translator
 from prsm_gemini.tools import COMPLETE, permission_request
 

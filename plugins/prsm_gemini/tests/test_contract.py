@@ -10,9 +10,8 @@ from typing import ClassVar
 import pytest
 from prsm_gemini.provider import build
 from prsm_testing.doubles import RecordingHost, answers, only, run_turn
-from prsm_testing.harmless_contract import HarmlessContract
 from prsm_testing.model_server import ModelServer
-from prsm_testing.provider_contract import COMMAND, Stage
+from prsm_testing.provider_contract import COMMAND, HarmlessContract, Stage
 from prsm_testing.provider_scene import call, error, failure, reason
 
 from prsm_core.domain.permissions import Allow, Deny

@@ -20,13 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core import ConfigError, ControlError, LineTooLongError, McpEndpoint
-from prsm_core.kit import (
-    Background,
-    first_of,
-    listen_private,
-    make_private,
-    shown_to_clients,
-)
+from prsm_core.kit import Background, first_of, listen_private, make_private, shown_to_clients
 from prsm_mcp.server import load_mcp, patience_in_force, serve
 from prsm_mcp.streams import open_streams
 from prsm_mcp.wire import (

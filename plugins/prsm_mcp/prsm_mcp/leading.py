@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core import Answer, ConfigError
 from prsm_core.commands import lead
 from prsm_core.door import OpenQuestion
-from prsm_core.kit import (
-    command_lines,
-    escape_command,
-    escape_exact,
-    escape_prose,
-    whole_number,
-)
+from prsm_core.kit import command_lines, escape_command, escape_exact, escape_prose, whole_number
 from prsm_mcp.elicitation import Form
 from prsm_mcp.server import load_mcp, serve
 from prsm_mcp.streams import open_streams

@@ -13,7 +13,7 @@ from typing import Any
 
 from prsm_core import Provider, ProviderSession, ProviderSpec, hookimpl
 from prsm_core.domain.turns import AssistantMessage, StepEnded, StopReason, TurnEnded
-from prsm_core.kit.starting import proxy_missing
+from prsm_core.kit.programs import proxy_missing
 
 DEADLINE = 10.0
 

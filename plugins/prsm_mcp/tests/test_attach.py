@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from prsm_console.attached import Attached
+from prsm_console.console import Attached
 
 from plugins.prsm_mcp.tests.leader import CLIENT
 from plugins.prsm_mcp.tests.leader import leading as led

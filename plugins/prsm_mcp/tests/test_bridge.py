@@ -18,14 +18,7 @@ from prsm_mcp.wire import BEAT, BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS
 from prsm_testing.doubles import RecordingHost, answers, completes, until
 from prsm_testing.fake_clock import FakeClock
 
-from plugins.prsm_mcp.tests.peers import (
-    DEADLINE,
-    Frames,
-    WaitingHost,
-    connection,
-    dial,
-    hello,
-)
+from plugins.prsm_mcp.tests.peers import DEADLINE, Frames, WaitingHost, connection, dial, hello
 from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.errors import ConfigError, ControlError

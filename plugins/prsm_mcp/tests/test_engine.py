@@ -14,7 +14,7 @@ from plugins.prsm_mcp.tests.client import BridgeClient
 from prsm_core.app import _bridge
 from prsm_core.errors import ControlError
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.kit.starting import proxy_missing
+from prsm_core.kit.programs import proxy_missing
 
 
 @pytest.fixture

@@ -12,14 +12,7 @@ from prsm_policy.shell import read_script
 from plugins.prsm_policy.tests.judging import rows, setting
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow
-from prsm_core.permissions.replay import (
-    SAME,
-    Fate,
-    Outcome,
-    Recorded,
-    replay,
-    suggest,
-)
+from prsm_core.permissions.replay import SAME, Fate, Outcome, Recorded, replay, suggest
 from prsm_core.policies.rule_classes import LOOK_UPS
 from tests.command_policies import make_policy
 

@@ -24,11 +24,7 @@ from plugins.prsm_protocols.tests.acting import (
 
 redis = pytest.importorskip("redis", reason="redis is missing: pip install 'redis>=8'")
 
-from prsm_protocols.bridge.redis import (  # noqa: E402
-    TELL,
-    Place,
-    RedisBridge,
-)
+from prsm_protocols.bridge.redis import TELL, Place, RedisBridge  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

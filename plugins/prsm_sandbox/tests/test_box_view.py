@@ -11,13 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_sandbox import cgroups
-from prsm_sandbox.box_runtimes import (
-    BoxStart,
-    bwrap_argv,
-    podman_argv,
-    runc_argv,
-    runc_config,
-)
+from prsm_sandbox.box_runtimes import BoxStart, bwrap_argv, podman_argv, runc_argv, runc_config
 from prsm_sandbox.box_view import TEMP, BoxView, Mount, box_view
 from prsm_sandbox.boxes import describe_end
 

@@ -28,7 +28,6 @@ _HOMES = {
     "fake_clock": "FakeClock",
     "files_contract": "WorkspaceFilesContract",
     "frontend_contract": "FrontendContract",
-    "harmless_contract": "HarmlessContract",
     "hub_contract": "HubFrontendContract",
     "hub_double": "ScriptedHub",
     "hub_rules": "HubContract HubScene",
@@ -38,7 +37,7 @@ _HOMES = {
     "model_server": "ModelServer",
     "odd_values": "with_odd_values",
     "program_contract": "ProgramHost ProgramProviderContract",
-    "provider_contract": "MeteringContract ProviderContract",
+    "provider_contract": "HarmlessContract MeteringContract ProviderContract",
     "provider_scene": "Scene ScriptedModel Stage call end error failure reason streaming",
     "resume_contract": "ResumeContract",
     "samples": (

@@ -23,7 +23,6 @@ from prsm_testing.executor_contract import ExecutorContract as ExecutorContract
 from prsm_testing.fake_clock import FakeClock as FakeClock
 from prsm_testing.files_contract import WorkspaceFilesContract as WorkspaceFilesContract
 from prsm_testing.frontend_contract import FrontendContract as FrontendContract
-from prsm_testing.harmless_contract import HarmlessContract as HarmlessContract
 from prsm_testing.hub_contract import HubFrontendContract as HubFrontendContract
 from prsm_testing.hub_double import ScriptedHub as ScriptedHub
 from prsm_testing.hub_rules import HubContract as HubContract
@@ -41,6 +40,7 @@ from prsm_testing.odd_values import with_odd_values as with_odd_values
 from prsm_testing.policy_contract import CommandPolicyContract as CommandPolicyContract
 from prsm_testing.program_contract import ProgramHost as ProgramHost
 from prsm_testing.program_contract import ProgramProviderContract as ProgramProviderContract
+from prsm_testing.provider_contract import HarmlessContract as HarmlessContract
 from prsm_testing.provider_contract import MeteringContract as MeteringContract
 from prsm_testing.provider_contract import ProviderContract as ProviderContract
 from prsm_testing.provider_scene import Scene as Scene

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from prsm_core.domain.turns import TurnEnded
-from prsm_testing.doubles import (
-    LocalServices,
-    RecordingHost,
-    only,
-    session_request,
-    turn_context,
-)
+from prsm_testing.doubles import LocalServices, RecordingHost, only, session_request, turn_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence

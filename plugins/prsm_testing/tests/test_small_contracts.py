@@ -7,14 +7,7 @@ import pytest
 from msgspec.structs import replace
 from prsm_testing import EventSinkContract, ModelScorerContract, PermissionCheckContract
 
-from prsm_core import (
-    Ask,
-    Deny,
-    EventSink,
-    ModelScorerSpec,
-    PermissionCheckSpec,
-    RunInfo,
-)
+from prsm_core import Ask, Deny, EventSink, ModelScorerSpec, PermissionCheckSpec, RunInfo
 
 pytestmark = pytest.mark.requirement("F12")
 

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prsm_testing import ScriptedApp
 from prsm_tui.commands import COMMANDS
-from prsm_tui.model.boards import (
-    budget_board,
-    failed,
-    models_board,
-    policy_board,
-    providers_board,
-)
+from prsm_tui.model.boards import budget_board, failed, models_board, policy_board, providers_board
 from prsm_tui.model.session import Session
 from prsm_tui.screen.app import fitting
 from prsm_tui.screen.palette import found, needs_words

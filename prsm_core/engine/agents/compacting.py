@@ -34,11 +34,7 @@ from prsm_core.engine.agents.opening import (
 )
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.tokens import Conversation, Room, count_tokens, history_tokens
-from prsm_core.errors import (
-    BudgetExceededError,
-    ModelNotAvailableError,
-    PrsmError,
-)
+from prsm_core.errors import BudgetExceededError, ModelNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,12 +10,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from prsm_core.engine.control.session_lock import find_owner, read_key
-from prsm_core.engine.control.wire import (
-    ANSWER_LIMIT,
-    decode_answer,
-    encode_request,
-    read_value,
-)
+from prsm_core.engine.control.wire import ANSWER_LIMIT, decode_answer, encode_request, read_value
 from prsm_core.errors import ControlError
 from prsm_core.interfaces.app_handle import METHODS
 from prsm_core.kit.arguments import takes_checked

@@ -28,7 +28,7 @@ from prsm_core.engine.processes.table import (
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import Parting
 from prsm_core.kit.environment import child_environment, with_loopback
-from prsm_core.kit.starting import require_folder
+from prsm_core.kit.programs import require_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence

@@ -12,13 +12,7 @@ from prsm_core.domain.models import TaskProfile
 from prsm_core.domain.record import Record
 from prsm_core.engine.providers.model_choice import find_recommendable, inherited_model
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
-from prsm_core.engine.tools.family import (
-    CHILD,
-    await_child,
-    describe,
-    note_child,
-    recalled_child,
-)
+from prsm_core.engine.tools.family import CHILD, await_child, describe, note_child, recalled_child
 from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import AgentSpawnError, ExpertNotFoundError
 

@@ -175,8 +175,9 @@ class Communication(Record, frozen=True, kw_only=True):
         """Return an answer with all the other unread messages that it has room for."""
         record, told = call.record, {**first, "progress": _progress(call.record, self.roster)}
         others: list[dict[str, Any]] = []
-        room = ROOM - _size(told)
-        for message in call.take(record.is_prompted_by, MESSAGES_IN_AN_ANSWER):
+        taken = call.take(record.is_prompted_by, MESSAGES_IN_AN_ANSWER)
+        room = ROOM - _size(told) if taken else ROOM
+        for message in taken:
             other = _describe(self.roster, message)
             room -= _size(other)
             if room < 0:

@@ -122,10 +122,10 @@ class SessionHost(Struct, eq=False):
             return self._outside()
         # After mending: what a JSON text says may be unfit, too.
         name, call_id = sanitize(name), sanitize(call_id)
-        mended = Mended(sanitize(mended.arguments), sanitize(mended.notice))
+        arguments, notice = sanitize(mended.arguments), sanitize(mended.notice)
         if patience_s is None:
-            return turn.calls.run(name, mended.arguments, call_id, mended.notice)
-        return self._long_call(turn, name, mended, call_id, patience_s)
+            return turn.calls.run(name, arguments, call_id, notice)
+        return self._long_call(turn, name, Mended(arguments, notice), call_id, patience_s)
 
     async def _outside(self) -> ToolOutcome:
         if self._life.is_over:

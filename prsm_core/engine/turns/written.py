@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.steps import Step
-    from prsm_core.domain.turns import (
-        AgentMessage,
-        AgentToolCall,
-        AssembledContext,
-        TurnResult,
-    )
+    from prsm_core.domain.turns import AgentMessage, AgentToolCall, AssembledContext, TurnResult
     from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox

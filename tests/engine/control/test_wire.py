@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core import errors
-from prsm_core.engine.control.wire import (
-    decode_answer,
-    decode_part,
-    decode_request,
-    encode_error,
-)
+from prsm_core.engine.control.wire import decode_answer, decode_part, decode_request, encode_error
 from prsm_core.errors import ConfigError, ControlError, InvalidTransitionError, PrsmError
 
 KEYS = st.sampled_from(["error", "ok", "type", "code", "message", "hint"])

@@ -30,13 +30,7 @@ from prsm_files.shadow.files import put
 from prsm_files.shadow.git import GitFailedError
 from prsm_files.shadow.place import MOST, roots_among
 from prsm_files.shadow.records import joined
-from prsm_files.shadow.written import (
-    KNOWN,
-    TRACKERS,
-    WRITTEN,
-    parsed,
-    read_written,
-)
+from prsm_files.shadow.written import KNOWN, TRACKERS, WRITTEN, parsed, read_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -53,12 +53,7 @@ from prsm_files.shadow.records import (
 )
 from prsm_files.shadow.root import Limits, Root, stored_at
 from prsm_files.shadow.whereabouts import PRUNE, folder_lock, place_of
-from prsm_files.shadow.writing import (
-    count_strange,
-    plan_all,
-    plan_root,
-    write_all,
-)
+from prsm_files.shadow.writing import count_strange, plan_all, plan_root, write_all
 from prsm_files.shadow.written import note_restored
 
 if TYPE_CHECKING:

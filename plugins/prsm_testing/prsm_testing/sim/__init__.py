@@ -9,8 +9,8 @@ faults       what may go wrong, and the dice: when
 behaviour    what an agent wants to do next    model      how it streams, calls and misbehaves
 store        a slow store that can crash       stale_lives  what ended lives still do
 world        builds the engine and runs it: with a person, tools, processes; looks at its ledger
-outcome      what came of it, and the log's digest
+outcome      what came of it, the log's digest, and what is read of many
 rules        what must hold
 watch        checks it while the run goes on: deadlocks by the definition, budgets, what is received
-jobs         many seeds, in several processes  report     what is read of them
+jobs         many seeds, in several processes
 """

@@ -48,8 +48,8 @@ def sim(
     """
     from prsm_testing.sim.faults import parse_faults
     from prsm_testing.sim.jobs import play_all
+    from prsm_testing.sim.outcome import Report
     from prsm_testing.sim.plan import Plan, parse_seeds
-    from prsm_testing.sim.report import Report
 
     allowed = parse_faults(faults)
     plans = [

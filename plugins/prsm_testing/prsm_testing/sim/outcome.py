@@ -1,16 +1,17 @@
-"""What came of a simulation, and the digest of its log."""
+"""What came of a simulation, the digest of its log, and the lines that tell of many."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsm_testing.sim.rules import Violation
+from prsm_testing.sim.rules import RULES, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.domain.events import Event
     from prsm_testing.sim.plan import Plan
@@ -72,3 +73,66 @@ def digest(events: Sequence[Event], folder: str) -> str:
         sha.update(line.replace(folder, "").encode())
         sha.update(b"\n")
     return sha.hexdigest()[:16]
+
+
+class Report:
+    """Writes each outcome as it comes; `is_clean` tells whether every rule held in all."""
+
+    def __init__(self, write: Callable[[str], object], *, as_json: bool, stop: bool) -> None:
+        self._write = write
+        self._as_json = as_json
+        self._stop = stop  # at the first seed that breaks a rule
+        self._checked: Counter[str] = Counter()
+        self._broken: list[Outcome] = []
+        self._seeds = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every rule held in every seed."""
+        return not self._broken
+
+    def take(self, outcome: Outcome) -> bool:
+        """Write one outcome; return whether to go on."""
+        self._seeds += 1
+        self._checked.update(outcome.checked)
+        if not outcome.holds:
+            self._broken.append(outcome)
+        if self._as_json:
+            self._write(json.dumps(outcome.to_dict()))
+        else:
+            self._write(describe(outcome))
+        return outcome.holds or not self._stop
+
+    def close(self) -> None:
+        """Write what was checked, and how to replay what broke a rule."""
+        if self._as_json:
+            broken = [outcome.plan.seed for outcome in self._broken]
+            summary = {"seeds": self._seeds, "checked": dict(self._checked), "broken": broken}
+            self._write(json.dumps(summary))
+            return
+        broken_rules = {found.rule for outcome in self._broken for found in outcome.violations}
+        self._write("")
+        for rule, meaning in RULES.items():
+            verdict = "BROKEN" if rule in broken_rules else "held"
+            self._write(f"{verdict:6} {rule:12} {self._checked[rule]:>9,}  {meaning}")
+        for outcome in self._broken:
+            self._write(f"\nreplay: {outcome.plan.command}")
+            self._write("\n".join(_violations(outcome)))
+
+
+def describe(outcome: Outcome) -> str:
+    """Return the line of an outcome, and below it the rules that did not hold."""
+    faults = ", ".join(f"{name} {count}" for name, count in outcome.faults.items())
+    line = (
+        f"seed {outcome.plan.seed}: {outcome.status}, {outcome.agents} agents,"
+        f" {outcome.calls} calls, {outcome.messages} messages, {outcome.knots} knots,"
+        f" faults: {faults or 'none'}; {outcome.virtual_s:,.0f} s, log {outcome.digest}"
+    )
+    return "\n".join([line, *_violations(outcome)])
+
+
+def _violations(outcome: Outcome) -> list[str]:
+    return [
+        f"  {found.rule}: {found.message} (seed {outcome.plan.seed}, at {found.at_s:g} s)"
+        for found in outcome.violations
+    ]

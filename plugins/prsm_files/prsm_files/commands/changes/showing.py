@@ -33,14 +33,7 @@ from prsm_files.session.reasons import (
     told_reason,
 )
 from prsm_files.shadow.whereabouts import Where
-from prsm_files.worktrees.records import (
-    BACKING,
-    MERGING,
-    PARTIAL,
-    left_of,
-    read_all,
-    told_left,
-)
+from prsm_files.worktrees.records import BACKING, MERGING, PARTIAL, left_of, read_all, told_left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.catalog.categories import CATEGORIES, GENERAL
-from prsm_core.catalog.offered import offered_models
-from prsm_core.catalog.registry import build_model_registry
-from prsm_core.catalog.selection import FITTING, may_fit
+from prsm_core.catalog.selection import FITTING
 from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, text_argument, workspace_option
-from prsm_core.engine.door.offers import of_provider
-from prsm_core.engine.providers.model_choice import ModelChoice, find_recommendable, resolve_peers
-from prsm_core.engine.providers.model_names import DEFAULT_MODEL, ModelNames
-from prsm_core.engine.providers.registry import configured_specs
-from prsm_core.interfaces.provider import ProviderSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,12 +18,9 @@ if TYPE_CHECKING:
     from prsm_core.catalog.ranking import Ranking
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
-    from prsm_core.config import Settings
     from prsm_core.domain.models import ModelCapability, TaskProfile
     from prsm_core.door import ModelRow
     from prsm_core.engine.providers.listings import ProviderReport
-    from prsm_core.plugins import PluginManager
-
 
 NONE_COULD = 3  # no provider could be used
 _HEADERS = ("PROVIDER", "MODEL", "ALIASES", "TIER", "COST", "SPEED", "CONTEXT", "FROM")
@@ -61,6 +51,7 @@ def list_models(launch: Launch, provider: str | None, workspace: str, as_json: b
 
     A provider that cannot list its models is told of. Exits with 3 if none of them can.
     """
+    from prsm_core.cli.model_rows import unused_entries
     from prsm_core.cli.setup import load_setup
     from prsm_core.engine.door.offers import known_models
 
@@ -99,6 +90,7 @@ def discover(launch: Launch, workspace: str, as_json: bool) -> int:
 
     A provider that cannot list its models is told of. Exits with 3 if none of them can.
     """
+    from prsm_core.cli.model_rows import new_models
     from prsm_core.cli.setup import load_setup
 
     setup = load_setup(launch, workspace)
@@ -168,6 +160,7 @@ def recommend(
     """
     from prsm_core.catalog.categories import categorize
     from prsm_core.catalog.ranking import RECOMMENDED
+    from prsm_core.cli.model_rows import offered_rows, usable_models
     from prsm_core.cli.setup import load_setup
     from prsm_core.domain.models import TaskProfile
 
@@ -201,6 +194,7 @@ def _print_found(
     """Print models and what kept providers from listing theirs; return the exit code."""
     from msgspec import to_builtins
 
+    from prsm_core.cli.model_rows import listing_problems
     from prsm_core.cli.saying import print_table
 
     problems = listing_problems(found)
@@ -263,65 +257,3 @@ def _note(texts: Iterable[str]) -> None:
 
 def _number(value: float | None) -> str | None:
     return None if value is None else f"{value:.10g}"
-
-
-def new_models(settings: Settings, found: Mapping[str, ProviderReport]) -> list[dict[str, Any]]:
-    """Return the models that providers list and the registry does not have, as JSON values."""
-    registry = build_model_registry(settings)
-    return [
-        {"provider": name, "model": info.model_id, **of_provider(info)}
-        for name in sorted(found)
-        for info in sorted(found[name].models, key=lambda info: info.model_id)
-        if registry.get(name, info.model_id) is None
-    ]
-
-
-def listing_problems(found: Mapping[str, ProviderReport]) -> dict[str, str]:
-    """Return why providers could not list their models, by name."""
-    problems = {}
-    for name in sorted(found):
-        status, problem = found[name].status, found[name].models_problem
-        if not status.available:
-            problem = status.reason or "it cannot be used"
-        if problem:
-            problems[name] = problem
-    return problems
-
-
-def unused_entries(settings: Settings) -> list[str]:
-    """Return what is to be told of entries that are too short for the registry."""
-    known = {model.model_id for model in build_model_registry(settings)}
-    return [
-        f"model_registry.{model_id} is not ranked: it has no tier, or its provider is not known"
-        for model_id in settings.model_registry
-        if model_id not in known
-    ]
-
-
-def usable_models(
-    settings: Settings, plugins: PluginManager
-) -> tuple[list[ModelCapability], Sequence[str]]:
-    """Return the models that agents of a run may use, and what is to be told of the others."""
-    providers = configured_specs(plugins.collect(ProviderSpec), settings)
-    master = ModelChoice(provider=settings.defaults.provider or "", model=DEFAULT_MODEL)
-    absent = plugins.absent(ProviderSpec)
-    names = ModelNames(settings=settings, providers=providers, absent=absent)
-    missing = resolve_peers(master, names).missing
-    notes = [f"a peer model is left out: {why}" for why in missing]
-    return find_recommendable(master, names, granted=None), notes
-
-
-def offered_rows(
-    settings: Settings, found: Mapping[str, ProviderReport], complexity: str | None
-) -> list[dict[str, Any]]:
-    """Return what providers list of the models that agents may use, as a ranking tells them."""
-    usable = {name: report.models for name, report in found.items() if report.status.available}
-    master = ModelChoice(provider=settings.defaults.provider or "", model=DEFAULT_MODEL)
-    peers = resolve_peers(master, ModelNames(settings=settings, providers=found)).names
-    registry = build_model_registry(settings)
-
-    def is_allowed(provider: str, model: str) -> bool:
-        is_peer = peers is None or f"{provider}/{model}" in peers
-        return is_peer and may_fit(registry.get(provider, model), complexity)
-
-    return offered_models(usable, DEFAULT_MODEL, is_allowed=is_allowed)

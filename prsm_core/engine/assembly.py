@@ -44,8 +44,7 @@ from prsm_core.engine.spending.budgets import BudgetLedger, tell_alert
 from prsm_core.engine.state import Roster
 from prsm_core.engine.tools.advice import Advice, Recommendation
 from prsm_core.engine.tools.communication import Communication
-from prsm_core.engine.tools.family import Family
-from prsm_core.engine.tools.observation import Observation, Spending
+from prsm_core.engine.tools.family import Family, Observation, Spending
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts

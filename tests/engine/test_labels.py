@@ -12,7 +12,7 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.labels import ALL_BYTES, MOST, NAME_BYTES, TEXT_BYTES, relabelled
 from prsm_core.domain.permissions import Allow, PermissionRequest, Question
 from prsm_core.domain.writes import AgentSpawned
-from prsm_core.engine.tools.observation import MAX_ARGUMENT
+from prsm_core.engine.tools.family import MAX_ARGUMENT
 from prsm_core.errors import ConfigError, MessageRoutingError, OrchestrationError, ToolInputError
 from prsm_core.permissions import Redactor
 from tests.engine.deaths import die, dies_after, dies_at, go_on, run_to_death

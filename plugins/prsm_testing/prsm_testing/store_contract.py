@@ -43,8 +43,7 @@ from prsm_core.domain.writes.current import SessionSetAside, SessionTakenUp
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.interfaces.store import TakenNames
-from prsm_testing.fork_rules import ForkRules
-from prsm_testing.state_rules import StateRules
+from prsm_testing.state_rules import ForkRules, StateRules
 from prsm_testing.steps import Steps
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def test_a_command_is_completed_in_every_shell(shell):
 LIGHT = (
     *("", ".cli", ".cli.callers", ".cli.group", ".cli.launch"),
     *(".cli.package_commands", ".distributions", ".version"),
-    *(".loop", ".loop.garbage", ".loop.interrupts", ".loop.leaving"),
+    *(".loop", ".loop.interrupts", ".loop.leaving"),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prsm_core.domain.writes import AgentEnded, AgentNoted, ModelSwitched
-from prsm_core.engine.door.modelling import set_model
+from prsm_core.engine.door.local import set_model
 from prsm_core.errors import ConfigError, ModelNotAvailableError, ProviderNotAvailableError
 from tests.engine.deaths import die, dies_after, go_on, run_to_death
 from tests.engine.harness import SESSION, failed

@@ -5,5 +5,4 @@ history     an agent's conversation in pages     completion  what a person's wor
 offers      providers, models, sessions          refusals    what none of them takes
 files       what a session knows of files        naming      what a session is called
 replay      ReplayApp: the same over a log
-modelling   the model of an agent's next turns
 """

@@ -28,6 +28,9 @@ LATER = "import os, sys, time, runpy; later = os.path.exists(sys.argv[1]);"
 LATER += " open(sys.argv[1], 'w').close(); "
 SLOW = f"{LATER} time.sleep(3 * later); runpy.run_path({str(SERVER)!r})"
 GONE = f"{LATER} later and sys.exit('gone'); runpy.run_path({str(SERVER)!r})"
+# As a server that is gone as soon as its tool is called.
+DROPS = f"import os, sys; text = open({str(SERVER)!r}).read(); text = text.replace("
+DROPS += "'return {\"content\"', 'os._exit(3); return {\"content\"'); exec(text)"
 NAME = {"codex": "tell_word", "claude": "mcp__good__tell_word", "gemini": "mcp_good_tell_word"}
 
 
@@ -105,3 +108,18 @@ async def test_a_server_that_is_gone_after_its_trial_is_named_and_ends_nobody(wo
     assert "the word is plugh" in said
     found = warnings(events)
     assert all(any(each in text and "not there" in text for text in found) for each in gone)
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_server_that_is_lost_in_a_call_is_named_and_ends_nobody(workspace, name):
+    dropped = {**GOOD, "args": ["-c", DROPS]}
+    events, said = await run_with(workspace, name, good=dropped)
+    assert "the word is plugh" not in said
+    tools = {e.data["call"]: e.data["tool"] for e in events if e.type == "tool_call_started"}
+    ended = [e.data for e in events if e.type == "tool_call_finished"]
+    (failed,) = [tools[end["call"]] for end in ended if end["status"] == "failed"]
+    assert "good" in failed
+    moves = [event.data for event in events if event.type == "agent_state_changed"]
+    assert [move["to"] for move in moves].count("completed") == 2
+    if section_of(name)["kind"] == "acp" or name == "gemini-acp":
+        assert any("The MCP server good is not there" in text for text in warnings(events))

@@ -1,4 +1,4 @@
-"""The MCP servers of an agent, each in the hands of the watcher: who is told of, and who not."""
+"""A watched MCP server that ends by itself is named; one that its agent ends is not."""
 
 from __future__ import annotations
 

@@ -194,8 +194,9 @@ class ExecSession(TurnSession[CodexTurn]):
                 self._gate.dismiss(self.on_hook)
 
     def _leave_out(self, lost: Sequence[str]) -> None:
-        kept = {n: s for n, s in self._request.mcp_servers.items() if n not in lost}
-        self._request = replace(self._request, mcp_servers=kept)
+        servers = self._request.mcp_servers
+        others = {name: server for name, server in servers.items() if name not in lost}
+        self._request = replace(self._request, mcp_servers=others)
 
     async def refused(self, turn: CodexTurn, error: PrsmError) -> None:
         """End a turn whose process could not be started or talked with."""
@@ -338,8 +339,7 @@ def lost_servers(servers: Mapping[str, McpServer], error: AgentError | None) -> 
     requires one of them: the turn cannot go on.
     """
     _, _, told = error.message.partition(_SERVERS_FAILED) if error is not None else ("", "", "")
-    entries = told.split("; ")
-    lost = [name for name in servers if any(e.startswith(f"{name}: ") for e in entries)]
+    lost = [name for name in servers if f"; {name}: " in f"; {told}"]
     return [] if any(servers[name].required for name in lost) else lost
 
 

@@ -58,7 +58,6 @@ PRIVATE_VALUES = {
     "prsm_core.kit.exhaustion",
     "prsm_core.kit.local_socket",
     "prsm_core.kit.regular",
-    "prsm_core.kit.streams",
 }
 # Of modules of which plugins need the rest. No hook, handle or host takes, gives or raises these.
 PRIVATE_NAMES = {

@@ -17,8 +17,6 @@ pauses        how long a vendor's message asks to wait
 stdio         a protocol on stdin and stdout, to which nothing else gets
 deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
-streams       one agent's stream, and a run's, for programs
-results       how agents have ended, for programs
 filenames     what a name says of a file; how a file system compares names, for the rooms above
 git_settings  what git is told in each shell
 local_socket  sockets in private folders, and who is at their other end
@@ -53,17 +51,12 @@ _HOMES = {
     "programs": "proxy_missing require_folder runnable",
     "quotation": "quote_conversation unquote",
     "reading": "as_object as_objects read_object token_count whole_number",
-    "results": "wait_for_multiple wait_for_result",
     "section": (
         "Key Parser parse_argv parse_choice parse_environment parse_flag parse_models parse_text "
         "parse_url parse_words read_section"
     ),
     "section_model": "model_of_keys",
     "stdio": "Wire take_stdio",
-    "streams": (
-        "AgentPhase AgentStream Execution Reasoning StreamCallbacks StreamEnd StreamError "
-        "StreamEvent StreamStart Token ToolStatus open_execution open_stream"
-    ),
     "terminal": "one_line readable_tail",
     "text": (
         "call_text command_lines escape_command escape_exact escape_prose first_line "

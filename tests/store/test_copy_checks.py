@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from prsm_console.streams import StreamFold
 from prsm_testing.samples import sample_events
 
 from prsm_core.cli.sessions.diffing import items_of
 from prsm_core.domain.events import EVENT_FIELDS, LIVE_TYPES
 from prsm_core.engine.journal.views import conversation
-from prsm_core.kit.streams import StreamFold
 from prsm_core.store.copies import check_told, told
 from prsm_core.store.open_turn import ToldTurn
 from prsm_core.terminal.render import Ink, Renderer

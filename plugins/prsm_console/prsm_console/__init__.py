@@ -6,4 +6,6 @@ screen       lines on stderr; live_screen keeps what is open at the bottom
 asking       requests put to the person, and answers that a pipe brings
 keyboard     what is typed on a terminal
 liveness     the status, and a sign that nothing is stuck
+streams      for other programs: the stream of one agent, and of a run
+results      for other programs: how agents end
 """

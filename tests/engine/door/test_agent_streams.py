@@ -7,11 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
-from prsm_testing import ScriptedApp, until
-
-from prsm_core import ConfigError, MessageRoutingError, RunOptions, TextDelta, ThinkingDelta
-from prsm_core.engine.turns.fold import UNTOLD
-from prsm_core.kit import (
+from prsm_console.streams import (
     AgentPhase,
     Reasoning,
     StreamCallbacks,
@@ -23,6 +19,10 @@ from prsm_core.kit import (
     open_execution,
     open_stream,
 )
+from prsm_testing import ScriptedApp, until
+
+from prsm_core import ConfigError, MessageRoutingError, RunOptions, TextDelta, ThinkingDelta
+from prsm_core.engine.turns.fold import UNTOLD
 from tests.engine.door.scenes import local_scene, remote_scene
 from tests.engine.harness import DEADLINE, failed
 from tests.engine.test_compaction import settings as small_window

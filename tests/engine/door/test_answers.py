@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from prsm_console.streams import Token, open_execution
 from prsm_testing import until
 
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.engine.control.remote import open_remote
-from prsm_core.kit import Token, open_execution
 from tests.engine.control_peers import SESSION, serving
 from tests.engine.door.scenes import local_scene
 from tests.engine.harness import DEADLINE

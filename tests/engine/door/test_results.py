@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_console.results import wait_for_multiple, wait_for_result
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core import AgentResult, MessageRoutingError
-from prsm_core.kit import wait_for_multiple, wait_for_result
 from prsm_core.store.codec import decode
 from tests.engine.door.scenes import local_scene, remote_scene
 from tests.engine.harness import DEADLINE, failed

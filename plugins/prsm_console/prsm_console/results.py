@@ -9,15 +9,14 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentResult, AgentState
-from prsm_core.kit.clocks import SystemClock, first_of
+from prsm_core import AgentResult, AgentState
+from prsm_core.kit import first_of
+from prsm_core.terminal import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.domain.events import Event
-    from prsm_core.interfaces.app_handle import AppHandle
-    from prsm_core.interfaces.clock import Clock
+    from prsm_core import AppHandle, Clock, Event
 
 WAIT_SECONDS = 7260.0  # a minute more than an agent may reason, if nobody sets another limit
 

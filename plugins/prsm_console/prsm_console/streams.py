@@ -17,12 +17,11 @@ import asyncio
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
-from prsm_core.domain.agents import AgentState
-from prsm_core.domain.record import Record
-from prsm_core.errors import ConfigError, MessageRoutingError
-from prsm_core.kit.text import first_line
+from prsm_core import AgentState, ConfigError, MessageRoutingError
+from prsm_core.kit import first_line
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from prsm_core.domain.events import Event
+    from prsm_core import AppHandle, Event, RunHandle, RunResult
     from prsm_core.door import AgentNode, View
-    from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
 
     Told = Iterator["StreamEvent | AgentPhase"]
 
@@ -45,7 +43,7 @@ _COMPACTION = {"compaction_started": True, "compaction_finished": False}
 _CLOSED = "the session was closed"
 
 
-class StreamCallbacks(Record, frozen=True, kw_only=True):
+class StreamCallbacks(Struct, frozen=True, kw_only=True):
     """What is called while an agent works, each with what it is about; None is not called.
 
     They are called in the order of what they tell, in the event loop: one that takes long holds up
@@ -163,7 +161,7 @@ class AgentStream:
                 call(one)
 
 
-class Execution(Record, frozen=True):
+class Execution(Struct, frozen=True):
     """A run while it is being done: the stream of its master, and how it ends."""
 
     stream: AgentStream
@@ -466,14 +464,14 @@ def _is_master(event: Event, run: str | None) -> bool:
     return event.type == "agent_spawned" and event.run == run and event.data["parent"] is None
 
 
-class StreamEvent(Record, frozen=True, kw_only=True):
+class StreamEvent(Struct, frozen=True, kw_only=True):
     """One thing that an agent does; `type` is what it is called on the wire."""
 
     type: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values: its type, then its fields."""
-        return {"type": self.type, **msgspec.structs.asdict(self)}
+        return {"type": self.type, **asdict(self)}
 
 
 class StreamStart(StreamEvent, frozen=True, kw_only=True):
@@ -538,7 +536,7 @@ class StreamError(StreamEvent, frozen=True, kw_only=True):
     final: bool
 
 
-class AgentPhase(Record, frozen=True, kw_only=True):
+class AgentPhase(Struct, frozen=True, kw_only=True):
     """What an agent is at from now on.
 
     `phase` is start, streaming, tool_use, compaction_start, compaction_end or end (of a turn).

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_console.streams import Reasoning, StreamFold, Token
 
-from prsm_core.domain.events import Event
-from prsm_core.kit import Reasoning, Token
-from prsm_core.kit.streams import StreamFold
+from prsm_core import Event
 
 KINDS = {"text_delta": ("text", Token), "thinking_delta": ("thinking", Reasoning)}
 

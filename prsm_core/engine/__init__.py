@@ -4,7 +4,6 @@ engine      one session's runs: that one is open, what ends it, and its end
 assembly    what an engine is made of; puts the parts together, each given what it uses
 forking     a session that goes on from another one
 starting    what a run begins with: its model, its master
-ports       what the parts need of those above them
 state       what is held of each agent beside the ledger
 quiet       which calls may write to files now, and the moment in which none does
 workspace_files the port of what keeps files; where nothing does, it keeps nothing

@@ -94,7 +94,7 @@ def test_handlers_of_tools_see_no_session():
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
         if node.module.startswith(("prsm_core.engine.agents", "prsm_core.engine.assembly"))
-        if alias.name not in {"AgentManager", "Peers"}
+        if alias.name not in {"AgentEnds", "AgentManager", "Peers", "Steering"}
     }
     assert not named
 

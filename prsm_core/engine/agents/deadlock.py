@@ -22,9 +22,9 @@ from prsm_core.messaging.waits import ANYONE
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.ports import Ends
     from prsm_core.engine.state import AgentRecord, OpenQuestion, Roster
     from prsm_core.kit.background import Background
     from prsm_core.messaging.deadlock import DeadlockDetector
@@ -42,7 +42,7 @@ class KnotResolver(Struct, eq=False):
     router: MessageRouter
     peers: Peers
     steps: AgentSteps
-    ends: Ends
+    ends: AgentEnds
     background: Background
 
     def resolve(self, agents: frozenset[str], by_sweep: bool) -> None:

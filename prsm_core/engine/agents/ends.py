@@ -42,7 +42,7 @@ CLOSING_SECONDS = 2.0  # how long run_finished waits for the last turn's usage
 
 
 class AgentEnds(Struct, eq=False):
-    """Ends the lives of all agents; see the port `Ends`.
+    """Ends the lives of all agents.
 
     Whoever fails or is killed is condemned first: it does nothing more. Then its children end,
     those at the bottom first, and then it does.

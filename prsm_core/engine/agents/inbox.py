@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.ports import Wait
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.state import AgentRecord, Roster
+    from prsm_core.engine.turns.waits import Wait
     from prsm_core.messaging.router import MessageRouter
 
 MESSAGES_IN_A_PROMPT = 100

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.usage import Spent
+    from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Ends, Life
     from prsm_core.engine.state import AgentRecord, Roster
+    from prsm_core.engine.turns.ports import Life
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec
@@ -181,7 +182,7 @@ class Kin(Struct):
     """What a program says of its agents, ends of them, and asks of those that were."""
 
     labelling: Labelling
-    ends: Ends
+    ends: AgentEnds
     roster: Roster
     store: Store
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.ports import Wait
     from prsm_core.engine.providers.residents import Residents
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord, Staged
     from prsm_core.engine.turns.run import TurnRun
+    from prsm_core.engine.turns.waits import Wait
     from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.messaging.deadlock import DeadlockDetector
 

@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import AgentNow, RunNow, SessionState, TurnState
     from prsm_core.domain.steps import HumanRequest, Step, Write
     from prsm_core.domain.tools import McpServer
+    from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.journal.spoken import Spoken
     from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.ports import Ends
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.requests.human import HumanRequests
@@ -91,7 +91,7 @@ class Resumption(Record, frozen=True, kw_only=True):
     roster: Roster
     lives: Lives
     steps: AgentSteps
-    ends: Ends
+    ends: AgentEnds
     begin: Callable[[AgentRecord, AgentNow], AgentSession]
     router: MessageRouter
     leases: LeaseTable

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from prsm_core.config.limits import StuckSettings
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
+    from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.failover import FailoverParts
     from prsm_core.engine.agents.holds import Holds
     from prsm_core.engine.agents.inbox import Inbox
@@ -53,13 +54,13 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.opening import Contexts, Opening
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Ends, Wait
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.host import HostParts
     from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.engine.turns.waits import Wait
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
     from prsm_core.kit.background import Background
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 class SessionParts(Record, frozen=True, kw_only=True):
     """What the sessions of all agents use."""
 
-    ends: Ends
+    ends: AgentEnds
     steps: AgentSteps
     life: LifeParts
     turns: TurnParts

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.agents.ends import AgentEnds
+    from prsm_core.engine.agents.saying import Steering
     from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.ports import Ends, Steered
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
@@ -43,9 +44,9 @@ _HOLDING = frozenset({MessageType.USER_PROMPT, MessageType.PEER})
 class Progress(Record, frozen=True, kw_only=True):
     """Handles what an agent says of its own work."""
 
-    ends: Ends
+    ends: AgentEnds
     silent: Callable[[AgentRecord], None]  # takes note that an agent writes nothing any more
-    steering: Steered
+    steering: Steering
     steps: AgentSteps
     roster: Roster
     router: MessageRouter

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Life, MessageWait, Wait
     from prsm_core.engine.state import AgentRecord, Staged
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.limits import TurnLimits
     from prsm_core.engine.turns.permits import Permits
+    from prsm_core.engine.turns.ports import Life
+    from prsm_core.engine.turns.waits import MessageWait, Wait
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
     from prsm_core.messaging.router import MessageRouter

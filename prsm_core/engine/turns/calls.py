@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import AgentToolCall
     from prsm_core.domain.writes import StateChanged
-    from prsm_core.engine.ports import Life, Wait
     from prsm_core.engine.turns.call import CallParts, Handler, Mended, Reply, Toolbox, TurnOfCalls
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.going_on import GoingOn
+    from prsm_core.engine.turns.ports import Life
+    from prsm_core.engine.turns.waits import Wait
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
-from prsm_core.engine.ports import Life
 from prsm_core.engine.turns.call import Mended, turn_over
 from prsm_core.engine.turns.permits import TURN_OVER
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.permits import Permits
+    from prsm_core.engine.turns.ports import Life
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.interfaces.provider import AgentHost, ChildNow
 
@@ -38,15 +38,6 @@ class OpenEndpoint(Protocol):
         self, host: AgentHost, agent: str, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
         """Open an endpoint that leads to the tools of this host, of the agent of this id."""
-        ...
-
-
-class LifeInTurns(Life, Protocol):
-    """A life, with its turns as they are."""
-
-    @property
-    def turn(self) -> TurnRun | None:
-        """The running turn, or the last one; None before the first."""
         ...
 
 
@@ -87,7 +78,7 @@ class HostParts(Record, frozen=True, kw_only=True):
 class SessionHost(Struct, eq=False):
     """AgentHost over one life of an agent."""
 
-    _life: LifeInTurns
+    _life: Life
     _tools: Toolbox
     _parts: HostParts
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Life
     from prsm_core.engine.spending.budgets import Allowance
     from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.engine.turns.fold import TurnFold
+    from prsm_core.engine.turns.ports import Life
     from prsm_core.errors import BudgetExceededError
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSession

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.outcome import RunAbort
-    from prsm_core.engine.ports import Life, Steered
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.call import CallParts, Toolbox
     from prsm_core.engine.turns.limits import Owner, TurnWatch
     from prsm_core.engine.turns.permits import Standing
+    from prsm_core.engine.turns.ports import Life, Steered
     from prsm_core.engine.turns.stuck import StuckWatch
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderCapabilities

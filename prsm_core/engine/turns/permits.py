@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Question, Verdict
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Life
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Leases, Roster
+    from prsm_core.engine.turns.ports import Life
     from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
 

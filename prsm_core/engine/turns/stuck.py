@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentToolCall
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Ends, Life
     from prsm_core.engine.turns.call import Call
+    from prsm_core.engine.turns.ports import Ends, Life
     from prsm_core.kit.background import Background
     from prsm_core.policies.port import CommandPolicy
 

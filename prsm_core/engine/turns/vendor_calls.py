@@ -133,9 +133,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.domain.turns import PlanUpdated
-    from prsm_core.engine.ports import Life
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.engine.turns.ports import Life
     from prsm_core.engine.turns.stuck import StuckWatch
     from prsm_core.permissions import Outcome
 

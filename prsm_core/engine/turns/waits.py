@@ -6,7 +6,7 @@ has ended. It has the same targets: each of them may send what ends it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.engine.ports import Wait
     from prsm_core.engine.state import AgentRecord
     from prsm_core.messaging.router import MessageRouter
 
@@ -33,7 +32,7 @@ def all_results(record: AgentRecord, router: MessageRouter, *, timed: bool = Fal
 
 
 class AnyMessage(Record, frozen=True, eq=False):
-    """A MessageWait; smaller than one that is made of functions, and many agents wait like this."""
+    """A wait that a message ends; smaller than one made of functions, for many agents wait so."""
 
     state: ClassVar[AgentState] = AgentState.WAITING_FOR_CHILD
     on: ClassVar[str] = "a message"
@@ -88,6 +87,10 @@ class MessageWaitOf(WaitOf, frozen=True, kw_only=True, eq=False):
 
     fits: Callable[[RoutedMessage], bool]
     is_vain: Callable[[], bool]
+
+
+MessageWait: TypeAlias = AnyMessage | MessageWaitOf
+Wait: TypeAlias = AnyMessage | WaitOf
 
 
 def edge_of(wait: Wait) -> WaitFor:

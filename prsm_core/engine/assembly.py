@@ -142,8 +142,7 @@ class Assembly:
         `background` runs what outlives a call, `journal` writes to the store, `feed` tells what was
         written.
         """
-        self._config, self._background, self._journal = config, background, journal
-        self._feed = feed
+        self.config, self.background, self.journal, self.feed = config, background, journal, feed
         settings, clock = config.settings, config.clock
         self.abort = RunAbort(background)
         self.quiet, self._roster = QuietMoment(clock), Roster()
@@ -164,11 +163,11 @@ class Assembly:
         self._leases = LeaseTable(self._roster, self.files.folders)
         self._idle = IdleChildren()
         self.detector = self._make_detector()
-        self._steps = self._make_steps()
+        self.steps = self._make_steps()
         self._steering, self.peers = self._make_mail()
         self.requests = self._make_requests()
         who = self.providers.program_of, self.budgets.spent_by
-        self.labelling = Labelling(self._roster, self._steps, journal, *who)
+        self.labelling = Labelling(self._roster, self.steps, journal, *who)
         self.planner = self._make_planner()
         self.holds = self._make_holds()
         self.ends = self._make_ends()
@@ -176,7 +175,7 @@ class Assembly:
         self._knots = self._make_knots()
         where = config.workspace, config.state_dir
         self.saying = Saying(self.providers, settings, journal, *where, self.files)
-        of = self._roster, self.router, self._steps, self.saying, self._steering
+        of = self._roster, self.router, self.steps, self.saying, self._steering
         self.prompting = Prompting(*of, config.broker, config.workspace)
         self._standing = self._make_standing()
         self.quiet.watch = self.files.watch
@@ -184,15 +183,15 @@ class Assembly:
         self._sessions = self._session_parts()
 
     def _make_providers(self) -> ProviderRegistry:
-        config = self._config
+        config = self.config
         if config.made is not None:
-            config.made.report_to(self._background.report)
+            config.made.report_to(self.background.report)
             return config.made.registry
         return build_provider_registry(
             config.providers,
             config.settings,
             launcher=config.launcher,
-            background=self._background,
+            background=self.background,
             clock=config.clock,
             state_dir=config.state_dir,
             external=config.external,
@@ -211,13 +210,13 @@ class Assembly:
         )
 
     def _make_requests(self) -> HumanRequests:
-        config, journal = self._config, self._journal
-        rules = RuleKeeper(config.own_rules, config.broker, self._background, journal, config.clock)
-        write = self._steps.write
+        config, journal = self.config, self.journal
+        rules = RuleKeeper(config.own_rules, config.broker, self.background, journal, config.clock)
+        write = self.steps.write
         return HumanRequests(config.human, config.clock, journal, write, rules, config.workspace)
 
     def _make_sandbox(self) -> CommandSandbox:
-        config = self._config
+        config = self.config
         paths = resolve_paths(Path(config.workspace), os.environ)
         return CommandSandbox(
             config.settings.sandbox,
@@ -234,7 +233,7 @@ class Assembly:
 
     def _make_tools(self) -> Callable[[AgentDescriptor], ToolSet]:
         """Return what deals agents their tools."""
-        config, settings = self._config, self._config.settings
+        config, settings = self.config, self.config.settings
         table = config.tools.handled_by(self._handlers())
         if not table.added:
             return lambda agent: table.for_agent(agent, settings)
@@ -252,7 +251,7 @@ class Assembly:
             requests=self.requests,
             window=self.providers.context_window,
         )
-        plugged = PluginTools(table.added, parts, self._journal, self.providers.program_of)
+        plugged = PluginTools(table.added, parts, self.journal, self.providers.program_of)
         dealt = table.handled_by(plugged.handlers)
         return lambda agent: plugged.deal(dealt, agent, settings)
 
@@ -264,29 +263,29 @@ class Assembly:
         )
 
     def _make_holds(self) -> Holds:
-        config = self._config
+        config = self.config
         return Holds(
             config.settings.engine.limits,
             self._roster,
-            self._steps,
+            self.steps,
             self.requests,
             self.detector,
-            journal=self._journal,
-            background=self._background,
+            journal=self.journal,
+            background=self.background,
             clock=config.clock,
             ids=config.ids,
             leads=config.external is None,
         )
 
     def _make_mail(self) -> tuple[Steering, Peers]:
-        roster, router, steps, lives = self._roster, self.router, self._steps, self._lives
+        roster, router, steps, lives = self._roster, self.router, self.steps, self._lives
 
         def wait_anew(agent_id: str) -> None:
             if (session := lives.session_of(agent_id)) is not None:
                 session.life.wait_anew()
 
-        can = self._background, self.providers.capabilities
-        peers = Peers(roster, router, steps, self.detector, self._journal, wait_anew)
+        can = self.background, self.providers.capabilities
+        peers = Peers(roster, router, steps, self.detector, self.journal, wait_anew)
         return Steering(roster, lives, router, steps, *can), peers
 
     async def settle(self) -> None:
@@ -303,7 +302,7 @@ class Assembly:
             await self.files.aclose()
 
     def _files_context(self) -> FilesContext:
-        config, lives = self._config, self._lives
+        config, lives = self.config, self._lives
         return FilesContext(
             settings=config.settings,
             workspace=config.workspace,
@@ -315,9 +314,9 @@ class Assembly:
             env=config.shell_env,
             clock=config.clock,
             ids=config.ids,
-            background=self._background,
-            journal=self._journal,
-            feed=self._feed,
+            background=self.background,
+            journal=self.journal,
+            feed=self.feed,
             quiet=self.quiet,
             roster=self._roster,
             conversations=self.conversations,
@@ -329,13 +328,13 @@ class Assembly:
 
     def _make_steps(self) -> AgentSteps:
         return AgentSteps(
-            self._journal,
+            self.journal,
             self._roster,
             self.router,
             self.detector,
             self._idle.read,
-            clock=self._config.clock,
-            ids=self._config.ids,
+            clock=self.config.clock,
+            ids=self.config.ids,
             arrived=lambda message: self._steering.look(message.target),
         )
 
@@ -345,18 +344,18 @@ class Assembly:
             self.detector,
             self.router,
             peers=self.peers,
-            steps=self._steps,
+            steps=self.steps,
             ends=self.ends,
-            background=self._background,
+            background=self.background,
         )
 
     def _make_planner(self) -> Planner:
-        config = self._config
+        config = self.config
         return Planner(
             self._roster,
             self._leases,
             self.budgets,
-            self._journal,
+            self.journal,
             settings=config.settings,
             workspace=self.files.folders.of,
             clock=config.clock,
@@ -370,17 +369,17 @@ class Assembly:
         return AgentEnds(
             self._roster,
             self._lives,
-            self._steps,
+            self.steps,
             trees=self.files.trees,
             idle=self._idle,
             detector=self.detector,
             router=self.router,
             peers=self.peers,
             requests=self.requests,
-            broker=self._config.broker,
+            broker=self.config.broker,
             budgets=self.budgets,
-            journal=self._journal,
-            clock=self._config.clock,
+            journal=self.journal,
+            clock=self.config.clock,
         )
 
     def _make_manager(self) -> AgentManager:
@@ -388,7 +387,7 @@ class Assembly:
             self._roster,
             self._lives,
             self.planner,
-            self._steps,
+            self.steps,
             ends=self.ends,
             begin=lambda record: AgentSession(record, self._sessions),
             trees=self.files.trees,
@@ -398,18 +397,18 @@ class Assembly:
             budgets=self.budgets,
             enforcement=self.enforcement,
             skills=self.skills,
-            clock=self._config.clock,
+            clock=self.config.clock,
         )
 
     def resumption(self) -> Resumption:
         """Return what takes over the agents that an earlier engine has left."""
         from prsm_core.engine.agents.resuming import Resumption  # once a session goes on
 
-        config = self._config
+        config = self.config
         return Resumption(
             roster=self._roster,
             lives=self._lives,
-            steps=self._steps,
+            steps=self.steps,
             ends=self.ends,
             begin=lambda record, now: AgentSession(record, self._sessions, now),
             router=self.router,
@@ -417,14 +416,14 @@ class Assembly:
             idle=self._idle,
             requests=self.requests,
             budgets=self.budgets,
-            spoken=self._journal.spoken,
+            spoken=self.journal.spoken,
             settings=config.settings,
             servers=configured_servers(config.settings),
             clock=config.clock,
         )
 
     def _make_standing(self) -> Standing:
-        config, providers = self._config, self.providers
+        config, providers = self.config, self.providers
         return Standing(
             self._roster,
             leased=self._leases.beside,
@@ -436,16 +435,16 @@ class Assembly:
         )
 
     def _make_permits(self) -> Permits:
-        config = self._config
+        config = self.config
         return Permits(
             self._standing,
             config.broker,
             self.requests,
             self.quiet,
-            journal=self._journal,
-            steps=self._steps,
+            journal=self.journal,
+            steps=self.steps,
             ids=config.ids,
-            background=self._background,
+            background=self.background,
             workspace=config.workspace,
         )
 
@@ -453,19 +452,19 @@ class Assembly:
         from prsm_core.engine.providers.mcp_trials import McpTrials  # once an agent has servers
 
         def tell(agent_id: str, text: str) -> None:
-            self._journal.note("notice", agent_id, level="warning", text=text)
+            self.journal.note("notice", agent_id, level="warning", text=text)
 
-        return McpTrials(self.providers.boxes.start, self._config.clock, tell)
+        return McpTrials(self.providers.boxes.start, self.config.clock, tell)
 
     def _session_parts(self) -> SessionParts:
-        config, settings = self._config, self._config.settings
+        config, settings = self.config, self.config.settings
         tools = self._make_tools()
         kin = Kin(self.labelling, self.ends, self._roster, config.store)
         return SessionParts(
             ends=self.ends,
-            steps=self._steps,
+            steps=self.steps,
             life=LifeParts(
-                steps=self._steps,
+                steps=self.steps,
                 detector=self.detector,
                 slots=self.slots,
                 residents=self.providers.residents,
@@ -481,8 +480,8 @@ class Assembly:
                 listings=self.listings,
                 breakers=Breakers(config.clock),
                 retry=config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
-                steps=self._steps,
-                journal=self._journal,
+                steps=self.steps,
+                journal=self.journal,
             ),
             holds=self.holds,
             opening=Opening(
@@ -494,28 +493,28 @@ class Assembly:
                 self._make_trials,
             ),
             contexts=Contexts(self.context_parts()),
-            inbox=Inbox(self._roster, self.router, self._steps, self.peers, self._idle),
+            inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
             is_external=self.providers.is_external,
             host=HostParts(permits=self._permits, family=kin, open_endpoint=config.open_endpoint),
             budgets=self.budgets,
             stuck=settings.stuck,
-            journal=self._journal,
+            journal=self.journal,
             clock=config.clock,
-            background=self._background,
+            background=self.background,
         )
 
     def context_parts(self) -> ContextParts:
         """Return what the contexts of agents are made with, and what is asked beside them."""
-        config = self._config
+        config = self.config
         return ContextParts(
             providers=self.providers,
             enforcement=self.enforcement,
             listings=self.listings,
             conversations=self.conversations,
             budgets=self.budgets,
-            steps=self._steps,
-            journal=self._journal,
+            steps=self.steps,
+            journal=self.journal,
             settings=config.settings,
             workspace=config.workspace,
             ids=config.ids,
@@ -524,17 +523,17 @@ class Assembly:
         )
 
     def _turn_parts(self) -> TurnParts:
-        config, clock = self._config, self._config.clock
+        config, clock = self.config, self.config.clock
         calls = CallParts(
             clock=clock,
             ids=config.ids,
             now_ms=lambda: int(clock.time() * 1000),
-            journal=self._journal,
+            journal=self.journal,
             router=self.router,
-            steps=self._steps,
+            steps=self.steps,
             permits=self._permits,
-            background=self._background,
-            images=TurnImages(config.state_dir, self.providers.capabilities, self._journal),
+            background=self.background,
+            images=TurnImages(config.state_dir, self.providers.capabilities, self.journal),
             program_of=self.providers.program_of,
         )
         return TurnParts(
@@ -544,15 +543,15 @@ class Assembly:
             system_prompt=self.skills.prompt,
             clock=clock,
             new_id=config.ids.ulid,
-            background=self._background,
-            journal=self._journal,
-            steps=self._steps,
+            background=self.background,
+            journal=self.journal,
+            steps=self.steps,
             broker=config.broker,
             quiet=self.quiet,
             standing=self._standing,
             requests=self.requests,
             budgets=self.budgets,
-            watch=TurnWatch(clock, self._background),
+            watch=TurnWatch(clock, self.background),
             window=self.providers.context_window,
             abort=self.abort,
             steering=self._steering,
@@ -564,9 +563,9 @@ class Assembly:
         )
 
     def _handlers(self) -> Mapping[str, Handler]:
-        roster, steps, ids = self._roster, self._steps, self._config.ids
+        roster, steps, ids = self._roster, self.steps, self.config.ids
         talk = Communication(roster=roster, router=self.router, steps=steps, ids=ids)
-        seen = Observation(roster=roster, journal=self._journal, conversations=self.conversations)
+        seen = Observation(roster=roster, journal=self.journal, conversations=self.conversations)
         family, progress = self._family(), self._progress()
         advice = self._advice(family)
         handlers: tuple[Handler, ...] = (
@@ -599,8 +598,8 @@ class Assembly:
             roster=self._roster,
             providers=self.providers,
             enforcement=self.enforcement,
-            settings=self._config.settings,
-            ids=self._config.ids,
+            settings=self.config.settings,
+            ids=self.config.ids,
         )
 
     def _progress(self) -> Progress:
@@ -608,17 +607,17 @@ class Assembly:
             ends=self.ends,
             silent=self.peers.falls_silent,
             steering=self._steering,
-            steps=self._steps,
+            steps=self.steps,
             roster=self._roster,
             router=self.router,
             requests=self.requests,
-            broker=self._config.broker,
-            ids=self._config.ids,
-            workspace=self._config.workspace,
+            broker=self.config.broker,
+            ids=self.config.ids,
+            workspace=self.config.workspace,
         )
 
     def _shell(self) -> Shell:
-        config = self._config
+        config = self.config
         return Shell(
             permits=self._permits,
             standing=self._standing,
@@ -642,18 +641,18 @@ class Assembly:
             listings=self.listings,
             enforcement=self.enforcement,
             budgets=self.budgets,
-            settings=self._config.settings,
-            ids=self._config.ids,
+            settings=self.config.settings,
+            ids=self.config.ids,
         )
 
     def _recommendation(self) -> Recommendation:
         return Recommendation(
-            settings=self._config.settings,
+            settings=self.config.settings,
             listings=self.listings,
             workforce=self.workforce,
             enforcement=self.enforcement,
-            scorers=self._config.scorers,
-            journal=self._journal,
+            scorers=self.config.scorers,
+            journal=self.journal,
         )
 
 

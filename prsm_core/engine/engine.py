@@ -16,7 +16,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from prsm_core.domain.agents import NO_LABELS, PermissionMode
@@ -51,15 +51,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.turns import AbortSignal
-    from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.assembly import EngineConfig
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.outcome import RunAbort
-    from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.workspace_files import ChangeWatch
     from prsm_core.interfaces.frontend import RunResult
-    from prsm_core.kit.clocks import Parting
 
 _log = logging.getLogger("prsm.engine")
 
@@ -85,20 +79,7 @@ class OrchestrationEngine:
             state_dir=config.state_dir,
         )
         parts = self._parts = Assembly(config, self._background, self.journal, self.feed)
-        self._starting = Starting(
-            config,
-            self._background,
-            providers=parts.providers,
-            listings=parts.listings,
-            enforcement=parts.enforcement,
-            planner=parts.planner,
-            workforce=parts.workforce,
-            journal=self.journal,
-            saying=parts.saying,
-            contexts=parts.context_parts,
-            files=parts.files,
-            skills=parts.skills,
-        )
+        self._starting = Starting(parts)
         self.manager, self.ends, self.detector = parts.manager, parts.ends, parts.detector
         self.prompting, self.saying = parts.prompting, parts.saying
         self.router, self.slots, self.peers = parts.router, parts.slots, parts.peers
@@ -111,42 +92,12 @@ class OrchestrationEngine:
         self.settings, self.workspace = config.settings, config.workspace
         self._shutdown_lock = asyncio.Lock()
         self._knows_names = False  # of the agents of earlier engines
-        self._sinks = self._run_sinks()
-        self._run = self._make_run()
+        self._run = CurrentRun(parts, self._starting)
         parts.holds.end_run = self._run.end_held
 
     def _committed(self, events: tuple[Event, ...]) -> None:
         self._run.account.hear(events)
         self.feed.publish(events)
-
-    def _run_sinks(self) -> RunSinks:
-        config = self._config
-        return RunSinks(
-            config.sinks,
-            config.sink_settings,
-            background=self._background,
-            journal=self.journal,
-            feed=self.feed,
-            is_open=lambda: self.is_running,
-        )
-
-    def _make_run(self) -> CurrentRun:
-        parts = self._parts
-        return CurrentRun(
-            self._config,
-            self.journal,
-            steps=parts.manager.steps,
-            agents=parts.ends,
-            budgets=parts.budgets,
-            changes=parts.files.watch,
-            abort=parts.abort,
-            sinks=self._sinks,
-            prepare=parts.sandbox.prepare,
-            let_go=self._starting.leave,
-            settle=parts.settle,
-            suspend=self._suspend,
-            parting=self.parting,
-        )
 
     async def __aenter__(self) -> Self:
         self._run.enter()
@@ -360,19 +311,11 @@ class OrchestrationEngine:
         """
         async with self._shutdown_lock:
             if self.is_running:
-                await self._suspend()
+                await self._run.suspend()
             else:
                 await self.manager.stop_all()
             await self._run.leave(status)
-            await self._sinks.aclose()
             await self._parts.aclose()
-
-    async def _suspend(self) -> None:
-        """Leave all agents as they are in the ledger; end what runs for them."""
-        if not self._run.is_broken:
-            await self.journal.suspend()
-        self._config.launcher.kill_programs()
-        await self.manager.stop_all()
 
     def _surprise(self, name: str, error: Exception) -> None:
         """Take note of a background task that failed; a broken store ends the engine.
@@ -400,43 +343,27 @@ class _Ends(Struct, eq=False):
     held: asyncio.Future[str]  # its agents are held, and why: it is to be gone on with later
 
 
-class CurrentRun(Struct, eq=False):
-    """Owns whether a run is open, what ends it, and its outcome.
+class CurrentRun:
+    """Owns whether a run is open, what ends it, and its outcome."""
 
-    Args:
-        config: What the engine is made of.
-        journal: Where a run begins and ends.
-        steps: Builds the acts of a run itself.
-        agents: Ends the agents of a run that ends.
-        budgets: What a run may spend; begun with it.
-        changes: Watches the files while a run is open; None: nobody does.
-        abort: Heeds the signal of whoever started the run.
-        sinks: Are opened with a run and closed behind its end.
-        prepare: Makes ready what a run must not begin without.
-        let_go: Lets go of what was only begun beside the run: it ends.
-        settle: Has done what belongs to a run, before its end is written.
-        suspend: Leaves all agents as they are in the ledger, and stops their programs.
-        parting: Says how long what ends is waited for, once the time limit is over.
-    """
-
-    config: EngineConfig
-    journal: Journal
-    steps: AgentSteps
-    agents: AgentEnds
-    budgets: BudgetLedger
-    changes: ChangeWatch | None
-    abort: RunAbort
-    sinks: RunSinks
-    prepare: Callable[[], Awaitable[object]]
-    let_go: Callable[[], None]
-    settle: Callable[[], Awaitable[None]]
-    suspend: Callable[[], Awaitable[None]]
-    parting: Parting
-    _finishing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while an end is written
-    _started: float | None = None  # monotonic, of the open run
-    _ends: _Ends | None = None  # of the newest run
-    account: Account = field(default_factory=Account)  # of the newest run
-    _broken: asyncio.Future[None] | None = None  # done: the ledger cannot be written
+    def __init__(self, parts: Assembly, starting: Starting) -> None:
+        config = parts.config
+        self.parts = parts
+        self.account = Account()  # of the newest run
+        self._starting = starting
+        self._finishing = asyncio.Lock()  # held while an end is written
+        self._started: float | None = None  # monotonic, of the open run
+        self._ends: _Ends | None = None  # of the newest run
+        self._broken: asyncio.Future[None] | None = None  # done: the ledger cannot be written
+        # Opened with a run and closed behind its end.
+        self._sinks = RunSinks(
+            config.sinks,
+            config.sink_settings,
+            background=parts.background,
+            journal=parts.journal,
+            feed=parts.feed,
+            is_open=lambda: self.is_open,
+        )
 
     @property
     def is_open(self) -> bool:
@@ -466,13 +393,13 @@ class CurrentRun(Struct, eq=False):
         if self._ends is not None and self._ends.held.done():
             raise ConfigError(
                 "the run before was left where a login or a limit holds it",
-                hint=f"go on with it: prsm resume {self.journal.session_id}",
+                hint=f"go on with it: prsm resume {self.parts.journal.session_id}",
                 code="held",
             )
 
     async def write(self, *writes: Write, then: Callable[[], None] | None = None) -> None:
         """Commit an act of the run itself."""
-        await self.journal.commit(self.steps.build_of_run(*writes), then)
+        await self.parts.journal.commit(self.parts.steps.build_of_run(*writes), then)
 
     async def open(
         self,
@@ -486,38 +413,38 @@ class CurrentRun(Struct, eq=False):
 
         Where that cannot be written nothing is left behind that must be finished.
         """
-        if (config := self.config).settings.sandbox.mode == "require":
-            await self.prepare()
+        if (config := self.parts.config).settings.sandbox.mode == "require":
+            await self.parts.sandbox.prepare()
         async with self._finishing:  # the run before is over first, and its sinks are closed
             self.check_idle()
-            self.abort.take(signal)
-            self.parting.stay()
+            self.parts.abort.take(signal)
+            self.parts.background.parting.stay()
             self._started = config.clock.now()
         future = asyncio.get_running_loop().create_future
         ends = self._ends = _Ends(future(), future(), future(), future())
         try:
             if again is None:
-                self.journal.begin_run(config.ids.ulid())
+                self.parts.journal.begin_run(config.ids.ulid())
             else:
-                self.journal.begin_run(again.run_id, again.epoch + 1)
+                self.parts.journal.begin_run(again.run_id, again.epoch + 1)
             budgets = config.settings.budgets
-            self.budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
+            self.parts.budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
             await self._begin_account(again)
-            broken = self.sinks.open(task, config.workspace, config.clock, goes_on)
+            broken = self._sinks.open(task, config.workspace, config.clock, goes_on)
             master = await begin()
-            if self.changes is not None:
-                self.changes.begin(is_resumed=again is not None)
+            if self.parts.files.watch is not None:
+                self.parts.files.watch.begin(is_resumed=again is not None)
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             if again is None:
                 self._mend()
-            await self.sinks.aclose()
+            await self._sinks.aclose()
             raise
         except BaseException:
             ends.left.set_result(None)  # nobody drives it: `interrupt` ends it
             raise
         for text in broken:  # told now, since run_started comes first
-            self.journal.note("notice", level="warning", text=text)
+            self.parts.journal.note("notice", level="warning", text=text)
         return master
 
     async def lead(
@@ -534,30 +461,25 @@ class CurrentRun(Struct, eq=False):
         ends = self._ends
         if ends is None:
             raise RuntimeError("no run was started")
-        with self.abort.leading(ends.interrupted, ends.left):
+        with self.parts.abort.leading(ends.interrupted, ends.left):
             if on_start is not None:
-                on_start(self.journal.run_id)
+                on_start(self.parts.journal.run_id)
             left = None if limit is None else limit - spent
-            clock = self.config.clock
+            clock = self.parts.config.clock
             if not await first_of(clock, left, lambda: self._until_over(master, ends)):
                 why = f"the run's time limit of {limit:g} s is over"
-                self.parting.begin()
-                self.agents.stop_below(master)
-                await self.agents.kill_tree(master, why)
+                self.parts.background.parting.begin()
+                self.parts.ends.stop_below(master)
+                await self.parts.ends.kill_tree(master, why)
             elif ends.interrupted.done():
-                await self.agents.kill_tree(master, INTERRUPTED.error or "")
+                await self.parts.ends.kill_tree(master, INTERRUPTED.error or "")
             elif ends.held.done() and not ends.outcome.done():
                 await self.suspend()
                 return await self._finish(ends, held_outcome(ends.held.result()))
             return await self._close(master, ends)
 
     async def interrupt(self) -> bool:
-        """End the open run as interrupted, by killing its agents.
-
-        Returns once `run_finished` is committed; False when no run was open, or its end was being
-        written already. A run that comes to its own end meanwhile keeps that. Raises what broke
-        the ledger, if that was broken.
-        """
+        """End the open run as interrupted; see `OrchestrationEngine.interrupt_run`."""
         broken, ends = self._broken, self._ends
         if self._started is None or broken is None or ends is None:
             async with self._finishing:  # held until that end is written
@@ -569,8 +491,8 @@ class CurrentRun(Struct, eq=False):
         if broken.done():
             broken.result()
         if not ends.outcome.done():  # whoever drove it has given up before its end
-            await self.journal.flush()  # what it began is there, or comes before what follows
-            await self.agents.end_masters(INTERRUPTED.error or "")
+            await self.parts.journal.flush()  # what it began is there, or comes before what follows
+            await self.parts.ends.end_masters(INTERRUPTED.error or "")
         await self._finish(ends, INTERRUPTED)
         return True
 
@@ -585,6 +507,14 @@ class CurrentRun(Struct, eq=False):
         if self._started is not None and self._ends is not None and not self.is_broken:
             why = f"the run was {status}"
             await self._finish(self._ends, replace(INTERRUPTED, status=status, error=why))
+        await self._sinks.aclose()
+
+    async def suspend(self) -> None:
+        """Leave all agents as they are in the ledger; end what runs for them."""
+        if not self.is_broken:
+            await self.parts.journal.suspend()
+        self.parts.config.launcher.kill_programs()
+        await self.parts.manager.stop_all()
 
     async def _until_over(self, master: AgentRecord, ends: _Ends) -> None:
         """Wait until the master's end is committed, the run interrupted, or the engine broken."""
@@ -604,11 +534,11 @@ class CurrentRun(Struct, eq=False):
             self._broken.result()
         if ends.outcome.done():  # it was interrupted meanwhile
             return await self._finish(ends, INTERRUPTED)
-        await self.agents.end_below(master, "the run has ended")
-        if self.changes is not None:
-            await self.changes.flush()
-        await self.journal.flush()
-        asked, is_left = ends.interrupted.done(), self.journal.is_suspended
+        await self.parts.ends.end_below(master, "the run has ended")
+        if self.parts.files.watch is not None:
+            await self.parts.files.watch.flush()
+        await self.parts.journal.flush()
+        asked, is_left = ends.interrupted.done(), self.parts.journal.is_suspended
         end = outcome_of(master, self.account, interrupted=asked, is_left=is_left)
         return await self._finish(ends, end)
 
@@ -616,7 +546,7 @@ class CurrentRun(Struct, eq=False):
         """Begin to know what speaks against the run; of one that goes on, from its beginning."""
         self.account = Account()
         if again is not None:
-            store, session = self.config.store, self.journal.session_id
+            store, session = self.parts.config.store, self.parts.journal.session_id
             async for event in store.events(session):
                 if event.run == again.run_id:
                     self.account.hear((event,))
@@ -630,34 +560,34 @@ class CurrentRun(Struct, eq=False):
         outcome = ends.outcome
         async with self._finishing:
             if not outcome.done():
-                self.let_go()
+                self._starting.leave()
                 await self._look_last()
-                await self.sinks.settle()
-                redact = self.journal.redact
+                await self._sinks.settle()
+                redact = self.parts.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))
                 await self._write_end(outcome, said)
             if ends is self._ends:
-                await self.sinks.aclose()
+                await self._sinks.aclose()
             return outcome.result()
 
     async def _look_last(self) -> None:
         """Find what has changed in the files until now, as far as there is time for it."""
-        if self.changes is None:
+        if self.parts.files.watch is None:
             return
-        seconds, clock = self.parting.rest(), self.config.clock
-        if not await first_of(clock, seconds, self.changes.finish):
+        seconds, clock = self.parts.background.parting.rest(), self.parts.config.clock
+        if not await first_of(clock, seconds, self.parts.files.watch.finish):
             text = "the last look at the files was left: the run's time is over"
-            self.journal.note("notice", level="warning", text=text)
+            self.parts.journal.note("notice", level="warning", text=text)
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
-        await self.settle()
-        self.journal.end_run()
-        await self.journal.flush()
-        spent = self.budgets.spent
+        await self.parts.settle()
+        self.parts.journal.end_run()
+        await self.parts.journal.flush()
+        spent = self.parts.budgets.spent
         began, self._started = self._started or 0.0, None  # from here on it will be written
         outcome.set_result(replace(end, usage=spent.usage, spent=spent))
         used = {
-            "duration_s": round(self.config.clock.now() - began, 3),
+            "duration_s": round(self.parts.config.clock.now() - began, 3),
             "usage": spent.counts,
             "cost_usd": spent.cost_usd,
             "provenance": spent.provenance,
@@ -677,4 +607,4 @@ class CurrentRun(Struct, eq=False):
     def _mend(self) -> None:
         """Let a further run try to write, where one has not even begun."""
         self.enter()
-        self.journal.soundness.mend()
+        self.parts.journal.soundness.mend()

@@ -41,23 +41,13 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.writes import SessionNamed
     from prsm_core.engine.agents.aside import Naming
-    from prsm_core.engine.agents.opening import ContextParts
-    from prsm_core.engine.agents.saying import Said, Saying
-    from prsm_core.engine.agents.skills import Skills
-    from prsm_core.engine.assembly import EngineConfig
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.agents.saying import Said
+    from prsm_core.engine.assembly import Assembly
     from prsm_core.engine.providers.configured_names import SetName
-    from prsm_core.engine.providers.enforcement import Enforcement
-    from prsm_core.engine.providers.listings import Listings
-    from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.providers.team import Workforce
-    from prsm_core.engine.spawn.plan import Planner
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.tool import ToolContribution
-    from prsm_core.kit.background import Background
 
 ONLY_READS = (
     "mode bypass is for the agents that the master spawns: it only reads itself. With --solo, or "
@@ -68,18 +58,7 @@ ONLY_READS = (
 class Starting(Struct, eq=False):
     """Says what runs begin with, and owns the one question about the session's name."""
 
-    config: EngineConfig
-    background: Background
-    providers: ProviderRegistry
-    listings: Listings
-    enforcement: Enforcement
-    planner: Planner
-    workforce: Callable[[], Workforce]
-    journal: Journal
-    saying: Saying
-    contexts: Callable[[], ContextParts]
-    files: WorkspaceFiles
-    skills: Skills
+    parts: Assembly
     _naming: tuple[Naming, asyncio.Task[None]] | None = None
     _doubtful: Sequence[SetName] = ()  # names that providers have to be asked about
     _checking: asyncio.Task[None] | None = None
@@ -100,15 +79,15 @@ class Starting(Struct, eq=False):
             if other is None:
                 raise
             return other
-        status = self.providers.statuses.get(choice.provider)
+        status = self.parts.providers.statuses.get(choice.provider)
         if provider is None and status is not None and status.logged_in is False:
             return await self._choose_alike(wanted) or choice
         return choice
 
     def _wanted_model(self, model: str | None) -> tuple[str | None, str]:
         """Return how the master's model is named, and where in the settings, blank for nowhere."""
-        settings = self.config.settings
-        leads = self.config.external is None
+        settings = self.parts.config.settings
+        leads = self.parts.config.external is None
         key = "master_model" if leads and settings.defaults.master_model else "model"
         wanted = model or getattr(settings.defaults, key)
         where = "" if model else place_of_name(settings, ("defaults", key))
@@ -118,18 +97,18 @@ class Starting(Struct, eq=False):
         self, wanted: str | None, where: str, provider: str | None
     ) -> ModelChoice:
         """Return the model that a name means, of a provider that works."""
-        providers, listings = self.providers, self.listings
-        named = provider or self.config.settings.defaults.provider
+        providers, listings = self.parts.providers, self.parts.listings
+        named = provider or self.parts.config.settings.defaults.provider
         said = None if wanted is None else self._said_provider(wanted, provider)
         if wanted is not None and said is not None:
             self._resolve(wanted, said, where)  # before anybody is asked whether it is there
-        chosen = await providers.choose(said or named, leads=self.config.external is None)
+        chosen = await providers.choose(said or named, leads=self.parts.config.external is None)
         await listings.check([wanted], chosen)
         return self._resolve(wanted, chosen, where)
 
     def _said_provider(self, wanted: str, provider: str | None) -> str | None:
         """Return the provider that a name says, or that the registry says of it."""
-        names = self.listings.names
+        names = self.parts.listings.names
         said = names.provider_of(wanted)
         if said is not None or provider is not None:
             return said
@@ -138,16 +117,16 @@ class Starting(Struct, eq=False):
 
     async def _choose_alike(self, wanted: str | None) -> ModelChoice | None:
         """Return the model that stands in for a named one, None where none does."""
-        names, providers = self.listings.names, self.providers
+        names, providers = self.parts.listings.names, self.parts.providers
         missing = None if wanted is None else names.meant(wanted, None)
         if wanted is None or missing is None or providers.is_ready(missing[0]):
             return None
         from prsm_core.catalog.registry import build_model_registry  # few providers are gone
 
-        registry = build_model_registry(self.config.settings)
+        registry = build_model_registry(self.parts.config.settings)
         for model in stand_ins(missing, registry, lambda one: one.provider in providers.names):
             try:
-                await providers.choose(model.provider, leads=self.config.external is None)
+                await providers.choose(model.provider, leads=self.parts.config.external is None)
             except PrsmError:
                 continue  # the one that was named is what the person hears of
             if providers.is_ready(model.provider):
@@ -165,7 +144,7 @@ class Starting(Struct, eq=False):
         """
         base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
         try:
-            return resolve_model(wanted, base, self.listings.names)
+            return resolve_model(wanted, base, self.parts.listings.names)
         except ModelNotAvailableError as error:
             if error.code != UNKNOWN:
                 raise
@@ -181,12 +160,12 @@ class Starting(Struct, eq=False):
         It is what the leading provider does not enforce, and which names in the settings are
         none, as far as that is known without asking anybody, and which `labels` nothing reads.
         """
-        external = self.config.external
+        external = self.parts.config.external
         master = choice.provider if external is None else external.name
-        shortfalls = await self.enforcement.survey(mode, master, choice.provider)
-        wrong, self._doubtful = await look_at_names(self.listings, choice.provider)
+        shortfalls = await self.parts.enforcement.survey(mode, master, choice.provider)
+        wrong, self._doubtful = await look_at_names(self.parts.listings, choice.provider)
         mended = await self.recovered()
-        await self.skills.look()
+        await self.parts.skills.look()
         if self._stand_in:
             mended.append(Notice("warning", self._stand_in))
         return [*mended, *shortfalls, *told_of_names(wrong), *self._unread(labels)]
@@ -196,7 +175,7 @@ class Starting(Struct, eq=False):
             return []
         from prsm_core.engine.agents.labelling import tell_unread  # few runs have labels
 
-        config = self.config
+        config = self.parts.config
         specs: tuple[ProviderSpec | ToolContribution | EventSinkSpec, ...]
         specs = (*config.providers.values(), *config.tools.added, *config.sinks)
         return tell_unread(labels, specs, config.checks)
@@ -206,9 +185,9 @@ class Starting(Struct, eq=False):
 
         Returns why its agents are told of fewer than before.
         """
-        await self.skills.look()
+        await self.parts.skills.look()
         living = (now.agent for now in state.agents if not now.agent.state.is_terminal)
-        withheld = self.skills.withheld(agent.system_prompt for agent in living)
+        withheld = self.parts.skills.withheld(agent.system_prompt for agent in living)
         return [Notice("warning", withheld)] if withheld else []
 
     async def recovered(self) -> list[Notice]:
@@ -217,7 +196,7 @@ class Starting(Struct, eq=False):
         Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
         that are neither old nor new.
         """
-        done = await self.files.recover(Path(self.cwd))
+        done = await self.parts.files.recover(Path(self.cwd))
         return [Notice("warning", text) for text in done]
 
     def begin_naming(
@@ -232,12 +211,12 @@ class Starting(Struct, eq=False):
 
         So it is asked once, whatever becomes of the engine; a resume does not ask again.
         """
-        if self.config.settings.sessions.auto_name != "model" or not is_first:
+        if self.parts.config.settings.sessions.auto_name != "model" or not is_first:
             return
         from prsm_core.engine.agents.aside import Naming  # few sessions
 
-        naming = Naming(master, own, self.contexts(), write)
-        task = self.background.start(naming.run(), name="naming the session")
+        naming = Naming(master, own, self.parts.context_parts(), write)
+        task = self.parts.background.start(naming.run(), name="naming the session")
         self._naming = naming, task
 
     def begin_checking(self, master: AgentRecord) -> None:
@@ -245,16 +224,16 @@ class Starting(Struct, eq=False):
         names, self._doubtful = self._doubtful, ()
         if names:
             work = self._check_names(names, master.agent_id)
-            self._checking = self.background.start(work, name="models of the settings")
+            self._checking = self.parts.background.start(work, name="models of the settings")
 
     async def _check_names(self, names: Sequence[SetName], agent_id: str) -> None:
-        listings = self.listings
+        listings = self.parts.listings
         sought = (listings.names.sought(name.text, name.base or "") for name in names)
         providers = {place[0] for place in sought if place is not None}
-        usable = await self.enforcement.usable(providers & self.providers.names)
+        usable = await self.parts.enforcement.usable(providers & self.parts.providers.names)
         await ask_for(names, listings, only=usable)
         for notice in told_of_names(judge_names(names, listings)):
-            self.journal.note("notice", agent_id, **notice.to_dict())
+            self.parts.journal.note("notice", agent_id, **notice.to_dict())
 
     def leave(self) -> None:
         """Let the session's name and those of models be: the run ends, and does not wait."""
@@ -269,22 +248,22 @@ class Starting(Struct, eq=False):
         self, said: str, images: Sequence[str], choice: ModelChoice
     ) -> AbstractAsyncContextManager[Said]:
         """Yield the text that is kept of a task; see `Saying.text`."""
-        external = self.config.external
+        external = self.parts.config.external
         provider = choice.provider if external is None else external.name
-        return self.saying.text(said, images, provider, self.cwd)
+        return self.parts.saying.text(said, images, provider, self.cwd)
 
     def going_on(self) -> AbstractAsyncContextManager[None]:
         """Have a snapshot taken of the files as they are when a run is gone on with."""
-        return self.saying.before("the run is gone on with", self.cwd)
+        return self.parts.saying.before("the run is gone on with", self.cwd)
 
     @property
     def cwd(self) -> str:
         """The folder in which masters work."""
-        return default_cwd(self.config.settings, self.config.workspace)
+        return default_cwd(self.parts.config.settings, self.parts.config.workspace)
 
     def writes(self, task: Said, told: Sequence[Notice], options: Mapping[str, Any]) -> list[Write]:
         """Return what is written of a run that begins, before its master."""
-        config, engine = self.config, own_process()
+        config, engine = self.parts.config, own_process()
         said = [Told(kind=kind, data=fields) for kind, fields in config.told_at_start]
         said += notices(told)
         started = RunStarted(
@@ -294,12 +273,12 @@ class Starting(Struct, eq=False):
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
         """Return what a resume of the run begins with, where it is not told otherwise."""
-        given = {"timeout_s": timeout_s, "command_line": self.config.command_line}
+        given = {"timeout_s": timeout_s, "command_line": self.parts.config.command_line}
         return {name: value for name, value in given.items() if value}
 
     def told_of_mode(self, mode: PermissionMode, master: AgentDescriptor) -> list[Notice]:
         """Return that a run's mode bypass is not its master's to write in."""
-        if mode is not PermissionMode.BYPASS or self.config.external is not None:
+        if mode is not PermissionMode.BYPASS or self.parts.config.external is not None:
             return []
         return [] if master.is_solo else [Notice("info", ONLY_READS)]
 
@@ -311,7 +290,7 @@ class Starting(Struct, eq=False):
         It has all where it works itself: the settings or the labels say so. A client outside has
         tools of its own for that.
         """
-        config = self.config
+        config = self.parts.config
         if given is not None or config.external is not None:
             return given, []
         if config.settings.engine.master == "solo":
@@ -333,12 +312,12 @@ class Starting(Struct, eq=False):
         labels: Mapping[str, str],
     ) -> AgentDescriptor:
         """Return the master of a run; one that somebody outside leads has no model of ours."""
-        settings = self.config.settings
+        settings = self.parts.config.settings
         request = SpawnRequest(prompt=task, role=AgentRole.MASTER)
         descriptor = describe_master(
             task,
-            self.planner.identity(None, request),
-            workforce=self.workforce(),
+            self.parts.planner.identity(None, request),
+            workforce=self.parts.workforce(),
             choice=choice,
             mode=mode,
             tools=tools,
@@ -346,11 +325,11 @@ class Starting(Struct, eq=False):
             mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
             labels=labels,
         )
-        if self.config.external is not None:
+        if self.parts.config.external is not None:
             from prsm_core.engine.agents.external import describe_external  # once a client leads
 
-            team = self.workforce().describe(choice, None)
-            descriptor = describe_external(descriptor, self.config.external.name, team)
+            team = self.parts.workforce().describe(choice, None)
+            descriptor = describe_external(descriptor, self.parts.config.external.name, team)
         return descriptor
 
 

@@ -101,7 +101,7 @@ def test_handlers_of_tools_see_no_session():
 
 def test_the_engine_alone_has_all_parts():
     owners = [path for path in sorted(ENGINE.rglob("*.py")) if "Assembly" in _names(path)]
-    assert {path.name for path in owners} == {"assembly.py", "engine.py"}
+    assert {path.name for path in owners} == {"assembly.py", "engine.py", "starting.py"}
 
 
 def _names(path: Path) -> set[str]:

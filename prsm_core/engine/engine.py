@@ -98,6 +98,7 @@ class OrchestrationEngine:
     def _committed(self, events: tuple[Event, ...]) -> None:
         self._run.account.hear(events)
         self.feed.publish(events)
+        self._run.sinks.publish(events)
 
     async def __aenter__(self) -> Self:
         self._run.enter()
@@ -356,12 +357,12 @@ class CurrentRun:
         self._ends: _Ends | None = None  # of the newest run
         self._broken: asyncio.Future[None] | None = None  # done: the ledger cannot be written
         # Opened with a run and closed behind its end.
-        self._sinks = RunSinks(
+        self.sinks = RunSinks(
             config.sinks,
             config.sink_settings,
-            background=parts.background,
-            journal=parts.journal,
-            feed=parts.feed,
+            parts.background,
+            config.clock,
+            parts.journal,
             is_open=lambda: self.is_open,
         )
 
@@ -430,7 +431,7 @@ class CurrentRun:
             budgets = config.settings.budgets
             self.parts.budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
             await self._begin_account(again)
-            broken = self._sinks.open(task, config.workspace, config.clock, goes_on)
+            broken = self.sinks.open(task, config.workspace, goes_on)
             master = await begin()
             if self.parts.files.watch is not None:
                 self.parts.files.watch.begin(is_resumed=again is not None)
@@ -438,7 +439,7 @@ class CurrentRun:
             self._started = None
             if again is None:
                 self._mend()
-            await self._sinks.aclose()
+            await self.sinks.aclose()
             raise
         except BaseException:
             ends.left.set_result(None)  # nobody drives it: `interrupt` ends it
@@ -507,7 +508,7 @@ class CurrentRun:
         if self._started is not None and self._ends is not None and not self.is_broken:
             why = f"the run was {status}"
             await self._finish(self._ends, replace(INTERRUPTED, status=status, error=why))
-        await self._sinks.aclose()
+        await self.sinks.aclose()
 
     async def suspend(self) -> None:
         """Leave all agents as they are in the ledger; end what runs for them."""
@@ -562,12 +563,12 @@ class CurrentRun:
             if not outcome.done():
                 self._starting.leave()
                 await self._look_last()
-                await self._sinks.settle()
+                await self.sinks.settle()
                 redact = self.parts.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))
                 await self._write_end(outcome, said)
             if ends is self._ends:
-                await self._sinks.aclose()
+                await self.sinks.aclose()
             return outcome.result()
 
     async def _look_last(self) -> None:

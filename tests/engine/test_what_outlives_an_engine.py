@@ -256,8 +256,8 @@ KEPT = {
         "_partial": "lost: a response that was cut off is asked for again",
     },
     Assembly: {
-        "_config": CONFIG,
-        "_feed": WIRED,
+        "config": CONFIG,
+        "feed": WIRED,
         "budgets": "derived: from what turns have used, by Resumption",
         "requests": "derived: from SessionState.requests that a call waits for",
         "holds": "lost: who was held tries again, and is held again where nothing was mended",
@@ -279,7 +279,7 @@ KEPT = {
         "abort": "lost: its signal is of a program that has died; who resumes gives another",
         **dict.fromkeys(
             (
-                *("_background", "_journal", "conversations", "enforcement", "workforce", "_steps"),
+                *("background", "journal", "conversations", "enforcement", "workforce", "steps"),
                 *("planner", "manager", "ends", "_knots", "prompting", "saying", "_standing"),
                 *("_permits", "_sessions", "labelling", "_steering"),
             ),
@@ -302,7 +302,7 @@ KEPT = {
                 *("manager", "ends", "detector", "prompting", "saying"),
                 *("quiet", "files", "holds"),
                 *("router", "peers", "slots", "requests", "budgets", "providers", "enforcement"),
-                *("conversations", "listings", "_sinks", "_run", "parting"),
+                *("conversations", "listings", "_run", "parting"),
             ),
             WIRED,
         ),
@@ -311,15 +311,8 @@ KEPT = {
         "_knows_names": "derived: they are read from the ledger again",
     },
     CurrentRun: {
-        **dict.fromkeys(
-            (
-                *("journal", "steps", "agents", "budgets", "changes", "abort"),
-                *("sinks", "prepare", "let_go", "settle", "suspend", "parting"),
-            ),
-            WIRED,
-        ),
+        **dict.fromkeys(("parts", "sinks", "_starting"), WIRED),
         "account": "derived: from the events of the run",
-        "config": CONFIG,
         "_started": "lost: a run's time is told of the engine that ended it",
         **dict.fromkeys(("_broken", "_finishing", "_ends"), WITH_TASK),
     },

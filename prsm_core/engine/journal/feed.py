@@ -46,10 +46,6 @@ class Feed(Struct, eq=False):
         """Give committed events to `tap`, which must not block."""
         self._taps.append(tap)
 
-    def remove_tap(self, tap: Callable[[tuple[Event, ...]], None]) -> None:
-        """Give it no more."""
-        self._taps.remove(tap)
-
     def publish(self, events: tuple[Event, ...]) -> None:
         """Pass on what was committed."""
         if events:

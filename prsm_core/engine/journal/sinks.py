@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.sink import RunInfo
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
-    from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.sink import EventSink, EventSinkSpec
@@ -151,91 +150,19 @@ class _SinkRunner:
             self._on_fault(text)
 
 
-class SinkGroup(Struct, eq=False):
-    """Owns the sinks of one run."""
-
-    background: Background
-    clock: Clock
-    on_drop: OnDrop
-    on_fault: OnFault
-    _runners: list[_SinkRunner] = field(default_factory=list)
-
-    def open(
-        self,
-        specs: Sequence[EventSinkSpec],
-        run: RunInfo,
-        settings: Mapping[str, Mapping[str, Any]],
-    ) -> list[str]:
-        """Open every sink; return what is wrong with those that are left out."""
-        problems = []
-        for spec in specs:
-            guest = Guest.of(spec)
-            try:
-                sink = _open(spec, guest, run, settings.get(spec.name, {}))
-            except PluginError as error:
-                problems.append(f"{error.message}: it gets no events of this run")
-                continue
-            runner = _SinkRunner(spec, sink, guest, self.clock, self.on_drop, self.on_fault)
-            runner.task = self.background.start(runner.run(), name=f"sink {spec.name}")
-            self._runners.append(runner)
-        return problems
-
-    def publish(self, events: tuple[Event, ...]) -> None:
-        """Offer committed events to every sink."""
-        for runner in self._runners:
-            runner.offer(events)
-
-    async def settle(self) -> None:
-        """Let each sink write what it has, for a bounded time, and tell what was lost by now.
-
-        One that has not done so then is given up: its loss is told before the run's end is. What
-        is published meanwhile makes it busy again, between its last write and this task, too:
-        only one that is busy once the time is over has failed.
-        """
-        seconds = self.background.parting.most(CLOSE_SECONDS)
-        if not await first_of(self.clock, seconds, self._until_idle):
-            for runner in self._runners:
-                if not runner.idle.is_set():
-                    runner.give_up(f"has not written all within {seconds:.2g} s")
-        self.tell_dropped()
-
-    def tell_dropped(self) -> None:
-        """Tell how many events each sink did not get, as far as it was not told yet."""
-        for runner in self._runners:
-            runner.tell_dropped()
-
-    async def _until_idle(self) -> None:
-        for runner in self._runners:  # one that is idle no more writes the rest as it is closed
-            await runner.idle.wait()
-
-    async def aclose(self) -> None:
-        """Let each sink write what it still has and close, for a bounded time."""
-        runners, self._runners = self._runners, []
-        for runner in runners:
-            runner.close()
-        tasks = {runner.task for runner in runners if runner.task is not None}
-        seconds = self.background.parting.most(CLOSE_SECONDS)
-        if tasks:
-            await first_of(self.clock, seconds, lambda: asyncio.wait(tasks))
-        for runner in runners:
-            if runner.task is not None and not runner.task.done():
-                runner.give_up(f"has not closed within {seconds:.2g} s")
-            runner.tell_dropped()
-
-
 class RunSinks(Struct, eq=False):
     """The sinks of a session, run by run; what they lose is told in the log of the open run."""
 
     specs: Sequence[EventSinkSpec]
     settings: Mapping[str, Mapping[str, Any]]
     background: Background
+    clock: Clock
     journal: Journal
-    feed: Feed
     is_open: Callable[[], bool]  # nothing may follow the end of a run
-    _group: SinkGroup | None = None
+    _runners: Sequence[_SinkRunner] = ()  # of the open run
 
     def open(
-        self, task: str, workspace: str, clock: Clock, goes_on: Sequence[AgentDescriptor] = ()
+        self, task: str, workspace: str, goes_on: Sequence[AgentDescriptor] = ()
     ) -> Sequence[str]:
         """Open the sinks of the run that begins; return what is wrong with those left out.
 
@@ -248,25 +175,63 @@ class RunSinks(Struct, eq=False):
             workspace=workspace,
             agents=tuple(map(_left, goes_on)),
         )
-        group = self._group = SinkGroup(self.background, clock, self._on_drop, self._on_fault)
-        problems = group.open(self.specs, run, self.settings)
-        self.feed.add_tap(group.publish)
+        problems, runners = [], []
+        for spec in self.specs:
+            guest = Guest.of(spec)
+            try:
+                sink = _open(spec, guest, run, self.settings.get(spec.name, {}))
+            except PluginError as error:
+                problems.append(f"{error.message}: it gets no events of this run")
+                continue
+            runner = _SinkRunner(spec, sink, guest, self.clock, self._on_drop, self._on_fault)
+            runner.task = self.background.start(runner.run(), name=f"sink {spec.name}")
+            runners.append(runner)
+        self._runners = runners
         return problems
 
+    def publish(self, events: tuple[Event, ...]) -> None:
+        """Offer committed events to every sink."""
+        for runner in self._runners:
+            runner.offer(events)
+
     async def settle(self) -> None:
-        """Have told what the sinks have lost, which nothing may follow `run_finished` to tell."""
-        if self._group is not None:
-            await self.journal.flush()
-            await self._group.settle()
-            await self.journal.flush()
-            self._group.tell_dropped()  # what told of the others is lost to them, too
+        """Let each sink write what it has, for a bounded time, and tell what was lost by now.
+
+        One that has not done so then is given up: its loss is told before the run's end is, which
+        nothing may follow. What is published meanwhile makes it busy again, between its last write
+        and this task, too: only one that is busy once the time is over has failed.
+        """
+        await self.journal.flush()
+        seconds = self.background.parting.most(CLOSE_SECONDS)
+        if not await first_of(self.clock, seconds, self._until_idle):
+            for runner in self._runners:
+                if not runner.idle.is_set():
+                    runner.give_up(f"has not written all within {seconds:.2g} s")
+        self._tell_dropped()
+        await self.journal.flush()
+        self._tell_dropped()  # what told of the others is lost to them, too
+
+    def _tell_dropped(self) -> None:
+        for runner in self._runners:
+            runner.tell_dropped()
+
+    async def _until_idle(self) -> None:
+        for runner in self._runners:  # one that is idle no more writes the rest as it is closed
+            await runner.idle.wait()
 
     async def aclose(self) -> None:
-        """Close the sinks of the run; without any, nothing happens."""
-        group, self._group = self._group, None
-        if group is not None:
-            self.feed.remove_tap(group.publish)
-            await group.aclose()
+        """Let each sink of the run write what it still has and close, for a bounded time."""
+        runners, self._runners = self._runners, ()
+        for runner in runners:
+            runner.close()
+        tasks = {runner.task for runner in runners if runner.task is not None}
+        seconds = self.background.parting.most(CLOSE_SECONDS)
+        if tasks:
+            await first_of(self.clock, seconds, lambda: asyncio.wait(tasks))
+        for runner in runners:
+            if runner.task is not None and not runner.task.done():
+                runner.give_up(f"has not closed within {seconds:.2g} s")
+            runner.tell_dropped()
 
     def _on_fault(self, text: str) -> None:
         if self.is_open():

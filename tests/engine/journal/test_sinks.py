@@ -10,8 +10,8 @@ import pytest
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.events import Event
-from prsm_core.engine.journal.sinks import SinkGroup
-from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
+from prsm_core.engine.journal.sinks import RunSinks
+from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 
@@ -40,6 +40,21 @@ def spec(sink, name="list", **fields):
         return sink
 
     return EventSinkSpec(name=name, summary="", factory=factory, **fields)
+
+
+class SilentJournal:
+    """Keeps what it is told."""
+
+    run_id, session_id = "r", "s"
+
+    def __init__(self, told):
+        self._told = told
+
+    def tell(self, kind, **data):
+        self._told.append((kind, data))
+
+    async def flush(self):
+        return
 
 
 async def talk(agent):
@@ -103,25 +118,26 @@ async def test_a_sink_that_gets_more_just_as_its_last_write_ends_loses_nothing(l
         for seq in (1, 2)
     )
     async with Background(lambda *failure: lost.append(failure)) as background:
-        group = SinkGroup(background, SystemClock(), lambda *of: lost.append(of), lost.append)
-        run = RunInfo(run_id="r", session="s", task="do it", workspace="/work")
-        assert not group.open([spec(sink)], run, {})
-        group.publish((first,))
+        journal = SilentJournal(lost)
+        clock = SystemClock()
+        sinks = RunSinks([spec(sink)], {}, background, clock, journal, is_open=lambda: True)
+        assert not sinks.open("do it", "/work")
+        sinks.publish((first,))
 
         def publish(turns):
             if turns:
                 loop.call_soon(publish, turns - 1)
             else:
-                group.publish((second,))
+                sinks.publish((second,))
 
         async def go_on():
             gate.set()
             publish(late)
 
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(group.settle())
+            tasks.create_task(sinks.settle())
             tasks.create_task(go_on())
-        await group.aclose()
+        await sinks.aclose()
     assert (lost, sink.events) == ([], [first, second])
 
 

@@ -13,10 +13,9 @@ from prsm_core.config import resolve_paths
 from prsm_core.domain.record import Record
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
-from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.inbox import Inbox
-from prsm_core.engine.agents.labelling import Kin, Labelling
+from prsm_core.engine.agents.labelling import Labelling
 from prsm_core.engine.agents.life import LifeParts, Slots
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
@@ -166,11 +165,12 @@ class Assembly:
         self.steps = self._make_steps()
         self._steering, self.peers = self._make_mail()
         self.requests = self._make_requests()
+        self.ends = self._make_ends()
+        acts = self._roster, self.steps, journal, self.ends
         who = self.providers.program_of, self.budgets.spent_by
-        self.labelling = Labelling(self._roster, self.steps, journal, *who)
+        self.labelling = Labelling(*acts, config.store, *who)
         self.planner = self._make_planner()
         self.holds = self._make_holds()
-        self.ends = self._make_ends()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
         where = config.workspace, config.state_dir
@@ -459,8 +459,8 @@ class Assembly:
     def _session_parts(self) -> SessionParts:
         config, settings = self.config, self.config.settings
         tools = self._make_tools()
-        kin = Kin(self.labelling, self.ends, self._roster, config.store)
         return SessionParts(
+            settings=settings,
             ends=self.ends,
             steps=self.steps,
             life=LifeParts(
@@ -474,15 +474,10 @@ class Assembly:
                 forget=self._lives.forget,
             ),
             turns=self._turn_parts(),
-            failover=FailoverParts(
-                settings=settings,
-                providers=self.providers,
-                listings=self.listings,
-                breakers=Breakers(config.clock),
-                retry=config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
-                steps=self.steps,
-                journal=self.journal,
-            ),
+            providers=self.providers,
+            listings=self.listings,
+            breakers=Breakers(config.clock),
+            retry=config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
             holds=self.holds,
             opening=Opening(
                 self.providers,
@@ -495,10 +490,9 @@ class Assembly:
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
-            is_external=self.providers.is_external,
-            host=HostParts(permits=self._permits, family=kin, open_endpoint=config.open_endpoint),
-            budgets=self.budgets,
-            stuck=settings.stuck,
+            host=HostParts(
+                permits=self._permits, family=self.labelling, open_endpoint=config.open_endpoint
+            ),
             journal=self.journal,
             clock=config.clock,
             background=self.background,

@@ -21,7 +21,7 @@ from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
-from prsm_core.engine.agents.session import AgentSession, BetweenTurns
+from prsm_core.engine.agents.session import AgentSession
 from prsm_core.engine.assembly import Assembly
 from prsm_core.engine.engine import CurrentRun, OrchestrationEngine
 from prsm_core.engine.journal.sinks import _SinkRunner
@@ -198,7 +198,6 @@ KEPT = {
         ),
         **dict.fromkeys(("turn", "life", "parts", "tools"), WIRED),
     },
-    BetweenTurns: dict.fromkeys(("_life", "_inbox"), WIRED),
     TurnBeginning: {
         **dict.fromkeys(("record", "parts", "fold", "tools"), WIRED),
         "parent_turn": "stored: TurnState.parent_turn_id",

@@ -24,12 +24,8 @@ from prsm_core.errors import ModelNotAvailableError, PrsmError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prsm_core.config import Settings
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.providers.listings import Listings
-    from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.providers.retry import Breakers, CircuitBreaker, RetryPolicy
+    from prsm_core.engine.agents.session import SessionParts
+    from prsm_core.engine.providers.retry import CircuitBreaker
     from prsm_core.engine.state import AgentRecord
 
 # What another model may do better; the others are the engine's own clocks, or bugs.
@@ -44,8 +40,8 @@ _OF_THE_MODEL = frozenset(
 )
 
 
-OPENINGS = 3  # sessions in a row that may not be opened, in a life that was cut off
-OPENING_SECONDS = 2.0  # after the first of them; twice as many after the second
+_OPENINGS = 3  # sessions in a row that may not be opened, in a life that was cut off
+_OPENING_SECONDS = 2.0  # after the first of them; twice as many after the second
 
 
 class Recovery(Record, frozen=True, kw_only=True):
@@ -60,23 +56,11 @@ class Recovery(Record, frozen=True, kw_only=True):
     is_held: bool = False
 
 
-class FailoverParts(Record, frozen=True, kw_only=True):
-    """What the failover of all agents uses."""
-
-    settings: Settings
-    providers: ProviderRegistry
-    listings: Listings
-    breakers: Breakers
-    retry: RetryPolicy
-    steps: AgentSteps
-    journal: Journal
-
-
 class Failover(Struct, eq=False):
-    """Decides what the failures in a row of one incarnation lead to; its notes count them."""
+    """Decides what the failures in a row of one life lead to; the agent's notes count them."""
 
     _record: AgentRecord
-    _parts: FailoverParts
+    _parts: SessionParts
     _was_cut_off: bool = False  # the life goes on after an engine that died
     _unopened: int = 0  # sessions in a row that could not be opened
     _login: str | None = None
@@ -96,16 +80,15 @@ class Failover(Struct, eq=False):
         self._unopened = 0
 
     def pause_to_open(self, error: PrsmError) -> float | None:
-        """Return the seconds after which a session is opened again that could not be; None: never.
+        """Return the seconds after which to open a session again that failed; None: never.
 
-        In a life that was cut off, what its dead engine has left may be in the way. Three sessions
-        in a row that cannot be opened fail it; how many engines have died under it does not count.
+        In a life that was cut off, what its dead engine has left may be in the way.
         """
         self._unopened += 1
-        if not self._was_cut_off or self._unopened == OPENINGS:
+        if not self._was_cut_off or self._unopened == _OPENINGS:
             return None
         self._tell(f"its session cannot be opened yet, and is tried again: {error.message}")
-        return OPENING_SECONDS * self._unopened
+        return _OPENING_SECONDS * self._unopened
 
     def succeeded(self) -> None:
         """Note a turn that ended well."""
@@ -122,7 +105,8 @@ class Failover(Struct, eq=False):
         if self._take_other_login(error):
             return Recovery(reopen=True)
         if error.retryable and self.breaker.failed():
-            self._tell_breaker_open()
+            times = f"{record.descriptor.provider} failed {FAILURES} times in a row"
+            self._tell(f"provider {times}: a pause for all its agents")
         delay = self._parts.retry.delay(failures, error)
         is_long = (error.retry_after_s or 0.0) > MAX_SECONDS
         if delay is None or is_long:
@@ -164,12 +148,11 @@ class Failover(Struct, eq=False):
     def _take_other_login(self, error: AgentError) -> bool:
         provider = self._record.descriptor.provider
         profiles = self._parts.providers.profiles(provider)
-        used = self._login
-        if not profiles.retire(used, error):
+        if not profiles.retire(self._login, error):
             return False
         self._record.note(failures=0)
         self._tell(
-            f"provider {provider}: auth profile {used!r} rests ({error.kind.value}), "
+            f"provider {provider}: auth profile {self._login!r} rests ({error.kind.value}), "
             f"{profiles.current!r} takes over"
         )
         return True
@@ -185,25 +168,21 @@ class Failover(Struct, eq=False):
     async def _take_other_model(self, why: str) -> bool:
         """Go on with the next model of the fallback chain; whether there is one."""
         record, parts = self._record, self._parts
-        was = _choice(record)
+        was = choice_of(record)
         self._try(was)
         first = record.notes.tried[0].partition("/")[0]  # a bare name in the chain is of its own
         await parts.listings.check(parts.settings.defaults.fallbacks, first)
         for choice in self._chain(replace(was, provider=first)):
             self._try(choice)
-            if not await self._is_available(choice):
-                continue
-            text = f"model {was.name} gave up ({why}): {choice.name} takes over"
-            await self._switch(choice, "warning", text, failures=0, left=None)
-            return True
+            if await self._is_available(choice):
+                text = f"model {was.name} gave up ({why}): {choice.name} takes over"
+                await self._switch(choice, "warning", text, failures=0, left=None)
+                return True
         return False
 
     async def take_chosen(self) -> bool:
-        """Go on with the model that a person has chosen, if there is one; whether there is.
-
-        No turn is open. The model before takes over again where the chosen one cannot be used.
-        """
-        was, chosen = _choice(self._record), self._record.notes.chosen
+        """Go on between turns with the model that a person has chosen; whether there is one."""
+        was, chosen = choice_of(self._record), self._record.notes.chosen
         if chosen is None:
             return False
         text = f"model {chosen.provider}/{chosen.model} takes over from {was.name}, as was chosen"
@@ -227,10 +206,7 @@ class Failover(Struct, eq=False):
             self._record.note(tried=(*tried, choice.name))
 
     def _chain(self, first: ModelChoice) -> Iterator[ModelChoice]:
-        """Yield the models that may take over: known, granted, and not tried yet.
-
-        The first is the one that a person has chosen another for.
-        """
+        """Yield the models that may take over, first the one that a person has replaced."""
         parts, granted = self._parts, self._record.descriptor.grant.models
         if (left := self._record.notes.left) is not None:
             yield ModelChoice(**asdict(left))
@@ -254,11 +230,6 @@ class Failover(Struct, eq=False):
             self._tell(f"fallback {choice.name} is left out: {status.reason or 'not available'}")
         return status.available
 
-    def _tell_breaker_open(self) -> None:
-        provider = self._record.descriptor.provider
-        times = f"{FAILURES} times in a row"
-        self._tell(f"provider {provider} failed {times}: a pause for all its agents")
-
     def _tell(self, text: str) -> None:
         self._parts.journal.note("notice", self._record.agent_id, level="warning", text=text)
 
@@ -266,10 +237,11 @@ class Failover(Struct, eq=False):
 def coming_model(record: AgentRecord) -> ModelChoice:
     """Return the model that an agent's next turn runs on."""
     chosen = record.notes.chosen
-    return _choice(record) if chosen is None else ModelChoice(**asdict(chosen))
+    return choice_of(record) if chosen is None else ModelChoice(**asdict(chosen))
 
 
-def _choice(record: AgentRecord) -> ModelChoice:
+def choice_of(record: AgentRecord) -> ModelChoice:
+    """Return the model that an agent runs on."""
     descriptor = record.descriptor
     return ModelChoice(
         provider=descriptor.provider,

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.writes import MessageSent
 from prsm_core.engine.turns.context import Prompt, render_messages, render_repeat
-from prsm_core.engine.turns.waits import any_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.state import AgentRecord, Roster
-    from prsm_core.engine.turns.waits import Wait
     from prsm_core.messaging.router import MessageRouter
 
 MESSAGES_IN_A_PROMPT = 100
@@ -35,18 +33,6 @@ class Inbox(Struct, eq=False):
     steps: AgentSteps
     peers: Peers
     idle: IdleChildren
-
-    def wait(self, record: AgentRecord) -> Wait:
-        """Return the implicit wait_for_message of an agent between turns."""
-        return any_message(record, self.router)
-
-    async def changed(self, record: AgentRecord) -> None:
-        """Return after the next change that the agent's waits may care for."""
-        await self.router.changed(record.agent_id)
-
-    def wake(self, record: AgentRecord) -> None:
-        """Have an agent's waits look again."""
-        self.router.wake(record.agent_id)
 
     def leave(self, record: AgentRecord) -> None:
         """Take note that an agent answers and writes nothing any more: others look again."""

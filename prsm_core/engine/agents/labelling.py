@@ -1,13 +1,12 @@
-"""What is said of agents: who may say it, and that it is in the ledger before anybody is told.
+"""Labels of agents: who may set them, and what a program may ask and do besides.
 
-What else a program may do that no model may is in `Kin`: end a child, and ask what others used.
-Labels of a run may make its master work itself; of those that nothing reads a person is told.
+They are in the ledger before anybody is told.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -24,8 +23,7 @@ from prsm_core.plugins.guard import Guest
 from prsm_core.plugins.records import WORDS, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.usage import Spent
@@ -45,11 +43,13 @@ _PAST_SESSIONS = 20  # whose agents are asked what they used
 
 
 class Labelling(Struct, eq=False):
-    """Says what the labels of agents are, and changes them."""
+    """Changes the labels of agents, and answers programs about their agents and earlier ones."""
 
     roster: Roster
     steps: AgentSteps
     journal: Journal
+    ends: AgentEnds
+    store: Store
     # Returns the program that a provider is, by its name; None for a model's.
     program_of: Callable[[str], str | None]
     # Returns what an agent and all below it have used.
@@ -58,10 +58,7 @@ class Labelling(Struct, eq=False):
     def of_run(
         self, given: Mapping[str, str], known: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """Return a master's labels, laid over those it has: a person gives them.
-
-        Raises ConfigError for what can be none.
-        """
+        """Return the labels that a person gives a master, laid over its own; raise ConfigError."""
         if not given:
             return dict(known or {})
         return self._laid(known or {}, given, None, ConfigError)
@@ -70,10 +67,7 @@ class Labelling(Struct, eq=False):
     def laid(
         self, master: AgentRecord, given: Mapping[str, str]
     ) -> Iterator[Sequence[AgentRelabelled]]:
-        """Lay labels over a master's for a further run; yield what has to be written of that.
-
-        Where the run does not begin it has those that it had.
-        """
+        """Lay labels over a master's while a further run begins; yield what is to be written."""
         known = master.descriptor.labels
         labels = self.of_run(given, known)
         master.descriptor = replace(master.descriptor, labels=labels)
@@ -87,10 +81,7 @@ class Labelling(Struct, eq=False):
     def of_child(
         self, parent: AgentDescriptor, given: Mapping[str, str | None] | None
     ) -> Mapping[str, str]:
-        """Return a new child's labels: its parent's, with those laid over them that it is given.
-
-        Raises AgentSpawnError where these can be none, or the parent is no program.
-        """
+        """Return a new child's labels: its parent's, with those laid over that it is given."""
         if given is None:
             return parent.labels
         owner = self.owner_of(parent, AgentSpawnError)
@@ -99,10 +90,7 @@ class Labelling(Struct, eq=False):
     def of_tool(
         self, agent: AgentDescriptor, changes: Mapping[str, str | None], prefix: str
     ) -> Mapping[str, str]:
-        """Return an agent's labels with those laid over them that a tool of a plugin sets.
-
-        Raises OrchestrationError for what can be none, or is not the tool's to set.
-        """
+        """Return an agent's labels with those laid over that a plugin's tool sets."""
         labels = self._laid(agent.labels, changes, prefix, OrchestrationError)
         plain = next((name for name in changes if "/" not in name), None)
         if plain is not None:
@@ -119,8 +107,10 @@ class Labelling(Struct, eq=False):
         owner: str | None,
         error: type[PrsmError],
     ) -> dict[str, str]:
+        from prsm_core.domain.labels import relabelled  # few runs have labels
+
         fit = self.journal.redact(sanitize(changes))
-        return _relabelled()(known, fit, owner=owner, error=error)
+        return relabelled(known, fit, owner=owner, error=error)
 
     def owner_of(
         self, agent: AgentDescriptor, error: type[OrchestrationError] = OrchestrationError
@@ -143,7 +133,10 @@ class Labelling(Struct, eq=False):
         if life.is_over:
             raise OrchestrationError(f"{record.descriptor.name} has ended", code="agent_ended")
         owner = self.owner_of(record.descriptor)
-        target = record if agent is None else self._own(record, agent)
+        if agent is None or agent in {record.agent_id, record.descriptor.name}:
+            target = record
+        else:
+            target = self.roster.resolve(agent, record.children)
         known = target.descriptor.labels
         labels = self._laid(known, changes, owner, OrchestrationError)
         if labels == known:
@@ -158,58 +151,22 @@ class Labelling(Struct, eq=False):
             raise
         return labels
 
-    def _own(self, record: AgentRecord, agent: str) -> AgentRecord:
-        """Return the agent itself, or a child of it, by id or name."""
-        if agent in {record.agent_id, record.descriptor.name}:
-            return record
-        return self.roster.resolve(agent, record.children)
-
     def children(self, record: AgentRecord) -> Sequence[ChildNow]:
         """Return an agent's children, oldest first; see AgentHost."""
         return tuple(
             _child(self.roster.get(child), self.spent_by(child)) for child in record.children
         )
 
-
-@cache
-def _relabelled() -> Callable[..., dict[str, str]]:
-    from prsm_core.domain.labels import relabelled  # few runs have labels
-
-    return relabelled
-
-
-class Kin(Struct):
-    """What a program says of its agents, ends of them, and asks of those that were."""
-
-    labelling: Labelling
-    ends: AgentEnds
-    roster: Roster
-    store: Store
-
-    def program_of(self, provider: str) -> str | None:
-        """Return the program that a provider is; None where models call its tools."""
-        return self.labelling.program_of(provider)
-
-    def relabel(
-        self, life: Life, changes: Mapping[str, str | None], agent: str | None
-    ) -> Coroutine[Any, Any, Mapping[str, str]]:
-        """Change labels of an agent, or of a child of it."""
-        return self.labelling.relabel(life, changes, agent)
-
-    def children(self, record: AgentRecord) -> Sequence[ChildNow]:
-        """Return an agent's children, oldest first."""
-        return self.labelling.children(record)
-
     async def end_child(self, life: Life, agent: str, reason: str) -> None:
         """Kill a child of an agent, and all below it; see AgentHost."""
-        self.labelling.owner_of(life.record.descriptor)
+        self.owner_of(life.record.descriptor)
         child = self.roster.resolve(agent, life.record.children)
         if not child.state.is_terminal:
             await self.ends.kill_tree(child, reason)
 
     async def spent_with_label(self, life: Life, label: str, text: str) -> Sequence[Spent]:
         """Return what agents with a label have used that have ended; see AgentHost."""
-        self.labelling.owner_of(life.record.descriptor)
+        self.owner_of(life.record.descriptor)
         found: list[Spent] = []
         for session in await self.store.sessions_with(label, text, limit=_PAST_SESSIONS):
             found += _spent_by_tops(await self.store.agents(session), label, text)
@@ -286,8 +243,8 @@ def tell_unread(
 ) -> list[Notice]:
     """Return one warning on the names of labels that no active plugin declares to read.
 
-    The core reads none. One that is like a name that is read is told in each run, since what it was
-    to switch on is off. Others may be a person's own notes, and are to be shown once.
+    One that is like a name that is read is told in each run. Others may be a person's own notes,
+    and are to be shown once.
     """
     names = (*(spec.reads_labels for spec in specs), *(check.labels for check in checks))
     read = sorted(name for name in set(chain.from_iterable(names)) if "/" not in name)

@@ -168,11 +168,6 @@ class AgentLife:
         return has_passed or self.record.is_over or self._parts.is_closing()
 
     @property
-    def is_left_behind(self) -> bool:
-        """Whether the engine closes, or has, so that nothing comes any more that is waited for."""
-        return self._parts.is_closing()
-
-    @property
     def holds_slot(self) -> bool:
         """Whether the agent counts as one that works."""
         return self._lease.held

@@ -93,7 +93,7 @@ class Lives(Struct, eq=False):
         if await first_of(self.clock, left, lambda: asyncio.wait({task})) or task.done():
             return
         life.is_left = True
-        life.session.leave_slot()
+        life.session.life.leave_slot()
         who = (record.descriptor.provider, record.descriptor.name)
         _log.warning("provider %s does not let go of %s: its session is left behind", *who)
         await self._within(STOP_SECONDS, life.session.abandon_turn)

@@ -29,7 +29,7 @@ from prsm_core.engine.turns.host import SessionHost
 from prsm_core.engine.turns.parts import TurnSubject
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck import StuckWatch
-from prsm_core.engine.turns.waits import WaitOf
+from prsm_core.engine.turns.waits import WaitOf, any_message
 from prsm_core.errors import (
     AgentSpawnError,
     BudgetExceededError,
@@ -43,24 +43,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.config.limits import StuckSettings
+    from prsm_core.config import Settings
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agents.ends import AgentEnds
-    from prsm_core.engine.agents.failover import FailoverParts
     from prsm_core.engine.agents.holds import Holds
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import LifeParts
     from prsm_core.engine.agents.opening import Contexts, Opening
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.providers.listings import Listings
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.providers.retry import Breakers, RetryPolicy
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.host import HostParts
     from prsm_core.engine.turns.parts import TurnParts
-    from prsm_core.engine.turns.waits import Wait
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
     from prsm_core.kit.background import Background
@@ -69,25 +69,27 @@ if TYPE_CHECKING:
 class SessionParts(Record, frozen=True, kw_only=True):
     """What the sessions of all agents use."""
 
+    settings: Settings
     ends: AgentEnds
     steps: AgentSteps
     life: LifeParts
     turns: TurnParts
-    failover: FailoverParts
+    providers: ProviderRegistry
+    listings: Listings
+    breakers: Breakers
+    retry: RetryPolicy
     holds: Holds
     opening: Opening
     contexts: Contexts
     inbox: Inbox
     tools: Callable[[AgentRecord], Toolbox]
-    is_external: Callable[[str], bool]  # whether a provider is somebody outside the engine
     host: HostParts
-    budgets: BudgetLedger
-    stuck: StuckSettings
     journal: Journal
     clock: Clock
     background: Background
 
 
+_CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 GATE_FAILED = "gate_failed"  # the code of a refusal that sends an agent back
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
 ASKS = 2  # times in a row that a model is asked again for an answer that was none
@@ -132,31 +134,28 @@ class AgentSession:
         self._left_turn: TurnRun | None = None  # without a session, until one is opened for it
         self._has_place = left is not None  # its process was given to others, or may have been
         self._parts = parts
-        self._is_external = external = parts.is_external(record.descriptor.provider)
+        self._is_external = external = parts.providers.is_external(record.descriptor.provider)
         self._tools = tools = parts.tools(record)
         self.life = AgentLife(record, parts.life, is_external=external)
         self._host = SessionHost(self.life, tools, parts.host)
         program = parts.host.family.program_of(record.descriptor.provider)
         self._is_program = is_program = program is not None
+        stuck = parts.settings.stuck
         self._stuck = StuckWatch(
             self.life,
             # A person watches one outside; a program may ask the same for hours, at no cost.
-            None if external or is_program or not parts.stuck.enabled else parts.stuck,
+            None if external or is_program or not stuck.enabled else stuck,
             parts.ends,
             parts.background,
             parts.journal,
             parts.turns.broker.commands,
         )
-        self._failover = Failover(record, parts.failover, left is not None)
+        self._failover = Failover(record, parts, left is not None)
         self._keeper = ContextKeeper(record, parts.contexts, tools)
         self._said_before = ""  # in the turn that was too long for its model
         self._must_reopen = False  # the next turn needs a session with another login or model
         self._held_by: HeldBy | None = None  # nothing begins before that is over
         self._held_times = 0  # in a row
-
-    @property
-    def _between(self) -> BetweenTurns:
-        return BetweenTurns(self.life, self._parts.inbox)
 
     @property
     def turn(self) -> TurnRun | None:
@@ -217,7 +216,7 @@ class AgentSession:
             agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
         )
         self._parts.inbox.leave(record)
-        await self._between.outlive_children()
+        await self._outlive_children()
         await self._fail(why, error.code)
 
     async def _live(self) -> None:
@@ -248,11 +247,34 @@ class AgentSession:
                     raise
 
     async def _carried(self) -> Carried | None:
-        """Return what the vendor's thread may lack of a turn that goes on."""
-        if self._left_turn is None:
+        """Return what the vendor's thread may lack of a turn that goes on, if there is a thread."""
+        turn, record = self._left_turn, self.record
+        if turn is None or turn.going_on is None:
             return None
+        if await self._parts.opening.keeps_thread(record):
+            return turn.going_on.carried(partial(turn.calls.parts.images, record))
+        record.resume_token = None
+        if not turn.going_on.is_parked:
+            await self._undo_receives(turn, turn.going_on)
+        return None
 
-        return await carried_of(self._left_turn, self.record, self._parts)
+    async def _undo_receives(self, turn: TurnRun, going_on: GoingOn) -> None:
+        """Make unread again what the turn's calls have received, and no model has acted on.
+
+        Their answers were given to a session that is lost, or to none. In the next one they would
+        be lines of its history, and whoever waits for an answer to one would wait in vain. A turn
+        that was parked keeps them: no engine has died, and a knot still has its reminder.
+        """
+        record, parts = self.record, self._parts
+        lost = going_on.lost_receives(turn.calls.settled)
+        if not lost:
+            return
+        for answer in lost.values():
+            parts.inbox.forget(record, answer.data)
+        received = {call: answer.messages for call, answer in lost.items()}
+        await parts.steps.write(record, ReceivesUndone(turn_id=turn.turn_id, received=received))
+        going_on.undo(received)
+        parts.inbox.restore(record, await parts.contexts.unread(record))
 
     async def _opening(
         self, carried: Carried | None
@@ -265,10 +287,12 @@ class AgentSession:
     def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
         """Take note of a session; return the prompt with what its thread does not hold."""
         self._failover.opened()
-        if self._left_turn is None:
+        going_on = None if self._left_turn is None else self._left_turn.going_on
+        if going_on is None:
             return prompt
-
-        return with_untold(prompt, self._left_turn, carried, session)
+        going_on.store(carried, session.taken)
+        text = going_on.retold() if carried is None else going_on.untold(carried, session.taken)
+        return replace(prompt, text=text, again=True)
 
     async def _may_open_again(self, error: PrsmError) -> bool:
         """Whether another session is opened after one that could not be; waits until it may be."""
@@ -385,7 +409,8 @@ class AgentSession:
         turn = self.turn
         if turn is not None and turn.is_open and not turn.park():
             return False
-        self._between.leave()
+        self.life.is_leaving = True
+        self._parts.inbox.router.wake(self.record.agent_id)
         self._has_place = True
         return True
 
@@ -413,7 +438,7 @@ class AgentSession:
         """Wait on between two turns, or for the end of all children."""
         claimed = self.record.claimed_result
         if claimed is None:
-            return await self._between.prompt()
+            return await self._await_prompt()
         await self._finish_with_children(claimed)
         return None
 
@@ -476,7 +501,7 @@ class AgentSession:
         # nobody here ends a client's turn
         is_told = turn.limits.has_budget and not turn.is_external
         used_up = turn.limits.use_up if is_told else None
-        budgets, agent_id = self._parts.budgets, self.record.agent_id
+        budgets, agent_id = self._parts.turns.budgets, self.record.agent_id
         if going_on is None:
             budgets.open_turn(agent_id, turn.turn_id, used_up)
         else:
@@ -512,9 +537,8 @@ class AgentSession:
         return await self._next_prompt(result)
 
     async def _after_error(self, result: TurnResult) -> Prompt | None:
-        error = result.error or AgentError(
-            kind=ErrorKind.UNKNOWN, message=f"the turn stopped: {result.stop_reason.value}"
-        )
+        stopped = f"the turn stopped: {result.stop_reason.value}"
+        error = result.error or AgentError(kind=ErrorKind.UNKNOWN, message=stopped)
         return await self._recover(error)
 
     async def _recover(self, error: AgentError) -> Prompt | None:
@@ -556,7 +580,7 @@ class AgentSession:
         if prompt is not None:
             return prompt
         if record.live_children:
-            return await self._between.prompt()
+            return await self._await_prompt()
         if result.ends_silent:
             if (again := self._ask_again("its answer was empty", _SILENT)) is not None:
                 return again
@@ -591,15 +615,50 @@ class AgentSession:
 
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""
-        if await self._between.outlive_children():
+        if await self._outlive_children():
             result = await self.life.weigh_again(result)
             await self._parts.ends.end_agent(
                 self.record, AgentState.COMPLETED, result, reason="children ended"
             )
 
+    async def _await_prompt(self) -> Prompt | None:
+        """Wait, without a slot, for a message or the last child's end.
+
+        None: the session is to be left, and there is no prompt yet.
+        """
+        record, inbox, prompt = self.record, self._parts.inbox, None
+        self.life.blocked([any_message(record, inbox.router)])
+        try:
+            while prompt is None:
+                prompt = inbox.take_reminder(record) or inbox.take_unread(record)
+                if prompt is None and not record.live_children:
+                    prompt = Prompt(text=_CHILDREN_ENDED)
+                if prompt is None:
+                    if self.life.is_leaving:
+                        return None
+                    await inbox.router.changed(record.agent_id)
+        finally:
+            self.life.moved()
+        await self.life.take_slot()
+        return prompt
+
+    async def _outlive_children(self) -> bool:
+        """Wait, without a slot, until the last child has ended.
+
+        Returns whether it has: else the session is to be left, or the engine closes.
+        """
+        record, life, router = self.record, self.life, self._parts.inbox.router
+        if record.live_children:
+            life.blocked([_end_of(child) for child in record.live_children.values()])
+            # Whose engine closed before it came here would hear of no end any more.
+            while record.live_children and not (life.is_leaving or self._parts.life.is_closing()):
+                await router.changed(record.agent_id)
+        life.moved()
+        return not record.live_children
+
     async def give_up(self, what: str = "a turn that was interrupted and cancelled") -> None:
         """Fail the agent, whose provider does not end something: what it does is void."""
-        self.leave_slot()
+        self.life.leave_slot()
         await self.abandon_turn()
         provider = self.record.descriptor.provider
         await self._fail(f"provider {provider} does not end {what}", "provider_stuck")
@@ -614,10 +673,6 @@ class AgentSession:
         if self.turn is not None:
             await self.turn.abandon()
 
-    def leave_slot(self) -> None:
-        """Hold no slot any more, whatever the provider still does."""
-        self.life.leave_slot()
-
     async def _fail(self, message: str, kind: str) -> None:
         parts, record = self._parts, self.record
         if record.state.is_terminal or parts.life.is_closing() or parts.journal.is_suspended:
@@ -628,111 +683,10 @@ class AgentSession:
         await parts.ends.fail_agent(record, readable, kind)
 
 
-_CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
-
-
-class BetweenTurns(Record, frozen=True, eq=False):
-    """Waits for one life while it has no turn; made whenever that is."""
-
-    _life: AgentLife
-    _inbox: Inbox
-
-    def leave(self) -> None:
-        """Let no wait go on within this session."""
-        self._life.is_leaving = True
-        self._inbox.wake(self._life.record)
-
-    async def prompt(self) -> Prompt | None:
-        """Wait for a message or the last child's end, without a slot.
-
-        None: the session is to be left, and there is no prompt yet.
-        """
-        record, inbox, prompt = self._life.record, self._inbox, None
-        self._life.blocked([inbox.wait(record)])
-        try:
-            while prompt is None:
-                prompt = inbox.take_reminder(record) or inbox.take_unread(record)
-                if prompt is None and not record.live_children:
-                    prompt = Prompt(text=_CHILDREN_ENDED)
-                if prompt is None:
-                    if self._life.is_leaving:
-                        return None
-                    await inbox.changed(record)
-        finally:
-            self._life.moved()
-        await self._life.take_slot()
-        return prompt
-
-    async def outlive_children(self) -> bool:
-        """Wait, without a slot, until the last child has ended.
-
-        Returns whether it has: else the session is to be left, or the engine closes.
-        """
-        record = self._life.record
-        if record.live_children:
-            self._life.blocked([_end_of(child) for child in record.live_children.values()])
-            # Whose engine closed before it came here would hear of no end any more.
-            while record.live_children and not (self._life.is_leaving or self._life.is_left_behind):
-                await self._inbox.changed(record)
-        self._life.moved()
-        return not record.live_children
-
-
-def _end_of(child: AgentRecord) -> Wait:
-    """Return the wait for the end of a child."""
+def _end_of(child: AgentRecord) -> WaitOf:
     return WaitOf(
         state=AgentState.WAITING_FOR_CHILD,
         on="finishing",
         targets=lambda: (child.agent_id,),
         ready=lambda: child.has_ended,
     )
-
-
-async def carried_of(
-    turn: TurnRun | None, record: AgentRecord, parts: SessionParts
-) -> Carried | None:
-    """Return what the vendor's thread may lack of a turn, if its agent has a thread.
-
-    Where it has none, what the turn has received is undone.
-    """
-    if turn is None or turn.going_on is None:
-        return None
-    if not await parts.opening.keeps_thread(record):
-        record.resume_token = None
-    if record.resume_token is None:
-        if not turn.going_on.is_parked:
-            await undo_receives(turn, record, parts)
-        return None
-    images = partial(turn.calls.parts.images, record)
-    return turn.going_on.carried(images)
-
-
-async def undo_receives(turn: TurnRun, record: AgentRecord, parts: SessionParts) -> None:
-    """Make unread again what the turn's calls have received, and no model has acted on.
-
-    Their answers were given to a session that is lost, or to none. In the next one they would be
-    lines of its history, and whoever waits for an answer to one would wait in vain. A turn that was
-    parked keeps them: no engine has died, and a knot still has its reminder.
-    """
-    going_on = turn.going_on
-    lost = {} if going_on is None else going_on.lost_receives(turn.calls.settled)
-    if going_on is None or not lost:
-        return
-    for answer in lost.values():
-        parts.inbox.forget(record, answer.data)
-    received = {call: answer.messages for call, answer in lost.items()}
-    await parts.steps.write(record, ReceivesUndone(turn_id=turn.turn_id, received=received))
-    going_on.undo(received)
-    parts.inbox.restore(record, await parts.contexts.unread(record))
-
-
-def with_untold(
-    prompt: Prompt, turn: TurnRun | None, carried: Carried | None, session: ProviderSession
-) -> Prompt:
-    """Return the prompt with what the thread of the session does not hold of a turn."""
-    if turn is None or turn.going_on is None:
-        return prompt
-    turn.going_on.store(carried, session.taken)
-    if carried is None:
-        return replace(prompt, text=turn.going_on.retold(), again=True)
-    return replace(prompt, text=turn.going_on.untold(carried, session.taken), again=True)

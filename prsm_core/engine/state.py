@@ -131,7 +131,8 @@ class AgentRecord(Struct, eq=False):
     riders: tuple[Write, ...] = ()  # what its next step carries besides, one of each kind
     agent_id: str = ""  # this one and the next two begin as the descriptor says
     incarnation: int = 0  # which life of the agent this is
-    state: AgentState = AgentState.PENDING  # as of now; the descriptor's is that of its beginning
+    # As of now, set by `AgentSteps.move` alone; the descriptor's is that of its beginning.
+    state: AgentState = AgentState.PENDING
     _steps: int = 0
     _ended: asyncio.Future[None] | None = None  # once somebody waits for the end
 
@@ -170,11 +171,6 @@ class AgentRecord(Struct, eq=False):
                 self._ended.set_result(None)
         return self._ended
 
-    async def wait_ended(self) -> None:
-        """Return once the end is committed."""
-        if not self.has_ended:
-            await asyncio.wait({self.ended()})  # which, unlike a plain await, never cancels it
-
     def is_current(self, message: RoutedMessage) -> bool:
         """Whether a message still matters: a question does while its asker waits."""
         if message.type is not MessageType.QUESTION:
@@ -198,20 +194,8 @@ class AgentRecord(Struct, eq=False):
 
     def waits_in_vain(self) -> bool:
         """Whether a wait for a message ends without one: one is shown again, or none can come."""
-        return bool(self.notes.reminders) or self.is_alone
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether neither a parent nor a live child can send anything."""
-        return self.descriptor.parent_id is None and not self.live_children
-
-    def child_lives(self, child: AgentRecord) -> None:
-        """Count a child among those that live."""
-        self.live_children = put(self.live_children, child.agent_id, child)
-
-    def child_ended(self, child: AgentRecord) -> None:
-        """Count a child among those that live no more."""
-        drop(self.live_children, child.agent_id)
+        is_alone = self.descriptor.parent_id is None and not self.live_children
+        return bool(self.notes.reminders) or is_alone
 
     def asked(self, question: RoutedMessage, *, delivered: bool = False) -> None:
         """Owe the answer to a question."""
@@ -255,10 +239,6 @@ class AgentRecord(Struct, eq=False):
         """Have the step that is built next say that a question is shown again by it."""
         self.note(reminders=tuple(one for one in self.notes.reminders if one != about))
 
-    def set_state(self, state: AgentState) -> None:
-        """Note the new state; only `AgentSteps.move` calls this, after the machine."""
-        self.state = state
-
     def switch_model(self, provider: str, model: str, reasoning_effort: str | None) -> None:
         """Go on with another model, which knows nothing of the thread so far."""
         self.descriptor = replace(
@@ -284,11 +264,6 @@ class AgentRecord(Struct, eq=False):
     def open_among(self, questions: Sequence[str]) -> tuple[str, ...]:
         """Return those of some questions, by correlation id, that still wait for an answer."""
         return tuple(about for about in questions if about in self.questions)
-
-    def take_riders(self) -> tuple[Write, ...]:
-        """Return what the step that is built now carries besides."""
-        riders, self.riders = self.riders, ()
-        return riders
 
     def forget_conversation(self) -> None:
         """Have the next life begin a conversation: it knows what its system prompt says."""
@@ -353,11 +328,6 @@ class Staged(Struct, eq=False):
         is_same = step.incarnation == incarnation and step.run_id == run_id
         return is_same and (needs is None or needs.refused is None)
 
-    @property
-    def hindrance(self) -> Exception | None:
-        """Why it cannot be written, as far as it is known: what it needs is not there."""
-        return None if self.needs is None else self.needs.refused
-
 
 class Names(set[str]):
     """The aliases that are taken."""
@@ -392,15 +362,9 @@ class Roster:
 
     def enlist(self, record: AgentRecord) -> None:
         """Add a new agent below its parent. Raises MessageRoutingError for an unknown parent."""
-        descriptor = record.descriptor
-        parent = None if descriptor.parent_id is None else self.get(descriptor.parent_id)
-        self._records[record.agent_id] = record
-        self._sizes[descriptor.run_id] += 1
-        self.taken_names.add(descriptor.name)
-        record.birth = next(self._born)
-        if parent is not None:
-            parent.children = push(parent.children, record.agent_id)
-            parent.child_lives(record)
+        if record.descriptor.parent_id is not None:
+            self.get(record.descriptor.parent_id)
+        self.adopt(record)
 
     def adopt(self, record: AgentRecord) -> None:
         """Add an agent of an earlier engine, below its parent if that is there."""
@@ -411,7 +375,7 @@ class Roster:
         if (parent := self.parent_of(record)) is not None:
             parent.children = push(parent.children, record.agent_id)
             if not record.has_ended:
-                parent.child_lives(record)
+                self.revive(record)
 
     def know(self, aliases: Mapping[str, str]) -> None:
         """Let agents be found by the ids that they had where their session was forked."""
@@ -425,19 +389,19 @@ class Roster:
         parent = self.parent_of(record)
         if parent is not None:
             parent.children = [one for one in parent.children if one != record.agent_id]
-            parent.child_ended(record)
+            drop(parent.live_children, record.agent_id)
 
     def revive(self, record: AgentRecord) -> None:
         """Count an ended agent among its parent's live children again."""
         parent = self.parent_of(record)
         if parent is not None:
-            parent.child_lives(record)
+            parent.live_children = put(parent.live_children, record.agent_id, record)
 
     def settle(self, record: AgentRecord) -> AgentRecord | None:
         """Count an agent that has ended among its parent's live children no more; return that."""
         parent = self.parent_of(record)
         if parent is not None:
-            parent.child_ended(record)
+            drop(parent.live_children, record.agent_id)
         return parent
 
     def size(self, run_id: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 MAX_BETWEEN = 1
@@ -43,7 +45,7 @@ async def test_few_functions_stand_between_the_host_and_the_handler(opened, repo
             seen.extend(awaited(task))
             task.cancel()
             await team.manager.kill_agent(team["a"].agent_id)
-        await team["a"].wait_ended()
+        await asyncio.wait({team["a"].ended()})
         await agent.complete()
 
     async with opened(interactive=True) as team:  # a person is there, and says nothing

@@ -18,8 +18,8 @@ def record() -> AgentRecord:
 async def test_all_who_wait_for_an_end_hear_of_it(record: AgentRecord):
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         for _ in range(2):
-            group.create_task(record.wait_ended())
-        leaves = group.create_task(record.wait_ended())
+            group.create_task(asyncio.wait({record.ended()}))
+        leaves = group.create_task(asyncio.wait({record.ended()}))
         await asyncio.sleep(0)
         leaves.cancel()
         await asyncio.sleep(0)
@@ -30,7 +30,7 @@ async def test_all_who_wait_for_an_end_hear_of_it(record: AgentRecord):
 
 async def test_who_asks_after_an_end_hears_of_it_too(record: AgentRecord):
     record.end()
-    await record.wait_ended()
+    await asyncio.wait({record.ended()})
     assert record.ended().done()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from contextlib import contextmanager
 
@@ -81,7 +82,7 @@ async def test_a_child_restarted_by_its_name_is_not_free_by_what_it_said_before(
         await team.seen("agent_state_changed", "w1", to="completed")
         await agent.call("restart_child", child_id="w1", prompt="two")
         await agent.collect()
-        await team["w1"].wait_ended()
+        await asyncio.wait({team["w1"].ended()})
         answer = await agent.call("spawn_child", prompt="three")
         assert (answer["name"], answer["reused"]) == ("w2", False)
         await agent.collect(2)

@@ -44,7 +44,9 @@ class AgentSteps(Struct, eq=False, dict=True):
     arrived: Callable[[RoutedMessage], None] = lambda _: None
 
     def build(self, record: AgentRecord, *writes: Write) -> Step:
-        """Build a step of this agent and incarnation, with a new step id."""
+        """Build a step of this agent and incarnation, with a new step id; it carries riders."""
+        if record.riders:
+            writes, record.riders = (*writes, *record.riders), ()
         return Step(
             step_id=record.next_step_id(),
             session_id=record.descriptor.session_id,
@@ -52,7 +54,7 @@ class AgentSteps(Struct, eq=False, dict=True):
             agent_id=record.agent_id,
             incarnation=record.incarnation,
             at=self.clock.time(),
-            writes=(*writes, *record.take_riders()) if record.riders else writes,
+            writes=writes,
         )
 
     def build_of_run(self, *writes: Write) -> Step:
@@ -128,7 +130,7 @@ class AgentSteps(Struct, eq=False, dict=True):
             on = waiting_on if state is target else None
             changes.append(StateChanged(source=source, target=state, reason=reason, waiting_on=on))
             source = state
-        record.set_state(target)
+        record.state = target
         record.waiting_on = waiting_on
         return tuple(changes)
 

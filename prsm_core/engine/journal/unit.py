@@ -4,12 +4,9 @@ What a provider merely says is a fact. An act that has no effect outside the eng
 are written within 20 ms, and always before or inside the next step of their agent, in the order in
 which they came; what acts outside, or depends on them, has them written first.
 
-Lanes: an agent's steps, one after the other where one may have to be written in pieces.
-
-Writes steps and facts to the store: without secrets, and nothing more once that has failed.
-
-It knows no order: the journal says what comes before what. That a write is being made is known to
-who must not read the ledger meanwhile, and to who waits for its end.
+All of it goes to the store without secrets, and nothing more goes there once that has failed. That
+a write is being made is known to who must not read the ledger meanwhile, and to who waits for its
+end.
 """
 
 from __future__ import annotations
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
         Callable,
         Collection,
         Coroutine,
-        Iterable,
         Iterator,
         Mapping,
         Sequence,
@@ -46,7 +42,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.domain.steps import Committed, Step
-    from prsm_core.engine.journal.spoken import Writing
     from prsm_core.engine.journal.staging import Batch, OnLive, Unwritten
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
@@ -55,79 +50,6 @@ if TYPE_CHECKING:
 
     OnEvents = Callable[[tuple[Event, ...]], None]
     OnBroken = Callable[[StoreError], None]
-
-
-class LedgerWriter:
-    """Owns the store's writes, and whether the ledger is still sound.
-
-    Args:
-        store: Where steps and facts go.
-        redactor: Takes the secrets out of them.
-        writing: Is told which writes are being made.
-        on_events: Is given facts that are committed, once they are durable.
-        on_broken: Is told, once, why the ledger cannot be written any more.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        redactor: Redactor,
-        writing: Writing,
-        *,
-        on_events: OnEvents,
-        on_broken: OnBroken,
-    ) -> None:
-        self._store = store
-        self._redactor = redactor
-        self._writing = writing
-        self._on_events = on_events
-        self.soundness = Soundness(on_broken)
-
-    async def commit(self, step: Step) -> Committed:
-        """Write a step; who asked for it tells its events. Raises what the store raises."""
-        writes = without_secrets(step.writes, self._redactor)
-        if writes is not step.writes:
-            step = replace(step, writes=writes)
-        self.soundness.check()
-        number = self._writing.begin()
-        try:
-            return await self._store.commit(step)
-        except Exception as error:
-            self.soundness.failed(error)
-            raise
-        finally:
-            self._writing.end(number)
-
-    async def append(self, facts: Sequence[Event]) -> Sequence[int | None]:
-        """Write facts without secrets; return the number of each, None of those that are unfit."""
-        number = self._writing.begin()  # of all, also when they are written one by one
-        try:
-            return await self._append_all(facts)
-        except StoreError as error:
-            if not is_unfit(error) or len(facts) == 1:
-                raise
-            return [await self._append_alone(fact) for fact in facts]
-        finally:
-            self._writing.end(number)
-
-    async def _append_all(self, facts: Sequence[Event]) -> Sequence[int | None]:
-        self.soundness.check()
-        try:
-            events = await self._store.append(facts)
-        except Exception as error:
-            self.soundness.failed(error)
-            raise
-        self._on_events(events)
-        return [event.seq for event in events]
-
-    async def _append_alone(self, fact: Event) -> int | None:
-        try:
-            return (await self._append_all([fact]))[0]
-        except StoreError as error:
-            if not is_unfit(error):
-                raise
-            _log.warning("an event %s cannot be written", fact.type, exc_info=error)
-            return None
 
 
 _log = logging.getLogger("prsm.engine")
@@ -170,14 +92,12 @@ class Journal:
         self._state_dir = state_dir
         self._clock = clock
         self._background = background
+        self._store = store
         self._on_events = on_events
         self.redactor = redactor
         self.spoken = Spoken() if spoken is None else spoken
         self._pending = Pending(self.spoken, on_live)
-        self._writer = LedgerWriter(
-            store, redactor, self.spoken.writing, on_events=on_events, on_broken=on_broken
-        )
-        self.soundness = self._writer.soundness
+        self.soundness = Soundness(on_broken)
         self.session_id = session_id
         self.run_id = ""
         self._lanes = Lanes()
@@ -334,7 +254,7 @@ class Journal:
         self._check_open(step)
         before = self._pending.take(step.agent_id)
         places: Sequence[Place] = ()
-        if before or self._lanes.is_taken(step.agent_id):
+        if before or step.agent_id in self._lanes:
             # The places are taken now: what these agents do later comes after it.
             agents = dict.fromkeys((step.agent_id, *bears)) if bears else (step.agent_id,)
             places = [self._lanes.enter(one) for one in agents]
@@ -347,7 +267,7 @@ class Journal:
         """
         writing = self.spoken.writing
         begun = writing.last
-        if self._pending.has(agent_id) or self._lanes.is_taken(agent_id):
+        if self._pending.has(agent_id) or agent_id in self._lanes:
             work = self._land_in_line(self._lanes.enter(agent_id), self._pending.take(agent_id))
             await self._background.finish(work)
         await writing.past(begun)
@@ -387,9 +307,9 @@ class Journal:
         """
         facts: dict[str | None, Batch] = {}
         acts: dict[str | None, Batch] = {}
-        for agent_id in dict.fromkeys((*self._pending.agents, *self._lanes.taken)):
+        for agent_id in dict.fromkeys((*self._pending.agents, *self._lanes)):
             some = self._pending.take(agent_id)
-            if self._lanes.is_taken(agent_id) or last_act(some) is not None:
+            if agent_id in self._lanes or last_act(some) is not None:
                 acts[agent_id] = some
             else:
                 facts[agent_id] = some
@@ -401,7 +321,7 @@ class Journal:
         events.sort(key=lambda event: event.ts)
         seqs: Sequence[int | None] = ()
         try:
-            seqs = await self._writer.append(events)
+            seqs = await self._append(events)
         finally:
             for agent_id, some in facts.items():
                 told = zip(seqs, events, strict=False) if some.live else ()
@@ -442,7 +362,7 @@ class Journal:
     async def _write_after(self, before: Batch, step: Step, needs: Staged | None) -> Committed:
         """Write a step with what comes before it, or each by itself where one is refused."""
         if not before:
-            return await self._writer.commit(step)
+            return await self._write(step)
         if can_join(before, step):
             committed = await self._write_joined(before, step)
             if committed is not None:
@@ -453,7 +373,7 @@ class Journal:
         await self._apart(step.agent_id, before)
         if needs is not None and needs.refused is not None:
             raise needs.refused
-        return await self._writer.commit(step)
+        return await self._write(step)
 
     async def _land_in_line(self, place: Place, unwritten: Batch) -> None:
         """Write an agent's acts and facts when all is written that is in line before."""
@@ -478,7 +398,7 @@ class Journal:
     async def _write_joined(self, before: Batch, step: Step) -> Committed | None:
         """Write a step with what comes before it; None where the ledger refuses that."""
         try:
-            committed = await self._writer.commit(joined(before, step))
+            committed = await self._write(joined(before, step))
         except Exception as error:
             if breaks_ledger(error):
                 self._pending.let_go(step.agent_id, before)
@@ -495,7 +415,7 @@ class Journal:
         try:
             for one in unwritten:
                 if isinstance(one, Told):
-                    seqs += await self._writer.append(list(self._events(agent_id, [one])))
+                    seqs += await self._append(list(self._events(agent_id, [one])))
                 else:
                     seqs.append(await self._write_alone(one))
                     one.settle()
@@ -504,11 +424,11 @@ class Journal:
 
     async def _write_alone(self, act: Staged) -> int | None:
         """Write an act; return the number of its last event, None where there is none."""
-        act.refused = act.hindrance
+        act.refused = None if act.needs is None else act.needs.refused
         if act.refused is not None:
             return None
         try:
-            committed = await self._writer.commit(act.step)
+            committed = await self._write(act.step)
         except Exception as error:
             if breaks_ledger(error):
                 raise
@@ -525,6 +445,52 @@ class Journal:
         finally:
             self._flushing = None
         await self.flush()
+
+    async def _write(self, step: Step) -> Committed:
+        """Write a step; who asked for it tells its events. Raises what the store raises."""
+        writes = without_secrets(step.writes, self.redactor)
+        if writes is not step.writes:
+            step = replace(step, writes=writes)
+        self.soundness.check()
+        number = self.spoken.writing.begin()
+        try:
+            return await self._store.commit(step)
+        except Exception as error:
+            self.soundness.failed(error)
+            raise
+        finally:
+            self.spoken.writing.end(number)
+
+    async def _append(self, facts: Sequence[Event]) -> Sequence[int | None]:
+        """Write facts, and tell them; return the number of each, None of those that are unfit."""
+        number = self.spoken.writing.begin()  # of all, also when they are written one by one
+        try:
+            return await self._append_all(facts)
+        except StoreError as error:
+            if not is_unfit(error) or len(facts) == 1:
+                raise
+            return [await self._append_alone(fact) for fact in facts]
+        finally:
+            self.spoken.writing.end(number)
+
+    async def _append_all(self, facts: Sequence[Event]) -> Sequence[int | None]:
+        self.soundness.check()
+        try:
+            events = await self._store.append(facts)
+        except Exception as error:
+            self.soundness.failed(error)
+            raise
+        self._on_events(events)
+        return [event.seq for event in events]
+
+    async def _append_alone(self, fact: Event) -> int | None:
+        try:
+            return (await self._append_all([fact]))[0]
+        except StoreError as error:
+            if not is_unfit(error):
+                raise
+            _log.warning("an event %s cannot be written", fact.type, exc_info=error)
+            return None
 
 
 class Place(Struct, eq=False):
@@ -549,34 +515,22 @@ class Place(Struct, eq=False):
             await self._next
 
 
-class Lanes:
+class Lanes(dict[str | None, Place]):
     """Owns the order of an agent's steps while one is written that may have to be taken apart.
 
     Steps of an agent are handed to the store in the order in which they were made, and written so.
     One that carries others is written again, in pieces, when the ledger refuses it as a whole;
     what its agent does meanwhile must come after all of them. A place in the line is taken at
-    once, before anything waits.
+    once, before anything waits. The last place of each agent's line is here, by the agent.
     """
-
-    def __init__(self) -> None:
-        self._last: dict[str | None, Place] = {}
-
-    @property
-    def taken(self) -> Iterable[str | None]:
-        """The agents of which something must be written before all else of them."""
-        return self._last.keys()
-
-    def is_taken(self, agent_id: str | None) -> bool:
-        """Whether something of this agent must be written before all else of it."""
-        return agent_id in self._last
 
     def enter(self, agent_id: str | None) -> Place:
         """Take the next place in an agent's line."""
-        place = self._last[agent_id] = Place(agent_id, self._last.get(agent_id))
+        place = self[agent_id] = Place(agent_id, self.get(agent_id))
         return place
 
     def leave(self, place: Place) -> None:
         """Let the next one in."""
         place.leave()
-        if self._last[place.agent_id] is place:
-            del self._last[place.agent_id]
+        if self[place.agent_id] is place:
+            del self[place.agent_id]

@@ -7,6 +7,5 @@ exporting     one, to a file               importing     one, from a file
 diffing       what differs between two
 forking       another one, from a point    deleting      its removal, which a kill does not tear
 leftovers     what others keep of one         unfinished    deletions that were cut off
-transcripts   what vendors keep
 keepers       who removes what is kept of one beside the ledger
 """

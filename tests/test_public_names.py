@@ -168,7 +168,7 @@ INSIDE = {
     "prsm_policy": {
         *("builtin", "plugins"),
         *("config", "config.paths", "config.policy_file", "config.trust", "kit.environment"),
-        *("permissions.kept_names", "permissions.replay", "permissions.results"),
+        *("permissions.kept_names", "permissions.results", "permissions.secret_shapes"),
     },
     "prsm_protocols": {
         *("config", "domain.labels", "domain.writes", "engine.tools.table", "permissions"),

@@ -136,7 +136,7 @@ def test_packages_and_entry_points_are_no_one_neighbour_modules():
 def test_the_entry_points_are_those_of_the_core_and_of_each_plugin():
     plugins = {f"{plugin.name}.plugin" for plugin in PLUGINS}
     parts = {
-        *("prsm_demo.command", "prsm_mcp.bridge", "prsm_mcp.command"),
+        *("prsm_demo.command", "prsm_mcp.bridge", "prsm_mcp.command", "prsm_policy.command"),
         *("prsm_files.commands.changes.commands", "prsm_files.commands.snapshots.commands"),
         "prsm_files.commands.undo",
         "prsm_testing.sim.command",

@@ -80,7 +80,7 @@ COMMANDS = {
     "models": ("prsm_core.cli.models:models", "List, discover, rank and recommend models."),
     "sim": ("", "Simulate agent trees, faults included, from a seed."),
     "doctor": ("prsm_core.cli.doctor:doctor", "Check what PRSM needs, and say how to mend it."),
-    "policy": ("prsm_core.cli.policy:policy", "Check commands, and edit the rules on them."),
+    "policy": ("", "Check commands, and edit the rules on them."),
     "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),
     "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
 }
@@ -88,6 +88,7 @@ COMMANDS = {
 BROUGHT = {
     "demo": "demo",
     "mcp": "mcp",
+    "policy": "policy",
     "sim": "testing",
     **dict.fromkeys(("snapshot", "changes", "accept", "reject", "undo"), "files"),
 }

@@ -1,19 +1,17 @@
-"""Asks the broker of a run, with the checks of plugins, what would become of something.
-
-Reads what to judge from the ledger, too: the commands that agents ran, and what became of them.
-"""
+"""What commands about the command policy work with: the rules of a folder, and a run's verdicts."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.cli.ledger import choose_session, open_ledger
+from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.setup import load_setup, tell_quarantined
+from prsm_core.config import load_settings
+from prsm_core.config.own_rules import change_rule, policy_path
 from prsm_core.config.paths import written_path
-from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.config.policy_file import MAX_WORDS, parse_rule, read_policy
+from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, PermissionRequest
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.engine.tools.table import ToolTable
@@ -26,200 +24,178 @@ from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import build_broker, build_policy
 from prsm_core.permissions.commands import command_policy
 from prsm_core.permissions.own_state import own_state
-from prsm_core.permissions.replay import Outcome, Recorded
+from prsm_core.plugins.needed import check_required
 from prsm_core.plugins.printing import stdout_kept
-from prsm_core.policies.port import CommandPolicySpec, Judgement
+from prsm_core.policies.port import CommandPolicySpec, CommandRules, Judgement
+from prsm_core.policies.written import Written
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from prsm_core.cli.setup import Setup
-    from prsm_core.config.policy_file import Policy
-    from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.domain.events import Event
+    from prsm_core.cli.launch import Launch
     from prsm_core.domain.permissions import Verdict
-    from prsm_core.interfaces.store import SessionInfo, Store
     from prsm_core.permissions import PermissionBroker
     from prsm_core.policies.own_state import OwnState
-    from prsm_core.policies.port import CommandPolicy, CommandRules, CommandSetting
+    from prsm_core.policies.port import CommandPolicy, CommandSetting, Words
 
-
-_ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
-_PERSON = "user"  # who answered; others do so in a person's place
-_DENIED = "denied"  # how a vendor's own tool ends
-_REFUSAL = "not permitted: "  # how run_bash does
-
-
-async def read_recorded(workspace: str, prefixes: Sequence[str]) -> list[Recorded]:
-    """Return the commands of sessions of a repository in order; of all where none is named.
-
-    Raises:
-        StoreError: there is no ledger, no such session, or more than one.
-    """
-    async with open_ledger(workspace) as store:
-        sessions = await store.sessions()
-        wanted = [choose_session(sessions, prefix) for prefix in prefixes]
-        found: list[Recorded] = []
-        for session in wanted or reversed(sessions):
-            found += await _of_session(store, session)
-        return found
-
-
-async def _of_session(store: Store, session: SessionInfo) -> list[Recorded]:
-    rows = await store.agents(session.session_id)
-    agents = {row.descriptor.agent_id: row.descriptor for row in rows}
-    reading = _Reading()
-    async for event in store.events(session.session_id):
-        reading.take(event)
-    return [
-        _recorded(entry, agents[entry.agent], session.workspace)
-        for entry in reading.entries
-        if entry.agent in agents
-    ]
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A command as its events tell of it, bit by bit."""
-
-    agent: str
-    command: str
-    cwd: str | None = None
-    is_called: bool = False  # its call was told of
-    request: str | None = None
-    answer: str | None = None
-    by: str = ""
-    is_denied: bool = False
-
-
-class _Reading:
-    """Joins the calls of a session with the requests that were made for them.
-
-    No event names both. They belong together where agent and command are the same, the first
-    with the first; either may come before the other.
-    """
-
-    def __init__(self) -> None:
-        self.entries: list[_Entry] = []
-        self._calls: dict[str, _Entry] = {}
-        self._requests: dict[str, _Entry] = {}
-        self._uncalled: defaultdict[tuple[str, str], deque[_Entry]] = defaultdict(deque)
-        self._unasked: defaultdict[tuple[str, str], deque[_Entry]] = defaultdict(deque)
-
-    def take(self, event: Event) -> None:
-        data, agent = event.data, event.agent or ""
-        if event.type == "tool_call_started":
-            self._start(agent, str(data.get("call")), data.get("arguments") or {})
-        elif event.type == "tool_call_finished":
-            self._finish(self._calls.pop(str(data.get("call")), None), data)
-        elif event.type == "permission_requested" and isinstance(data.get("command"), str):
-            self._ask(agent, str(data.get("request")), data["command"])
-        elif event.type == "permission_resolved":
-            entry = self._requests.pop(str(data.get("request")), None)
-            if entry is not None:
-                entry.answer, entry.by = str(data.get("verdict")), str(data.get("by"))
-
-    def _start(self, agent: str, call: str, arguments: Mapping[str, object]) -> None:
-        command, cwd = arguments.get("command"), arguments.get("cwd")
-        if not isinstance(command, str) or not command.strip():
-            return
-        waiting = self._uncalled[agent, command]
-        entry = waiting.popleft() if waiting else self._new(agent, command)
-        entry.is_called = True
-        entry.cwd = cwd if isinstance(cwd, str) else None
-        self._calls[call] = entry
-        if entry.request is None:
-            self._unasked[agent, command].append(entry)
-
-    def _finish(self, entry: _Entry | None, data: Mapping[str, object]) -> None:
-        if entry is None:
-            return
-        reason = data.get("error")
-        is_refusal = isinstance(reason, str) and reason.startswith(_REFUSAL)
-        entry.is_denied = data.get("status") == _DENIED or is_refusal
-        open_calls = self._unasked[entry.agent, entry.command]
-        if entry in open_calls:
-            open_calls.remove(entry)
-
-    def _ask(self, agent: str, request: str, command: str) -> None:
-        waiting = self._unasked[agent, command]
-        entry = waiting.popleft() if waiting else self._new(agent, command)
-        entry.request = request
-        self._requests[request] = entry
-        if not entry.is_called:
-            self._uncalled[agent, command].append(entry)
-
-    def _new(self, agent: str, command: str) -> _Entry:
-        self.entries.append(entry := _Entry(agent, command))
-        return entry
-
-
-def _recorded(entry: _Entry, agent: AgentDescriptor, workspace: str) -> Recorded:
-    return Recorded(
-        command=entry.command,
-        mode=PermissionMode(agent.mode),
-        cwd=str(Path(agent.cwd, entry.cwd or "")),
-        workspace=workspace,
-        outcome=_outcome(entry),
-        by_person=entry.by == _PERSON,
-    )
-
-
-def _outcome(entry: _Entry) -> Outcome:
-    if entry.answer in _ALLOWING:
-        return Outcome.APPROVED
-    if entry.request is not None:
-        return Outcome.REFUSED
-    return Outcome.DENIED if entry.is_denied else Outcome.RAN
-
-
+VERDICTS = ("allow", "ask", "deny")
 _AGENT = "policy-check"
 _SHELL_CALL = "run_bash"
 
 
-def judge_command(
-    command: str, setup: Setup, store: CommandPolicy, setting: CommandSetting
-) -> Judgement:
-    """Return what becomes of a worker's shell command by the rules of `store` and all checks."""
-    request = PermissionRequest(
-        agent_id=_AGENT,
-        tool="Bash",
-        arguments={"command": command},
-        cwd=setting.cwd,
-        command=command,
-    )
-    verdict = _judged(_broker(setup, store).reconsider(request, _context(setup, setting)))
-    try:
-        judgement = store.judge(command, setting)
-    except PluginError:  # by which the broker has denied it
+class PolicyDesk:
+    """The rules that hold in a folder, and what a run there decides by them or by others.
+
+    workspace: The folder.
+    trusted: Whether the user trusts its `.prism`.
+    """
+
+    def __init__(self, launch: Launch, workspace: str) -> None:
+        """Load settings and plugins. Raises ConfigError where the configuration is wrong."""
+        self._setup = load_setup(launch, workspace)
+        self._collect = self._setup.plugins.collect
+        self.workspace, self.trusted = str(self._setup.paths.workspace), self._setup.trusted
+
+    def check_plugins(self) -> None:
+        """Raise PluginError where a required check is missing; tell which plugins are not used."""
+        check_required(self._setup.plugins, self._setup.settings.permissions.required)
+        tell_quarantined(self._setup.plugins)
+
+    def policy(self, user: Path | None = None) -> CommandPolicy:
+        """Return the command policy of a run; a file takes the place of the user's own rules.
+
+        Raises ValueError where something of that file is wrong.
+        """
+        setup = self._setup
+        rules = read_policy(setup.paths, setup.snapshot, user=user)
+        if user is not None and rules.problems:
+            raise ValueError("; ".join(rules.problems))
+        return build_policy(
+            self._collect(CommandPolicySpec),
+            setup.settings.permissions,
+            rules,
+            own=self._own_state,
+            written=written_path(setup.paths),
+        )
+
+    def policy_of(self, given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicy:
+        """Return the command policy of a run with these rules alone, lists by verdict.
+
+        Raises AttributeError, TypeError or ValueError for what is no rules.
+        """
+        allow, ask, deny = (tuple(map(_words, given.get(name) or ())) for name in VERDICTS)
+        rules = CommandRules(
+            allow=() if is_workspace else allow,
+            ask=ask,
+            deny=deny,
+            workspace_allow=allow if is_workspace else (),
+            own=self._own_state(),
+            written=Written(),
+        )
+        name = self._setup.settings.permissions.command_policy
+        return command_policy(self._collect(CommandPolicySpec), name, lambda: rules)
+
+    def judge_command(
+        self, command: str, policy: CommandPolicy, setting: CommandSetting
+    ) -> Judgement:
+        """Return what becomes of a worker's shell command by a policy and all checks."""
+        request = PermissionRequest(
+            agent_id=_AGENT,
+            tool="Bash",
+            arguments={"command": command},
+            cwd=setting.cwd,
+            command=command,
+        )
+        verdict = _judged(self._broker(policy).reconsider(request, self._context(setting)))
+        try:
+            judgement = policy.judge(command, setting)
+        except PluginError:  # by which the broker has denied it
+            return Judgement(verdict=verdict)
+        # Where both say the same, the policy says it more exactly.
+        has_check = isinstance(verdict, Ask | Deny) and verdict.check is not None
+        is_same = type(verdict) is type(judgement.verdict) and not has_check
+        return judgement if is_same else Judgement(verdict=verdict)
+
+    def judge_tool(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        policy: CommandPolicy,
+        setting: CommandSetting,
+    ) -> Judgement:
+        """Return what becomes of a worker's call of a tool, PRSM's own or another."""
+        broker, context = self._broker(policy), self._context(setting)
+        request = PermissionRequest(
+            agent_id=_AGENT, tool=tool, arguments=arguments, cwd=setting.cwd
+        )
+        if tool not in self._own_tools():
+            return Judgement(verdict=_judged(broker.reconsider(request, context)))
+        verdict = _judged(broker.judge_call(request, context))
+        command = arguments.get("command")
+        if isinstance(verdict, Allow) and tool == _SHELL_CALL and isinstance(command, str):
+            return self.judge_command(command, policy, setting)
         return Judgement(verdict=verdict)
-    # Where both say the same, the policy says it more exactly.
-    is_same = type(verdict) is type(judgement.verdict) and check_of(verdict) is None
-    return judgement if is_same else Judgement(verdict=verdict)
+
+    def rules(self) -> Iterator[dict[str, Any]]:
+        """Yield the rules of the configuration and of the policy files as JSON values."""
+        setup = self._setup
+        loaded = load_settings(
+            paths=setup.paths, environ=os.environ, trusted=setup.trusted, snapshot=setup.snapshot
+        )
+        of_files = read_policy(setup.paths, setup.snapshot).rules
+        for verdict in VERDICTS:
+            for index, words in enumerate(getattr(loaded.settings.permissions, verdict)):
+                key = f"permissions.{verdict}"
+                origin = loaded.sources.get(f"{key}[{index}]") or loaded.sources.get(key, "")
+                yield _row(verdict, words, "configuration", origin)
+            for rule in of_files:
+                if rule.verdict == verdict:
+                    holds = setup.trusted or verdict != "allow" or rule.layer == "user"
+                    note = "" if holds else "ignored: the workspace is not trusted"
+                    yield _row(verdict, rule.words, rule.layer, rule.origin, note)
+
+    def _broker(self, policy: CommandPolicy) -> PermissionBroker:
+        return build_broker(
+            self._setup.settings.permissions,
+            workspace=self.workspace,
+            checks=self._collect(PermissionCheckSpec),
+            orchestration=self._own_tools(),
+            commands=policy,
+            own=self._own_state,
+        )
+
+    def _own_state(self) -> OwnState:
+        providers, sinks = self._collect(ProviderSpec), self._collect(EventSinkSpec)
+        return own_state(providers.values(), sinks.values(), self._setup.settings.sinks)
+
+    def _own_tools(self) -> frozenset[str]:
+        return ToolTable().with_added(self._collect(ToolContribution).values()).names
+
+    def _context(self, setting: CommandSetting) -> PermissionContext:
+        return PermissionContext(
+            mode=setting.mode,
+            role=AgentRole.WORKER,
+            provider=self._setup.settings.defaults.provider or "",
+            workspace=setting.workspace,
+            trusted=setting.trusted,
+            interactive=True,
+            tools=NATIVE_TOOLS,
+            lineage=(_AGENT,),
+        )
 
 
-def judge_tool(
-    tool: str,
-    arguments: Mapping[str, Any],
-    setup: Setup,
-    store: CommandPolicy,
-    setting: CommandSetting,
-) -> Judgement:
-    """Return what becomes of a worker's call of a tool, PRSM's own or another."""
-    broker, context = _broker(setup, store), _context(setup, setting)
-    request = PermissionRequest(agent_id=_AGENT, tool=tool, arguments=arguments, cwd=setting.cwd)
-    if tool not in _own_tools(setup):
-        return Judgement(verdict=_judged(broker.reconsider(request, context)))
-    verdict = _judged(broker.judge_call(request, context))
-    command = arguments.get("command")
-    if isinstance(verdict, Allow) and tool == _SHELL_CALL and isinstance(command, str):
-        return judge_command(command, setup, store, setting)
-    return Judgement(verdict=verdict)
+def edit_rule(
+    workspace: str, verdict: str, words: Words, *, project: bool, adds: bool
+) -> tuple[Path, Words, bool]:
+    """Add a rule or take it out; return the file, the rule, and whether it has changed.
 
-
-def check_of(verdict: Verdict) -> str | None:
-    """Return the name of the check that gave a verdict, None for a rule of PRSM's own."""
-    return verdict.check if isinstance(verdict, Ask | Deny) else None
+    A single word may be the whole rule in quotes. Raises ValueError for what is no rule.
+    """
+    paths = workspace_paths(workspace)
+    rule = parse_rule(words[0] if len(words) == 1 else list(words), verdict)
+    changed = change_rule(paths, verdict, rule, project=project, adds=adds)
+    return policy_path(paths, project=project), rule, changed
 
 
 def _judged(work: Coroutine[Any, Any, Verdict]) -> Verdict:
@@ -227,53 +203,20 @@ def _judged(work: Coroutine[Any, Any, Verdict]) -> Verdict:
         return run_to_end(work)
 
 
-def _broker(setup: Setup, store: CommandPolicy) -> PermissionBroker:
-    return build_broker(
-        setup.settings.permissions,
-        workspace=str(setup.paths.workspace),
-        checks=setup.plugins.collect(PermissionCheckSpec),
-        orchestration=_own_tools(setup),
-        commands=store,
-        own=partial(own_state_of, setup),
-    )
+def _words(rule: str | Sequence[str]) -> Words:
+    words = tuple(rule.split()) if isinstance(rule, str) else tuple(rule)
+    if not words or len(words) > MAX_WORDS or not all(words):
+        raise ValueError(f"a rule has 1 to {MAX_WORDS} words: {rule!r}")
+    return words
 
 
-def policy_of(setup: Setup, policy: Policy) -> CommandPolicy:
-    """Return the command policy of a run here, with the rules of these policy files."""
-    return build_policy(
-        setup.plugins.collect(CommandPolicySpec),
-        setup.settings.permissions,
-        policy,
-        own=partial(own_state_of, setup),
-        written=written_path(setup.paths),
-    )
-
-
-def policy_of_rules(setup: Setup, rules: CommandRules) -> CommandPolicy:
-    """Return the command policy of a run here, with these rules alone."""
-    name = setup.settings.permissions.command_policy
-    return command_policy(setup.plugins.collect(CommandPolicySpec), name, lambda: rules)
-
-
-def own_state_of(setup: Setup) -> OwnState:
-    """Return which paths are PRSM's own, by what the plugins say."""
-    collect = setup.plugins.collect
-    sinks = collect(EventSinkSpec).values()
-    return own_state(collect(ProviderSpec).values(), sinks, setup.settings.sinks)
-
-
-def _own_tools(setup: Setup) -> frozenset[str]:
-    return ToolTable().with_added(setup.plugins.collect(ToolContribution).values()).names
-
-
-def _context(setup: Setup, setting: CommandSetting) -> PermissionContext:
-    return PermissionContext(
-        mode=setting.mode,
-        role=AgentRole.WORKER,
-        provider=setup.settings.defaults.provider or "",
-        workspace=setting.workspace,
-        trusted=setting.trusted,
-        interactive=True,
-        tools=NATIVE_TOOLS,
-        lineage=(_AGENT,),
-    )
+def _row(
+    verdict: str, words: Sequence[str], layer: str, origin: str, note: str = ""
+) -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "words": list(words),
+        "layer": layer,
+        "origin": origin,
+        "note": note,
+    }

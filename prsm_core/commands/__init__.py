@@ -11,10 +11,13 @@ from prsm_core import attach
 
 _HOMES = {
     "prsm_core.cli.callers": "agents_may agents_may_unless",
+    "prsm_core.cli.judging": "PolicyDesk edit_rule",
     "prsm_core.cli.launch": "Launch",
     "prsm_core.cli.leading": "lead",
     "prsm_core.cli.ledger": "open_ledger open_session write_ledger",
-    "prsm_core.cli.options": "follow_option is_utf8 json_option last_option workspace_option",
+    "prsm_core.cli.options": (
+        "follow_option is_utf8 json_option last_option text_argument workspace_option"
+    ),
     "prsm_core.cli.places": "workspace_paths",
     "prsm_core.cli.run_options": "lead_options without_plugin_option",
     "prsm_core.cli.scratch": "ScratchRun run_scratch",

@@ -2,6 +2,8 @@
 
 from prsm_core.cli.callers import agents_may as agents_may
 from prsm_core.cli.callers import agents_may_unless as agents_may_unless
+from prsm_core.cli.judging import PolicyDesk as PolicyDesk
+from prsm_core.cli.judging import edit_rule as edit_rule
 from prsm_core.cli.launch import Launch as Launch
 from prsm_core.cli.leading import lead as lead
 from prsm_core.cli.ledger import open_ledger as open_ledger
@@ -11,6 +13,7 @@ from prsm_core.cli.options import follow_option as follow_option
 from prsm_core.cli.options import is_utf8 as is_utf8
 from prsm_core.cli.options import json_option as json_option
 from prsm_core.cli.options import last_option as last_option
+from prsm_core.cli.options import text_argument as text_argument
 from prsm_core.cli.options import workspace_option as workspace_option
 from prsm_core.cli.places import workspace_paths as workspace_paths
 from prsm_core.cli.run_options import lead_options as lead_options

@@ -3,7 +3,6 @@
 broker         the rules in order
 checks         the checks of plugins
 commands       the command policy of a plugin, or one that asks about all
-replay         recorded commands, judged by other rules
 guard, results  repeated commands, and what is the same result
 grants         what was allowed "always"
 edits, before  what an edit would change; what its file held before; `changes` as lines

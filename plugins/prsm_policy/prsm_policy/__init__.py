@@ -18,4 +18,7 @@ by_text          what the text of a command alone says
 places           where a command may run, and which paths are ordinary there
 expansion, tree  what patterns stand for; what lies below a folder, kept
 shell            what a text runs under bash
+command          `prsm policy`
+recorded         the commands of recorded runs
+replay           … judged by other rules, and the rules that approvals suggest
 """

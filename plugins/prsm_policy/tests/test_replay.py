@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prsm_policy.danger import script_danger
 from prsm_policy.places import Place
+from prsm_policy.recorded import Outcome, Recorded
+from prsm_policy.replay import SAME, Fate, replay, suggest
 from prsm_policy.shell import read_script
 
 from plugins.prsm_policy.tests.judging import rows, setting
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow
-from prsm_core.permissions.replay import SAME, Fate, Outcome, Recorded, replay, suggest
+from prsm_core.permissions.secret_shapes import MARK
 from prsm_core.policies.rule_classes import LOOK_UPS
 from tests.command_policies import make_policy
 
@@ -95,7 +97,7 @@ def test_what_was_approved_three_times_is_suggested_with_all_it_would_cover():
         "python -c 'print(1)'",
         "npm run build && rm -rf dist",
         "cat .env",
-        "TOKEN=[redacted] frob",
+        f"TOKEN={MARK} frob",
         "frob > out.txt",
         "echo $(frob)",
     ],

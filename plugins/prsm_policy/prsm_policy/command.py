@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.callers import agents_may
-from prsm_core.cli.options import json_option, text_argument, workspace_option
+from prsm_core.commands import agents_may, json_option, text_argument, workspace_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core.cli.launch import Launch
-    from prsm_core.cli.setup import Setup
-    from prsm_core.config.policy_file import Policy
-    from prsm_core.domain.agents import PermissionMode
-    from prsm_core.permissions.replay import Recorded, Replayed, Suggestion
-    from prsm_core.policies.port import CommandPolicy, Judgement
+    from prsm_core import PermissionMode
+    from prsm_core.commands import Launch, PolicyDesk
+    from prsm_core.policies import CommandPolicy, Judgement
+    from prsm_policy.recorded import Recorded
+    from prsm_policy.replay import Replayed, Suggestion
 
 MAX_COVERED = 8  # commands that are shown below a suggested rule
 
@@ -68,8 +66,8 @@ def replay(
     are judged in the folder as it is today, by the rules alone: the repeat guard and the checks of
     plugins have no part in it.
     """
-    from prsm_core.permissions.replay import SAME
-    from prsm_core.permissions.replay import replay as judge_again
+    from prsm_policy.replay import SAME
+    from prsm_policy.replay import replay as judge_again
 
     commands, policy, trusted = _loaded(launch, workspace, sessions, other)
     rows = judge_again(commands, policy, trusted)
@@ -104,7 +102,7 @@ def suggest(
     No rule is proposed for what is dangerous, nor one that covers something you refused. Nothing
     is changed: each proposal comes with the command that adds it.
     """
-    from prsm_core.permissions.replay import suggest as propose
+    from prsm_policy.replay import suggest as propose
 
     commands, policy, trusted = _loaded(launch, workspace, sessions, None)
     found = propose(commands, policy, trusted, least=least)
@@ -120,25 +118,16 @@ def suggest(
 def _loaded(
     launch: Launch, workspace: str, sessions: Sequence[str], other: Path | None
 ) -> tuple[list[Recorded], CommandPolicy, frozenset[str]]:
+    from prsm_core.commands import PolicyDesk, run_to_end
+    from prsm_policy.recorded import read_recorded
 
-    from prsm_core.cli.judging import read_recorded
-    from prsm_core.cli.setup import load_setup
-    from prsm_core.loop.run import run_to_end
-
-    setup = load_setup(launch, workspace)
+    desk = PolicyDesk(launch, workspace)
     commands = run_to_end(read_recorded(workspace, sessions))
-    trusted = frozenset({str(setup.paths.workspace)} if setup.trusted else ())
-    return commands, _policy(setup, other), trusted
-
-
-def _policy(setup: Setup, other: Path | None) -> CommandPolicy:
-    from prsm_core.cli.judging import policy_of
-    from prsm_core.config.policy_file import read_policy
-
-    policy = read_policy(setup.paths, setup.snapshot, user=other)
-    if other is not None and policy.problems:
-        raise click.UsageError("; ".join(policy.problems))
-    return policy_of(setup, policy)
+    try:
+        policy = desk.policy(other)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return commands, policy, frozenset({desk.workspace} if desk.trusted else ())
 
 
 def _counts(rows: Iterable[Replayed]) -> dict[str, dict[str, int]]:
@@ -161,8 +150,8 @@ def _replayed_row(row: Replayed) -> dict[str, object]:
 
 
 def _print_replay(rows: Sequence[Replayed], shown: Sequence[Replayed]) -> None:
-    from prsm_core.cli.saying import print_table
-    from prsm_core.kit.text import first_line
+    from prsm_core.commands import print_table
+    from prsm_core.kit import first_line
 
     counts = _counts(rows)
     then, now = (
@@ -190,7 +179,7 @@ def _suggestion(found: Suggestion) -> dict[str, object]:
 
 
 def _print_suggestion(found: Suggestion) -> None:
-    from prsm_core.kit.text import escape_exact, first_line
+    from prsm_core.kit import escape_exact, first_line
 
     rule = shlex.join(found.rule)
     click.echo(f"{escape_exact(rule)}: approved {found.approved} times; it would have covered")
@@ -240,23 +229,21 @@ def check(
     where a check of a plugin decides. A row that is wrong is told at the end, and the others are
     judged all the same.
     """
-    from prsm_core.cli.setup import load_setup, tell_quarantined
-    from prsm_core.plugins.needed import check_required
+    from prsm_core.commands import PolicyDesk
 
-    setup = load_setup(launch, workspace)
-    check_required(setup.plugins, setup.settings.permissions.required)
-    tell_quarantined(setup.plugins)
+    desk = PolicyDesk(launch, workspace)
+    desk.check_plugins()
     given = _given(command, tool, arguments)
     if given is None:
         if not as_json:
             raise click.UsageError("name a command or a tool, or give rows on stdin with --json")
-        _check_rows(setup, mode)
+        _check_rows(desk, mode)
         return
-    answer = _checked(given, setup, mode, _store(setup))
+    answer = _checked(given, desk, mode, desk.policy())
     if as_json:
         click.echo(json.dumps(answer))
     else:
-        from prsm_core.kit.text import escape_exact
+        from prsm_core.kit import escape_exact
 
         by = f" (the check {answer['check']})" if "check" in answer else ""
         click.echo(f"{answer['verdict']}: {escape_exact(answer['reason'])}{by}")
@@ -274,9 +261,9 @@ policy.add_command(suggest)
 @agents_may
 def list_rules(launch: Launch, workspace: str, as_json: bool) -> None:
     """List the rules of the configuration and of the policy files, and where they stand."""
-    from prsm_core.cli.saying import print_table
+    from prsm_core.commands import PolicyDesk, print_table
 
-    rows = _listed(launch, workspace)
+    rows = list(PolicyDesk(launch, workspace).rules())
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     elif rows:
@@ -334,15 +321,15 @@ def _says_what(row: object) -> bool:
     return isinstance(row.get("command"), str) or is_call
 
 
-def _check_rows(setup: Setup, mode: str) -> None:
+def _check_rows(desk: PolicyDesk, mode: str) -> None:
     """Judge the rows of stdin; raises UsageError behind the last one if some were wrong."""
-    store = _store(setup)
+    policy = desk.policy()
     wrong: list[str] = []
     for number, line in enumerate(sys.stdin, start=1):
         if not line.strip():
             continue
         try:
-            answer = _checked(_row_of(line), setup, mode, store)
+            answer = _checked(_row_of(line), desk, mode, policy)
         except click.UsageError as error:
             wrong.append(f"line {number} of stdin: {error.message}")
         else:
@@ -362,30 +349,31 @@ def _row_of(line: str) -> Mapping[str, Any]:
 
 
 def _checked(
-    row: Mapping[str, Any], setup: Setup, mode: str, store: CommandPolicy
+    row: Mapping[str, Any], desk: PolicyDesk, mode: str, policy: CommandPolicy
 ) -> dict[str, Any]:
-    from prsm_core.cli.judging import judge_command, judge_tool
-    from prsm_core.policies.port import CommandSetting
+    from prsm_core.policies import CommandSetting
 
     setting = CommandSetting(
         mode=_mode(row.get("mode", mode)),
         cwd=row.get("cwd", "."),
-        workspace=str(setup.paths.workspace),
-        trusted=row.get("trusted", setup.trusted),
+        workspace=desk.workspace,
+        trusted=row.get("trusted", desk.trusted),
     )
-    given = row.get("policy")
-    if given is not None:
-        store = _given_store(setup, given, is_workspace=row.get("policy_source") == "workspace")
+    if (given := row.get("policy")) is not None:
+        try:
+            policy = desk.policy_of(given, is_workspace=row.get("policy_source") == "workspace")
+        except (AttributeError, TypeError, ValueError) as error:
+            raise click.UsageError(f"its policy is wrong: {error}") from None
     command = row.get("command")
     if isinstance(command, str):
-        judgement = judge_command(command, setup, store, setting)
+        judgement = desk.judge_command(command, policy, setting)
     else:
-        judgement = judge_tool(row["tool"], row.get("arguments", {}), setup, store, setting)
+        judgement = desk.judge_tool(row["tool"], row.get("arguments", {}), policy, setting)
     return {"id": row.get("id"), **_told(judgement)}
 
 
 def _mode(name: str) -> PermissionMode:
-    from prsm_core.domain.agents import PermissionMode
+    from prsm_core import PermissionMode
 
     try:
         return PermissionMode(name)
@@ -393,49 +381,11 @@ def _mode(name: str) -> PermissionMode:
         raise click.UsageError(f"{name!r} is no mode; modes: {', '.join(MODES)}") from None
 
 
-def _store(setup: Setup) -> CommandPolicy:
-    from prsm_core.cli.judging import policy_of
-    from prsm_core.config.policy_file import read_policy
-
-    return policy_of(setup, read_policy(setup.paths, setup.snapshot))
-
-
-def _given_store(setup: Setup, given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicy:
-    from prsm_core.cli.judging import own_state_of, policy_of_rules
-    from prsm_core.policies.port import CommandRules
-    from prsm_core.policies.written import Written
-
-    try:
-        allow, ask, deny = (
-            tuple(map(_rule_words, given.get(verdict) or ())) for verdict in VERDICTS
-        )
-    except (AttributeError, TypeError, ValueError) as error:
-        raise click.UsageError(f"its policy is wrong: {error}") from None
-    rules = CommandRules(
-        allow=() if is_workspace else allow,
-        ask=ask,
-        deny=deny,
-        workspace_allow=allow if is_workspace else (),
-        own=own_state_of(setup),
-        written=Written(),
-    )
-    return policy_of_rules(setup, rules)
-
-
-def _rule_words(rule: str | Sequence[str]) -> tuple[str, ...]:
-    from prsm_core.config.policy_file import MAX_WORDS
-
-    words = tuple(rule.split()) if isinstance(rule, str) else tuple(rule)
-    if not words or len(words) > MAX_WORDS or not all(words):
-        raise ValueError(f"a rule has 1 to {MAX_WORDS} words: {rule!r}")
-    return words
-
-
 def _told(judgement: Judgement) -> dict[str, Any]:
-    from prsm_core.cli.judging import check_of
+    from prsm_core import Ask, Deny
 
     verdict = judgement.verdict
-    check = check_of(verdict)
+    check = verdict.check if isinstance(verdict, Ask | Deny) else None
     return {
         "verdict": type(verdict).__name__.lower(),
         "reason": verdict.reason,
@@ -444,75 +394,20 @@ def _told(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _listed(launch: Launch, workspace: str) -> list[dict[str, Any]]:
-    import os
-
-    from prsm_core.cli.setup import load_setup
-    from prsm_core.config import load_settings
-    from prsm_core.config.policy_file import read_policy
-
-    setup = load_setup(launch, workspace)
-    loaded = load_settings(
-        paths=setup.paths, environ=os.environ, trusted=setup.trusted, snapshot=setup.snapshot
-    )
-    rows: list[dict[str, Any]] = []
-    for verdict in VERDICTS:
-        for index, words in enumerate(getattr(loaded.settings.permissions, verdict)):
-            key = f"permissions.{verdict}"
-            origin = loaded.sources.get(f"{key}[{index}]") or loaded.sources.get(key, "")
-            rows.append(_row(verdict, words, "configuration", origin))
-        rows += _of_files(read_policy(setup.paths, setup.snapshot), verdict, trusted=setup.trusted)
-    return rows
-
-
-def _of_files(policy: Policy, verdict: str, *, trusted: bool) -> list[dict[str, Any]]:
-    rows = []
-    for rule in policy.rules:
-        if rule.verdict == verdict:
-            holds = trusted or verdict != "allow" or rule.layer == "user"
-            note = "" if holds else "ignored: the workspace is not trusted"
-            rows.append(_row(verdict, rule.words, rule.layer, rule.origin, note))
-    return rows
-
-
-def _row(
-    verdict: str, words: Sequence[str], layer: str, origin: str, note: str = ""
-) -> dict[str, Any]:
-    return {
-        "verdict": verdict,
-        "words": list(words),
-        "layer": layer,
-        "origin": origin,
-        "note": note,
-    }
-
-
 def _edit(
     verdict: str, words: tuple[str, ...], workspace: str, *, project: bool, adds: bool
 ) -> None:
-    from prsm_core.cli.places import workspace_paths
-    from prsm_core.config.own_rules import change_rule, policy_path
-    from prsm_core.kit.text import escape_exact
-
-    paths, rule = workspace_paths(workspace), _split(words, verdict)
-    path = policy_path(paths, project=project)
-    changed = change_rule(paths, verdict, rule, project=project, adds=adds)
-    click.echo(escape_exact(f"{path}: {_what_happened(changed, adds)} {verdict} {' '.join(rule)}"))
-    if not changed and not adds:
-        click.get_current_context().exit(1)
-
-
-def _split(words: tuple[str, ...], verdict: str) -> tuple[str, ...]:
-    """Return the words of a rule; a single one may be all of them in quotes."""
-    from prsm_core.config.policy_file import parse_rule
+    from prsm_core.commands import edit_rule
+    from prsm_core.kit import escape_exact
 
     try:
-        return parse_rule(words[0] if len(words) == 1 else list(words), verdict)
+        path, rule, changed = edit_rule(workspace, verdict, words, project=project, adds=adds)
     except ValueError as error:
         raise click.UsageError(f"the rule {error}") from None
-
-
-def _what_happened(changed: bool, adds: bool) -> str:
     if adds:
-        return "added" if changed else "has already"
-    return "removed" if changed else "does not have"
+        what = "added" if changed else "has already"
+    else:
+        what = "removed" if changed else "does not have"
+    click.echo(escape_exact(f"{path}: {what} {verdict} {' '.join(rule)}"))
+    if not changed and not adds:
+        click.get_current_context().exit(1)

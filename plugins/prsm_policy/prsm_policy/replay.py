@@ -11,25 +11,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.permissions import Allow, Ask
-from prsm_core.permissions.secret_shapes import MARK
-from prsm_core.policies.port import CommandSetting
+from prsm_core import Allow, Ask
+from prsm_core.policies import CommandSetting
+from prsm_policy.recorded import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from prsm_core.domain.agents import PermissionMode
-    from prsm_core.domain.permissions import Verdict
-    from prsm_core.policies.port import CommandPolicy, Words
+    from prsm_core import Verdict
+    from prsm_core.policies import CommandPolicy, Words
+    from prsm_policy.recorded import Recorded
 
-
-class Outcome(StrEnum):
-    """What became of a command in a recorded run."""
-
-    RAN = "ran"  # unasked
-    APPROVED = "approved"  # a person allowed it
-    REFUSED = "refused"  # it was asked about, and nobody allowed it
-    DENIED = "denied"  # by a rule or a mode, unasked
+REDACTED = "[redacted]"  # what stands in a ledger for a secret
 
 
 class Fate(StrEnum):
@@ -47,21 +40,6 @@ SAME = {
     Outcome.REFUSED: Fate.ASKS,
     Outcome.DENIED: Fate.DENIED,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """A command of a recorded run, as it was judged then; secrets in it are redacted.
-
-    `by_person` says that a person decided, not a deadline or an absent terminal.
-    """
-
-    command: str
-    mode: PermissionMode
-    cwd: str
-    workspace: str
-    outcome: Outcome
-    by_person: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +153,6 @@ def _rules(
     recorded: Recorded, policy: CommandPolicy, trusted: Collection[str]
 ) -> tuple[Words, ...]:
     """Return the rules by which a command would have run unasked; none where it is dangerous."""
-    if MARK in recorded.command:
+    if REDACTED in recorded.command:
         return ()  # nobody knows what it was
     return policy.rules_for(recorded.command, _setting(recorded, trusted))

@@ -14,6 +14,7 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
 from prsm_core.engine.agents.holds import Holds
+from prsm_core.engine.agents.host import HostParts
 from prsm_core.engine.agents.inbox import Inbox
 from prsm_core.engine.agents.labelling import Labelling
 from prsm_core.engine.agents.life import LifeParts, Slots
@@ -47,7 +48,6 @@ from prsm_core.engine.tools.family import Family, Observation, Spending
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts
-from prsm_core.engine.turns.host import HostParts
 from prsm_core.engine.turns.limits import TurnWatch
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
 from prsm_core.engine.turns.permits import Permits, Standing
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
+    from prsm_core.engine.agents.host import OpenEndpoint
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.requests.human import HumanPolicy
     from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Handler
-    from prsm_core.engine.turns.host import OpenEndpoint
     from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -490,9 +490,7 @@ class Assembly:
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
-            host=HostParts(
-                permits=self._permits, family=self.labelling, open_endpoint=config.open_endpoint
-            ),
+            host=HostParts(self._permits, self.labelling, config.open_endpoint),
             journal=self.journal,
             clock=config.clock,
             background=self.background,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def tool_server() -> Open:
     """Return what opens a server of tools over MCP: at a socket to be, by the engine's clock.
 
-    It gives what opens endpoints: see `OpenEndpoint` of `engine.turns.host`.
+    It gives what opens endpoints: see `OpenEndpoint` of `engine.agents.host`.
 
     Raises:
         ProviderNotAvailableError: no package brings one.

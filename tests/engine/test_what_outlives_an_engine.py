@@ -229,6 +229,7 @@ KEPT = {
         "consumed": "lost: claimed, but not answered: the messages are unread still",
         "spawned_session_label": "derived: from the effect that names the child",
         "notice": "lost: how its arguments were read, which are stored as they were meant",
+        "fits": "derived: they are checked again",
         "outcome": "stored: the same bytes that the model was given, cut before either has them",
     },
     TurnFold: {

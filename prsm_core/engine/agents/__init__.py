@@ -5,6 +5,7 @@ ends       ends, fails and kills them, with those below them; none of a run outl
 lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
 life       one incarnation: is it over, its slot, what it waits for
+host       what a provider may ask of the engine on behalf of an agent
 opening    a provider's session is opened, a lost thread is told again, as far as it fits
 aside      a model is asked for a text beside the agents' own work, as for a session's name
 compacting a conversation that is too long is summarised, and goes on from the summary

@@ -19,13 +19,13 @@ from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ReceivesUndone, ThreadKept, Told
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.holds import HeldBy, released
+from prsm_core.engine.agents.host import SessionHost
 from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.providers.registry import NOT_LOGGED_IN
 from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
 from prsm_core.engine.turns.context import Prompt
-from prsm_core.engine.turns.host import SessionHost
 from prsm_core.engine.turns.parts import TurnSubject
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck import StuckWatch
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.holds import Holds
+    from prsm_core.engine.agents.host import HostParts
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import LifeParts
     from prsm_core.engine.agents.opening import Contexts, Opening
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
-    from prsm_core.engine.turns.host import HostParts
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
@@ -138,7 +138,7 @@ class AgentSession:
         self._tools = tools = parts.tools(record)
         self.life = AgentLife(record, parts.life, is_external=external)
         self._host = SessionHost(self.life, tools, parts.host)
-        program = parts.host.family.program_of(record.descriptor.provider)
+        program = parts.host.labelling.program_of(record.descriptor.provider)
         self._is_program = is_program = program is not None
         stuck = parts.settings.stuck
         self._stuck = StuckWatch(

@@ -39,13 +39,13 @@ _LEADERS = frozenset({_MASTER, _WORKER})
 _ALL = _LEADERS | _READERS
 _CHILDREN_OF_SOMEONE = _READERS | {_WORKER}
 
-NONE_ADDED: frozenset[str] = frozenset()
+NO_NAMES: frozenset[str] = frozenset()
 
 
 class Tool(Record, frozen=True, kw_only=True):
     """A tool's contract; `arguments` are checked, `spec` is what a model sees.
 
-    `for_programs` is the same with what no model may say, where a program may say more.
+    A program may say what `of_programs` takes, which is more.
 
     One that works is for a master, too, that edits files itself.
 
@@ -58,7 +58,7 @@ class Tool(Record, frozen=True, kw_only=True):
 
     spec: ToolSpec
     arguments: type[Struct]
-    for_programs: Tool | None = None
+    of_programs: type[Struct] | None = None
     spawns: bool = False
     works: bool = False
     is_repeatable: bool = False
@@ -83,14 +83,15 @@ class Tool(Record, frozen=True, kw_only=True):
         """The JSON Schema of the arguments, with all that is checked."""
         return json_schema(self.arguments)
 
-    def check(self, arguments: Mapping[str, Any]) -> None:
+    def check(self, arguments: Mapping[str, Any], *, by_program: bool = False) -> None:
         """Raise ToolInputError, naming the argument, unless they fit."""
+        kind = (self.of_programs if by_program else None) or self.arguments
         given = dict(arguments)
-        wrong = find_fault(self.arguments, given)
+        wrong = find_fault(kind, given)
         if wrong is None:
             return
         where, why = wrong
-        properties = self.schema["properties"]
+        properties = json_schema(kind)["properties"]
         similar = [find_similar(name, properties) for name in given if name not in properties]
         meant = "".join(f"did you mean {name}? " for name in similar if name is not None)
         raise ToolInputError(
@@ -101,7 +102,7 @@ class Tool(Record, frozen=True, kw_only=True):
     def mend(self, arguments: Mapping[str, Any]) -> Mended:
         """Return what a model means by arguments, as far as the schema tells."""
         if fits(self.arguments, arguments):
-            return Mended(arguments)
+            return Mended(arguments, fits=True)
         return mend(self.spec.name, self.schema, arguments)
 
 
@@ -112,10 +113,9 @@ def _tool(
     waits: bool = False,
     spawns: bool = False,
     works: bool = False,
-    repeatable: bool = False,
+    is_repeatable: bool = False,
 ) -> Tool:
     description, arguments = ARGUMENTS[name]
-    more = PROGRAM_ARGUMENTS.get(name)
     spec = ToolSpec(
         name=name,
         description=description,
@@ -123,14 +123,13 @@ def _tool(
         roles=frozenset(role.value for role in roles),
         waits=waits,
     )
-    wide = None if more is None else Tool(spec=spec, arguments=more)
     return Tool(
         spec=spec,
         arguments=arguments,
-        for_programs=wide,
+        of_programs=PROGRAM_ARGUMENTS.get(name),
         spawns=spawns,
         works=works,
-        is_repeatable=repeatable,
+        is_repeatable=is_repeatable,
     )
 
 
@@ -145,27 +144,19 @@ TOOLS: tuple[Tool, ...] = (
     _tool("consult_expert", _LEADERS, waits=True, spawns=True),
     _tool("consult_peer", _LEADERS, waits=True, spawns=True),
     _tool("recommend_model", _LEADERS, spawns=True),
-    _tool("report_progress", _CHILDREN_OF_SOMEONE, repeatable=True),
+    _tool("report_progress", _CHILDREN_OF_SOMEONE, is_repeatable=True),
     _tool("task_complete", _ALL),
     _tool("ask_user", _ALL, waits=True),
-    _tool("get_child_history", _LEADERS, spawns=True, repeatable=True),
-    _tool("check_child_status", _LEADERS, spawns=True, repeatable=True),
-    _tool("get_children_status", _LEADERS, spawns=True, repeatable=True),
+    _tool("get_child_history", _LEADERS, spawns=True, is_repeatable=True),
+    _tool("check_child_status", _LEADERS, spawns=True, is_repeatable=True),
+    _tool("get_children_status", _LEADERS, spawns=True, is_repeatable=True),
     _tool("run_bash", _CHILDREN_OF_SOMEONE, works=True),
-    _tool("get_budget", _LEADERS, repeatable=True),
+    _tool("get_budget", _LEADERS, is_repeatable=True),
 )
 
 
 class ToolSet:
-    """The tools of one agent; `too_deep` names those that its depth has taken from it.
-
-    Attributes:
-        specs: What its model sees of them.
-        names: What they are called.
-        sends_messages: Whether one of them writes to agents that need be no kin of the caller.
-        takes_messages: Whether one of them takes what others write.
-        brings_senders: Whether an agent that is spawned by them may have one that writes to others.
-    """
+    """The tools of one agent, as a Toolbox; `too_deep` are those that its depth has taken."""
 
     def __init__(
         self,
@@ -189,13 +180,15 @@ class ToolSet:
         """How many tokens their descriptions count as."""
         return tool_tokens(self.specs)
 
-    def find(self, name: str, arguments: Mapping[str, Any], *, by_program: bool = False) -> Handler:
-        """Return what handles a call, a model's or a program's; raises what is wrong with it."""
+    def find(
+        self, name: str, arguments: Mapping[str, Any], *, by_program: bool, fits: bool
+    ) -> Handler:
+        """Return what handles a call; raise what is wrong with it, unless it is known to fit."""
         tool = self._tools.get(name)
         if tool is None:
             raise self._missing(name)
-        wide = tool.for_programs if by_program else None
-        (wide or tool).check(arguments)
+        if not fits:
+            tool.check(arguments, by_program=by_program)
         return self._handlers[name]
 
     def mend(self, name: str, arguments: Mapping[str, Any]) -> Mended:
@@ -215,10 +208,6 @@ class ToolSet:
                 f"{name} is not for you: the tree may not grow below your depth", hint=hint
             )
         return ToolInputError(f"you have no tool {name!r}", hint=hint, code="unknown_tool")
-
-
-def _taken(tool: Tool, role: AgentRole) -> Tool:
-    return replace(tool, spec=replace(tool.spec, roles=tool.spec.roles - {role.value}))
 
 
 class ToolTable:
@@ -250,8 +239,12 @@ class ToolTable:
 
     def without(self, name: str, role: AgentRole) -> ToolTable:
         """Return a table in which a role does not have one of the tools."""
-        tools = [_taken(t, role) if t.spec.name == name else t for t in self._tools]
-        return ToolTable(tools, self._handlers)
+
+        def taken(tool: Tool) -> Tool:
+            spec = replace(tool.spec, roles=tool.spec.roles - {role.value})
+            return replace(tool, spec=spec) if tool.spec.name == name else tool
+
+        return ToolTable([*map(taken, self._tools)], self._handlers)
 
     def handled_by(self, handlers: Mapping[str, Handler]) -> ToolTable:
         """Return a table whose tools can be called, by these handlers or those it has already."""
@@ -261,16 +254,20 @@ class ToolTable:
         self,
         descriptor: AgentDescriptor,
         settings: Settings,
-        added: frozenset[str] = NONE_ADDED,
-        below: frozenset[str] = NONE_ADDED,
+        added: frozenset[str] = NO_NAMES,
+        below: frozenset[str] = NO_NAMES,
     ) -> ToolSet:
         """Return the tools of an agent by its role and depth, and those `added` by plugins.
 
         Agents `below` it may be dealt those.
         """
-        may = may_spawn(descriptor, settings)
-        role, solo = descriptor.role, descriptor.is_solo
-        return self.for_role(role, may_spawn=may, is_solo=solo, added=added, below=below)
+        return self.for_role(
+            descriptor.role,
+            may_spawn=may_spawn(descriptor, settings),
+            is_solo=descriptor.is_solo,
+            added=added,
+            below=below,
+        )
 
     def for_role(
         self,
@@ -278,8 +275,8 @@ class ToolTable:
         *,
         may_spawn: bool,
         is_solo: bool = False,
-        added: frozenset[str] = NONE_ADDED,
-        below: frozenset[str] = NONE_ADDED,
+        added: frozenset[str] = NO_NAMES,
+        below: frozenset[str] = NO_NAMES,
     ) -> ToolSet:
         """Return the tools of a role, of those that plugins add only the `added`.
 

@@ -8,7 +8,6 @@ written       the steps by which it begins and ends
 going_on      what an earlier engine has left of it
 context       what the model is given; `model_parameters` what it is called with
 parts         what turns are given; `ports` what they need of the agents above them
-host          what the provider may ask of the engine in a turn
 permits       what of that is permitted, and by whom
 call          one orchestration call, as its handler sees it
 calls         those of a turn, also those that outlive a client's patience

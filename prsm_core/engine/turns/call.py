@@ -45,56 +45,39 @@ ENDED = "this turn is over; the call has no effect"
 
 
 class Mended(Record, frozen=True):
-    """Arguments as a model means them, and what it is told of how they were read."""
+    """Arguments as a model means them, and what it is told of how they were read.
+
+    They are known to fit what its tool takes, or are to be checked.
+    """
 
     arguments: Mapping[str, Any]
     notice: str | None = None
+    fits: bool = False
 
 
 class Toolbox(Protocol):
     """The tools of one agent, as its calls find them."""
 
-    @property
-    def specs(self) -> Sequence[ToolSpec]:
-        """What its model sees of them."""
-        ...
-
-    @property
-    def names(self) -> frozenset[str]:
-        """What they are called."""
-        ...
+    specs: tuple[ToolSpec, ...]  # what its model sees of them
+    names: frozenset[str]
+    sends_messages: bool  # one of them writes to agents that need be no kin of the caller
+    takes_messages: bool  # one takes what others write: the agent is not prompted with it
+    brings_senders: bool  # an agent that is spawned by them may have one that writes to others
 
     @property
     def tokens(self) -> int:
         """How many tokens their descriptions count as."""
-        ...
 
-    @property
-    def sends_messages(self) -> bool:
-        """Whether one of them writes to agents that need be no kin of the caller."""
-        ...
-
-    @property
-    def takes_messages(self) -> bool:
-        """Whether one of them takes what others write: the agent is not prompted with it."""
-        ...
-
-    @property
-    def brings_senders(self) -> bool:
-        """Whether an agent that is spawned by them may have one that writes to others."""
-        ...
-
-    def find(self, name: str, arguments: Mapping[str, Any], *, by_program: bool = False) -> Handler:
-        """Return what handles a call, a model's or a program's; raises what is wrong with it."""
-        ...
+    def find(
+        self, name: str, arguments: Mapping[str, Any], *, by_program: bool, fits: bool
+    ) -> Handler:
+        """Return what handles a call; raise what is wrong with it, unless it is known to fit."""
 
     def mend(self, name: str, arguments: Mapping[str, Any]) -> Mended:
         """Return the arguments of a model's call as it means them; they need not be right."""
-        ...
 
     def is_repeatable(self, name: str) -> bool:
         """Whether a call of this tool has no effect, so that it may be made again."""
-        ...
 
 
 class ByAnswer(Protocol):
@@ -250,6 +233,7 @@ class Call(Struct, eq=False):
     outcome: ToolOutcome | None = None
     task: asyncio.Task[Any] | None = None  # the provider's, in which it runs
     notice: str | None = None  # what its model is told beside the answer
+    fits: bool = False  # its arguments are known to be what its tool takes
 
     @property
     def life(self) -> Life:

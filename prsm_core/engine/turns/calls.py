@@ -110,18 +110,15 @@ class TurnCalls(Struct, eq=False):
         return next((call for call in self.open if call.id == call_id), None)
 
     def run(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        call_id: str | None,
-        notice: str | None = None,
+        self, name: str, mended: Mended, call_id: str | None
     ) -> Coroutine[Any, Any, ToolOutcome]:
         """Run one call to its stored answer; an error is an answer too.
 
-        Beside it the model is told the `notice`. The call runs in the task that awaits this, and
-        begins there; see `_run`.
+        The call runs in the task that awaits this, and begins there; see `_run`.
         """
-        return self._run(Call(call_id or "", name, arguments, self, notice=notice))
+        call = Call(call_id or "", name, mended.arguments, self)
+        call.notice, call.fits = mended.notice, mended.fits
+        return self._run(call)
 
     def _instead(self, call: Call) -> Coroutine[Any, Any, ToolOutcome] | None:
         """Return what a new call comes to without being run; None where it begins."""
@@ -295,7 +292,7 @@ class TurnCalls(Struct, eq=False):
     def _handler(self, call: Call) -> Handler:
         provider = self.life.record.descriptor.provider
         by_program = self.parts.program_of(provider) is not None
-        return self.tools.find(call.name, call.args, by_program=by_program)
+        return self.tools.find(call.name, call.args, by_program=by_program, fits=call.fits)
 
     def _stored(self, call: Call) -> ToolOutcome | None:
         """Return the answer to a call that was made before the turn was cut off, once."""
@@ -534,8 +531,10 @@ class LongCalls(Struct, eq=False):
         arguments = mended.arguments
         if name == WAIT_TOOL and "token" in arguments:  # the work is another call's
             wanted = arguments.get("timeout") or arguments.get("timeout_seconds") or patience_s
-            limited = {**arguments, "timeout": min(wanted, patience_s)}
-            return await self.calls.run(name, limited, call_id, mended.notice)
+            if isinstance(wanted, int | float):  # else it is refused, as any wrong argument
+                wanted = min(wanted, patience_s)
+            limited = {**arguments, "timeout": wanted}
+            return await self.calls.run(name, replace(mended, arguments=limited), call_id)
         key = json.dumps([name, arguments], sort_keys=True)
         call = next((c for c in self._known.values() if c.is_abandoned and c.key == key), None)
         if call is None:
@@ -585,7 +584,7 @@ class LongCalls(Struct, eq=False):
         call = _LongCall(token, key)
 
         async def work() -> None:
-            call.outcome = await self.calls.run(name, mended.arguments, token, mended.notice)
+            call.outcome = await self.calls.run(name, mended, token)
 
         call.task = self.background.start(work(), name=f"long call {name}")
         self._known[token] = call

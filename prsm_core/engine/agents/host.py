@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.permissions import Allow, Answer, PermissionRequest, Question
     from prsm_core.domain.usage import Spent
-    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.agents.labelling import Labelling
+    from prsm_core.engine.agents.life import AgentLife
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.permits import Permits
-    from prsm_core.engine.turns.ports import Life
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.interfaces.provider import AgentHost, ChildNow
 
@@ -38,47 +38,20 @@ class OpenEndpoint(Protocol):
         self, host: AgentHost, agent: str, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
         """Open an endpoint that leads to the tools of this host, of the agent of this id."""
-        ...
 
 
-class Family(Protocol):
-    """What is said of an agent and its children."""
-
-    def program_of(self, provider: str) -> str | None:
-        """Return the program that a provider is; None where models call its tools."""
-        ...
-
-    async def relabel(
-        self, life: Life, changes: Mapping[str, str | None], agent: str | None
-    ) -> Mapping[str, str]:
-        """Change labels of an agent, or of a child of it; return all that one has then."""
-        ...
-
-    def children(self, record: AgentRecord) -> Sequence[ChildNow]:
-        """Return an agent's children, oldest first."""
-        ...
-
-    async def end_child(self, life: Life, agent: str, reason: str) -> None:
-        """Kill a child of an agent, and all below it."""
-        ...
-
-    async def spent_with_label(self, life: Life, label: str, text: str) -> Sequence[Spent]:
-        """Return what agents with a label have used that have ended, of the whole ledger."""
-        ...
-
-
-class HostParts(Record, frozen=True, kw_only=True):
+class HostParts(Record, frozen=True):
     """What the hosts of all agents use."""
 
     permits: Permits
-    family: Family
+    labelling: Labelling
     open_endpoint: OpenEndpoint | None
 
 
 class SessionHost(Struct, eq=False):
     """AgentHost over one life of an agent."""
 
-    _life: Life
+    _life: AgentLife
     _tools: Toolbox
     _parts: HostParts
 
@@ -86,6 +59,11 @@ class SessionHost(Struct, eq=False):
     def tools(self) -> Sequence[ToolSpec]:
         """The orchestration tools of this agent."""
         return self._tools.specs
+
+    @property
+    def _is_program(self) -> bool:
+        provider = self._life.record.descriptor.provider
+        return self._parts.labelling.program_of(provider) is not None
 
     def is_orchestration(self, vendor_name: str) -> bool:
         """Return whether a vendor's tool name is one of the orchestration tools."""
@@ -101,9 +79,14 @@ class SessionHost(Struct, eq=False):
         patience_s: float | None = None,
     ) -> Coroutine[Any, Any, ToolOutcome]:
         """Run an orchestration tool of the running turn."""
-        is_program = self._parts.family.program_of(self._life.record.descriptor.provider)
-        mended = Mended(arguments) if is_program else self._tools.mend(name, arguments)
-        return self._run(name, mended, call_id, patience_s)
+        if self._is_program:
+            return self._run(name, Mended(sanitize(arguments)), call_id, patience_s)
+        return self._run(name, self._mended(name, arguments), call_id, patience_s)
+
+    def _mended(self, name: str, arguments: Mapping[str, Any]) -> Mended:
+        mended = self._tools.mend(name, sanitize(arguments))
+        # What the JSON texts say that were read in mending may be unfit, too.
+        return mended if mended.fits else sanitize(mended)
 
     def _run(
         self, name: str, mended: Mended, call_id: str | None, patience_s: float | None
@@ -111,12 +94,10 @@ class SessionHost(Struct, eq=False):
         turn = self._life.turn
         if turn is None:
             return self._outside()
-        # After mending: what a JSON text says may be unfit, too.
         name, call_id = sanitize(name), sanitize(call_id)
-        arguments, notice = sanitize(mended.arguments), sanitize(mended.notice)
         if patience_s is None:
-            return turn.calls.run(name, arguments, call_id, notice)
-        return self._long_call(turn, name, Mended(arguments, notice), call_id, patience_s)
+            return turn.calls.run(name, mended, call_id)
+        return self._long_call(turn, name, mended, call_id, patience_s)
 
     async def _outside(self) -> ToolOutcome:
         if self._life.is_over:
@@ -124,12 +105,7 @@ class SessionHost(Struct, eq=False):
         raise RuntimeError("call_tool outside a turn")
 
     async def _long_call(
-        self,
-        turn: TurnRun,
-        name: str,
-        mended: Mended,
-        call_id: str | None,
-        patience_s: float,
+        self, turn: TurnRun, name: str, mended: Mended, call_id: str | None, patience_s: float
     ) -> ToolOutcome:
         if name != "task_complete" and await turn.hold():
             return turn_over()
@@ -168,28 +144,26 @@ class SessionHost(Struct, eq=False):
                 "this engine has no MCP bridge for command-line agents",
                 hint="use a provider that takes the tools directly",
             )
-        agent, host = self._life.record, self
-        if self._parts.family.program_of(agent.descriptor.provider) is not None:
-            host = ModelsHost(self._life, self._tools, self._parts)
-        return open_endpoint(host, agent.agent_id, patience_s=patience_s)
+        host = ModelsHost(self._life, self._tools, self._parts) if self._is_program else self
+        return open_endpoint(host, self._life.record.agent_id, patience_s=patience_s)
 
     def relabel(
         self, changes: Mapping[str, str | None], agent: str | None = None
     ) -> Coroutine[Any, Any, Mapping[str, str]]:
-        """Change labels of the agent, or of a child of it."""
-        return self._parts.family.relabel(self._life, changes, agent)
+        """Change labels of the agent, or of a child of it; return all that one has then."""
+        return self._parts.labelling.relabel(self._life, changes, agent)
 
     def children(self) -> Sequence[ChildNow]:
         """Return the agent's children, oldest first."""
-        return self._parts.family.children(self._life.record)
+        return self._parts.labelling.children(self._life.record)
 
     def end_child(self, agent: str, reason: str) -> Coroutine[Any, Any, None]:
         """Kill a child of the agent, and all below it."""
-        return self._parts.family.end_child(self._life, agent, reason)
+        return self._parts.labelling.end_child(self._life, agent, reason)
 
     def spent_with_label(self, label: str, text: str) -> Coroutine[Any, Any, Sequence[Spent]]:
         """Return what agents with a label have used that have ended, of the whole ledger."""
-        return self._parts.family.spent_with_label(self._life, label, text)
+        return self._parts.labelling.spent_with_label(self._life, label, text)
 
 
 class ModelsHost(SessionHost, eq=False):
@@ -204,9 +178,9 @@ class ModelsHost(SessionHost, eq=False):
         patience_s: float | None = None,
     ) -> ToolOutcome:
         """Run a tool; a call with a program's arguments is refused as any with unknown ones."""
-        mended = self._tools.mend(name, arguments)
+        mended = self._mended(name, arguments)
         try:
-            self._tools.find(name, mended.arguments)
+            self._tools.find(name, mended.arguments, by_program=False, fits=mended.fits)
         except PrsmError as error:
             return ToolOutcome.failed(error)
         return await self._run(name, mended, call_id, patience_s)

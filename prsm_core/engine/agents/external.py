@@ -17,8 +17,7 @@ from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.agents.ends import AgentEnds
-    from prsm_core.engine.turns.ports import Life
+    from prsm_core.engine.turns.ports import Ends, Life
 
 LEFT = "whoever led this run has left"
 
@@ -38,7 +37,7 @@ def describe_external(master: AgentDescriptor, provider: str, team: str) -> Agen
     )
 
 
-async def settle_left(ends: AgentEnds, life: Life, result: TurnResult) -> None:
+async def settle_left(ends: Ends, life: Life, result: TurnResult) -> None:
     """End an agent whose one turn is over: first its children, then itself.
 
     Gates run for it as for any other. Nobody is there to be sent back.

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.usage import Spent
-    from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.state import AgentRecord, Roster
-    from prsm_core.engine.turns.ports import Life
+    from prsm_core.engine.turns.ports import Ends, Life
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec
@@ -48,7 +47,7 @@ class Labelling(Struct, eq=False):
     roster: Roster
     steps: AgentSteps
     journal: Journal
-    ends: AgentEnds
+    ends: Ends
     store: Store
     # Returns the program that a provider is, by its name; None for a model's.
     program_of: Callable[[str], str | None]

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.holds import Holds
     from prsm_core.engine.agents.host import HostParts
     from prsm_core.engine.agents.inbox import Inbox
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.engine.turns.ports import Ends
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
     from prsm_core.kit.background import Background
@@ -70,7 +70,7 @@ class SessionParts(Record, frozen=True, kw_only=True):
     """What the sessions of all agents use."""
 
     settings: Settings
-    ends: AgentEnds
+    ends: Ends
     steps: AgentSteps
     life: LifeParts
     turns: TurnParts

@@ -20,7 +20,7 @@ from prsm_core.engine.agents.labelling import Labelling
 from prsm_core.engine.agents.life import LifeParts, Slots
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
-from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
+from prsm_core.engine.agents.opening import Contexts, Opening
 from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.saying import Prompting, Saying, Steering
 from prsm_core.engine.agents.session import AgentSession, SessionParts
@@ -180,6 +180,7 @@ class Assembly:
         self._standing = self._make_standing()
         self.quiet.watch = self.files.watch
         self._permits = self._make_permits()
+        self.contexts = self._make_contexts()
         self._sessions = self._session_parts()
 
     def _make_providers(self) -> ProviderRegistry:
@@ -487,7 +488,7 @@ class Assembly:
                 self.skills.prompt,
                 self._make_trials,
             ),
-            contexts=Contexts(self.context_parts()),
+            contexts=self.contexts,
             inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
             host=HostParts(self._permits, self.labelling, config.open_endpoint),
@@ -496,10 +497,9 @@ class Assembly:
             background=self.background,
         )
 
-    def context_parts(self) -> ContextParts:
-        """Return what the contexts of agents are made with, and what is asked beside them."""
+    def _make_contexts(self) -> Contexts:
         config = self.config
-        return ContextParts(
+        return Contexts(
             providers=self.providers,
             enforcement=self.enforcement,
             listings=self.listings,
@@ -511,7 +511,6 @@ class Assembly:
             workspace=config.workspace,
             ids=config.ids,
             clock=config.clock,
-            compact=compact_late,
         )
 
     def _turn_parts(self) -> TurnParts:
@@ -646,10 +645,3 @@ class Assembly:
             scorers=self.config.scorers,
             journal=self.journal,
         )
-
-
-async def compact_late(*of: Any, **more: Any) -> None:
-    """Compact a conversation; what does so is loaded once one is too long."""
-    from prsm_core.engine.agents.compacting import Compaction
-
-    await Compaction(*of, **more).run()

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.writes import SessionNamed
-    from prsm_core.engine.agents.aside import Naming
     from prsm_core.engine.agents.saying import Said
+    from prsm_core.engine.agents.side_query import Naming
     from prsm_core.engine.assembly import Assembly
     from prsm_core.engine.providers.configured_names import SetName
     from prsm_core.engine.state import AgentRecord
@@ -213,9 +213,9 @@ class Starting(Struct, eq=False):
         """
         if self.parts.config.settings.sessions.auto_name != "model" or not is_first:
             return
-        from prsm_core.engine.agents.aside import Naming  # few sessions
+        from prsm_core.engine.agents.side_query import Naming  # few sessions
 
-        naming = Naming(master, own, self.parts.context_parts(), write)
+        naming = Naming(master, own, self.parts.contexts, write)
         task = self.parts.background.start(naming.run(), name="naming the session")
         self._naming = naming, task
 

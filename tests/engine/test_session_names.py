@@ -12,7 +12,7 @@ from prsm_testing.fake_clock import FakeClock
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import SessionNamed
-from prsm_core.engine.agents.aside import LONGEST, SYSTEM_PROMPT, clean
+from prsm_core.engine.agents.side_query import LONGEST, SYSTEM_PROMPT, clean
 from tests.engine.harness import SESSION, failed
 
 BY_MODEL = {

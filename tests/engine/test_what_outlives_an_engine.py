@@ -135,7 +135,7 @@ KEPT = {
         **dict.fromkeys(("_record", "_contexts", "_tools"), WIRED),
         "_trigger": "derived: a turn whose prompt was too long says so, and is dealt with again",
         "_refusal": "derived: from the error of the turn",
-        "_has_retried": "lost: a prompt that is still too long is compacted once more",
+        "has_retried": "lost: a prompt that is still too long is compacted once more",
         "_gave_up": "lost: compacting at the budget is tried once more",
     },
     ClaimProof: {"_record": OF_RECORD, "_from": WIRED},
@@ -279,7 +279,15 @@ KEPT = {
         "abort": "lost: its signal is of a program that has died; who resumes gives another",
         **dict.fromkeys(
             (
-                *("background", "journal", "conversations", "enforcement", "workforce", "steps"),
+                *(
+                    "background",
+                    "journal",
+                    "contexts",
+                    "conversations",
+                    "enforcement",
+                    "workforce",
+                    "steps",
+                ),
                 *("planner", "manager", "ends", "_knots", "prompting", "saying", "_standing"),
                 *("_permits", "_sessions", "labelling", "_steering"),
             ),

@@ -7,7 +7,7 @@ session    one incarnation: its provider's session, its turns one after another
 life       one incarnation: is it over, its slot, what it waits for
 host       what a provider may ask of the engine on behalf of an agent
 opening    a provider's session is opened, a lost thread is told again, as far as it fits
-aside      a model is asked for a text beside the agents' own work, as for a session's name
+side_query a model is asked for a text beside the agents' own work, as for a session's name
 compacting a conversation that is too long is summarised, and goes on from the summary
 inbox      what an agent is told between its turns
 failover   what an agent goes on with after a turn that failed

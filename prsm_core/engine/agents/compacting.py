@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.record import Record
 from prsm_core.domain.turns import (
     AgentError,
     CompactionResult,
@@ -23,84 +24,137 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnOpened
-from prsm_core.engine.agents.aside import Aside, Purpose, why_failed
-from prsm_core.engine.agents.opening import (
-    SYSTEM_PROMPT,
-    CompactionFailedError,
-    parts,
-    request_text,
-    split,
-    stands_for,
+from prsm_core.engine.agents.failover import choice_of
+from prsm_core.engine.agents.opening import CompactionFailedError, stands_for
+from prsm_core.engine.agents.side_query import SideQuery, why_failed
+from prsm_core.engine.providers.model_choice import resolve_model
+from prsm_core.engine.tokens import (
+    Conversation,
+    Room,
+    clipped,
+    count_tokens,
+    history_tokens,
+    message_tokens,
+    newest,
 )
-from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
-from prsm_core.engine.tokens import Conversation, Room, count_tokens, history_tokens
 from prsm_core.errors import BudgetExceededError, ModelNotAvailableError, PrsmError
+from prsm_core.kit.quotation import RULE, quote, quote_conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from prsm_core.domain.steps import Write
-    from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.agents.opening import ContextParts, Remembered, Split, Trigger
+    from prsm_core.domain.turns import AgentMessage, ProviderEvent
+    from prsm_core.engine.agents.opening import Contexts, Remembered, Trigger
     from prsm_core.engine.guarded.provider import GuardedProvider, Opener
+    from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.state import AgentRecord
 
 
+SYSTEM_PROMPT = f"""\
+You summarise the conversation of a coding agent. The agent goes on with your summary instead of \
+the conversation, so it must hold all that is still of use: the task and every wish and \
+decision, word for word where words matter; what was done, with the names of files, commands and \
+agents; what was found out; what is open, and what comes next. Leave out what no longer matters. \
+You have no tools. Answer with the summary alone.
+{RULE}"""
+MAX_TOKENS = 4000  # of a summary
+_SHARE = 8  # it is an eighth of the room at most
+_WORDS_PER_TOKEN = 0.5
+_BEFORE = "Your summary of what came before:"
+_ASK = "Summarise this conversation, in {words} words at most."
+
+
+class Split(Record, frozen=True):
+    """The messages that a summary is to stand for, and the newest ones, which stay."""
+
+    older: tuple[AgentMessage, ...]
+    kept: tuple[AgentMessage, ...]
+
+
+def split(messages: Sequence[AgentMessage], room: int) -> Split:
+    """Return the newest messages that fit into `room` tokens, and all before them.
+
+    Where all fit none is kept: it is the rest of the context that is too much, and something has
+    to go.
+    """
+    kept = newest(messages, room)
+    older = tuple(messages[: len(messages) - len(kept)])
+    return Split(older, kept) if older else Split(kept, ())
+
+
+def summary_tokens(room: int) -> int:
+    """Return how long a summary may be in a context that has so much room."""
+    return max(1, min(MAX_TOKENS, room // _SHARE))
+
+
+def parts(messages: Sequence[AgentMessage], room: int) -> Iterator[tuple[AgentMessage, ...]]:
+    """Yield the messages in order, as many at a time as one request can hold.
+
+    `room` is the summariser's, in tokens. What does not fit alone is cut.
+    """
+    left = room - count_tokens(SYSTEM_PROMPT) - count_tokens(_ask(room)) - 2 * summary_tokens(room)
+    part: list[AgentMessage] = []
+    for message in messages:
+        fitting = clipped(message, left)
+        if fitting is None:
+            continue  # not even a word of it
+        if part and history_tokens(part) + message_tokens(fitting) > left:
+            yield tuple(part)
+            part = []
+        part.append(fitting)
+    if part:
+        yield tuple(part)
+
+
+def request_text(before: str | None, part: Sequence[AgentMessage], room: int) -> str:
+    """Return what the summariser is asked: a part of the conversation, and what it has so far."""
+    told = quote_conversation((message.role, message.content) for message in part)
+    texts = [told, _ask(room)]
+    return "\n\n".join(texts if before is None else [f"{_BEFORE}\n{quote(before)}", *texts])
+
+
+def _ask(room: int) -> str:
+    return _ASK.format(words=max(50, int(summary_tokens(room) * _WORDS_PER_TOKEN)))
+
+
 class Compaction:
-    """One compaction of one agent's conversation, from its beginning to its step."""
+    """One compaction of an agent's conversation, between two turns and without a session."""
 
     def __init__(
         self,
         record: AgentRecord,
-        of: ContextParts,
+        contexts: Contexts,
         remembered: Remembered,
-        *,
         trigger: Trigger,
-        fixed: int,
-        room: Room | None,
+        fixed: int,  # tokens of the system prompt and the tools
+        room: Room | None,  # of the agent's model; None: nobody knows it
         opener: Opener,
     ) -> None:
-        """Know what is compacted, and why.
-
-        Args:
-            record: Whose conversation it is; it is between two turns, without a session.
-            of: What all compactions use.
-            remembered: The conversation.
-            trigger: Why it is compacted.
-            fixed: Tokens of the system prompt and the tools.
-            room: Of the agent's model; None: nobody knows it.
-            opener: Told where a provider keeps the session that writes the summary.
-        """
-        self._record = record
-        self._of = of
-        self._remembered = remembered
-        self._trigger = trigger
-        self._fixed = fixed
+        self._record, self._contexts, self._remembered = record, contexts, remembered
+        self._trigger, self._fixed = trigger, fixed
         self._over_budget: BudgetExceededError | None = None
         whole = fixed + history_tokens(remembered.conversation.all)
         self._before = record.context_used or whole
         # What a model has refused tells its window, where nobody else does: half of it will do.
-        self._room = room or Room.of(max(2, whole // 2), of.settings.context.fill)
+        self._room = room or Room.of(max(2, whole // 2), contexts.settings.context.fill)
         self._is_window_known = room is not None
         self._asked = 0  # tokens, as they are counted
-        agent = record.descriptor
-        self._own = ModelChoice(
-            provider=agent.provider, model=agent.model, reasoning_effort=agent.reasoning_effort
-        )
+        self._own = choice_of(record)
         self._choice = self._summariser()
-        self._aside = Aside(
-            record,
-            self._choice,
-            of,
-            self._purpose(),
-            number=record.next_turn,
+        self._query = SideQuery(
+            record=record,
+            choice=self._choice,
+            contexts=contexts,
             opener=opener,
+            agent_id=record.agent_id,
+            name=f"{record.descriptor.name}-summary",
+            toolset="compaction",
+            number=record.next_turn,
+            system_prompt=SYSTEM_PROMPT,
+            seconds=contexts.settings.engine.idle_timeout_seconds,
             on_event=self._meter,
         )
-        self._fold = self._aside.fold
-
-    def _now_ms(self) -> int:
-        return int(self._of.clock.time() * 1000)
+        self._fold = self._query.fold
 
     async def run(self) -> None:
         """Compact the conversation; the ledger has it by then.
@@ -114,54 +168,48 @@ class Compaction:
                     message="there is nothing that could be summarised but the prompt itself",
                 )
             )
-        of, turn_id = self._of, self._fold.turn_id
+        contexts, turn_id = self._contexts, self._fold.turn_id
         window = self._room.window if self._is_window_known else None
-        of.journal.note(
+        contexts.journal.note(
             "compaction_started",
             self._record.agent_id,
             trigger=self._trigger,
             tokens=self._before,
             window=window,
         )
-        of.budgets.open_turn(self._record.agent_id, turn_id, self._used_up)
+        contexts.budgets.open_turn(self._record.agent_id, turn_id, self._used_up)
         try:
-            what = split(self._remembered.messages, int(self._room.fill * of.settings.context.keep))
+            room = int(self._room.fill * contexts.settings.context.keep)
+            what = split(self._remembered.messages, room)
             try:
                 summary = await self._summarise(what)
             except CompactionFailedError as failed:
-                await self._write(self._failed(failed.error))
+                error = failed.error
+                told = {"trigger": self._trigger, "turn": turn_id, "error": error.to_dict()}
+                ended = replace(self._fold.result(), stop_reason=StopReason.ERROR, error=error)
+                await self._write(ended, told)
                 raise
-            await self._write(self._done(what, summary))
+            await self._write(*self._done(what, summary))
         finally:
-            of.budgets.drop_turn(turn_id)
-
-    def _purpose(self) -> Purpose:
-        agent = self._record.descriptor
-        return Purpose(
-            agent_id=agent.agent_id,
-            name=f"{agent.name}-summary",
-            toolset="compaction",
-            system_prompt=SYSTEM_PROMPT,
-            seconds=self._of.settings.engine.idle_timeout_seconds,
-        )
+            contexts.budgets.drop_turn(turn_id)
 
     def _used_up(self, error: BudgetExceededError) -> None:
         self._over_budget = error
 
     def _summariser(self) -> ModelChoice:
         """Return the model that writes the summary: the configured one, else the agent's own."""
-        text = self._of.settings.context.summary_model
+        text = self._contexts.settings.context.summary_model
         try:
-            return resolve_model(text, self._own, self._of.listings.names)
+            return resolve_model(text, self._own, self._contexts.listings.names)
         except ModelNotAvailableError as error:
             text = f"context.summary_model: {error.message}; {self._own.name} writes the summary"
-            self._of.journal.note("notice", self._record.agent_id, level="warning", text=text)
+            self._contexts.journal.note("notice", self._record.agent_id, level="warning", text=text)
             return self._own
 
     async def _summarise(self, what: Split) -> str:
         """Return the summary, written in as many parts as the summariser has room for."""
         try:
-            provider = await self._aside.provider()
+            provider = await self._query.provider()
             room, summary = self._room_of_summariser(), self._remembered.summary
             for part in parts(what.older, room):
                 if self._over_budget is not None:
@@ -178,15 +226,15 @@ class Compaction:
     def _room_of_summariser(self) -> int:
         """Return how many tokens the summariser may be asked; the agent's, where nobody knows."""
         choice = self._choice
-        window = self._of.providers.context_window(choice.provider, choice.model)
+        window = self._contexts.providers.context_window(choice.provider, choice.model)
         if choice.name == self._own.name or window is None:
             return self._room.fill
-        return Room.of(window, self._of.settings.context.fill).fill
+        return Room.of(window, self._contexts.settings.context.fill).fill
 
     async def _ask(self, provider: GuardedProvider, text: str) -> str:
         """Return what the model answers to one request."""
         self._asked += count_tokens(SYSTEM_PROMPT) + count_tokens(text)
-        answer, end = await self._aside.ask(provider, text)
+        answer, end = await self._query.ask(provider, text)
         why = why_failed(end)
         if why is not None:
             raise self._failure(why, end.error)
@@ -196,7 +244,7 @@ class Compaction:
 
     def _meter(self, event: ProviderEvent) -> None:
         if isinstance(event, UsageReported):
-            self._of.budgets.meter(self._fold.turn_id, self._fold.spent)
+            self._contexts.budgets.meter(self._fold.turn_id, self._fold.spent)
 
     def _failure(self, why: str, error: AgentError | None = None) -> CompactionFailedError:
         return CompactionFailedError(
@@ -208,18 +256,12 @@ class Compaction:
             )
         )
 
-    def _failed(self, error: AgentError) -> Sequence[Write]:
-        """Return what writes a compaction that has failed, and what it has used."""
-        told = {"trigger": self._trigger, "turn": self._fold.turn_id, "error": error.to_dict()}
-        ended = replace(self._fold.result(), stop_reason=StopReason.ERROR, error=error)
-        return self._writes(ended, told)
-
-    def _done(self, what: Split, summary: str) -> Sequence[Write]:
-        """Return what writes one that has succeeded; the vendor's thread is given up with it."""
+    def _done(self, what: Split, summary: str) -> tuple[TurnResult, Mapping[str, Any]]:
+        """Return the turn, and what is told of it; the vendor's thread is given up with it."""
         record, fold = self._record, self._fold
         is_kept = any(m.role == "user" for m in what.kept)
         prompt = None if is_kept else self._remembered.prompt
-        head = stands_for(summary, prompt, self._of.ids.ulid, self._now_ms())
+        head = stands_for(summary, prompt, self._contexts.ids.ulid, self._contexts.now_ms())
         after = self._fixed + history_tokens(Conversation(head, what.kept).all)
         result = replace(
             fold.result(),
@@ -239,7 +281,7 @@ class Compaction:
         }
         record.resume_token = record.context_used = None
         record.ride(ThreadKept(thread=None))
-        return self._writes(result, told)
+        return result, told
 
     def _result(self, what: Split, summary: str, after: int) -> CompactionResult:
         usage, turns = self._fold.usage, self._remembered.turns[: len(what.older)]
@@ -257,11 +299,11 @@ class Compaction:
             summary_tokens=count_tokens(summary),
             summarization_input_tokens=self._asked if told_in is None else told_in,
             summarization_output_tokens=count_tokens(summary) if told_out is None else told_out,
-            duration_ms=self._now_ms() - self._fold.started_at_ms,
+            duration_ms=self._contexts.now_ms() - self._fold.started_at_ms,
             trigger=self._trigger,
         )
 
-    def _writes(self, result: TurnResult, told: Mapping[str, Any]) -> Sequence[Write]:
+    async def _write(self, result: TurnResult, told: Mapping[str, Any]) -> None:
         record, fold = self._record, self._fold
         opened = TurnOpened(
             turn_id=fold.turn_id,
@@ -274,7 +316,7 @@ class Compaction:
             toolset_name="compaction",
             tools_available=(),
             permissions_granted=(PermissionMode.PLAN.value,),
-            workspace_path=self._of.workspace,
+            workspace_path=self._contexts.workspace,
             started_at_ms=fold.started_at_ms,
             turn_type="compaction",
         )
@@ -283,12 +325,10 @@ class Compaction:
             parent_turn_id=record.head_turn_id,
             session_label=record.label,
             result=result,
-            completed_at_ms=self._now_ms(),
+            completed_at_ms=self._contexts.now_ms(),
             resume_token=record.resume_token,
         )
-        self._of.budgets.close_turn(fold.turn_id, result.spent)
+        self._contexts.budgets.close_turn(fold.turn_id, result.spent)
         record.next_turn, record.head_turn_id = fold.number + 1, fold.turn_id
-        return opened, Told(kind="compaction_finished", data=told), closed
-
-    async def _write(self, writes: Sequence[Write]) -> None:
-        await self._of.steps.write(self._record, *writes)
+        finished = Told(kind="compaction_finished", data=told)
+        await self._contexts.steps.write(record, opened, finished, closed)

@@ -1,7 +1,4 @@
-"""Opening a provider's session for an agent, and what it is told where the vendor has lost it.
-
-It is told the conversation again, as the log has it since it began or was last compacted.
-"""
+"""Opening a provider's session, and the conversation for one whose vendor has lost the thread."""
 
 from __future__ import annotations
 
@@ -19,20 +16,16 @@ from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
 from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.tokens import (
     Conversation,
-    clipped,
     count_tokens,
     fit,
     history_tokens,
-    message_tokens,
-    newest,
 )
 from prsm_core.engine.turns.context import room_of, session_request, window_of
 from prsm_core.errors import PrsmError
-from prsm_core.kit.quotation import RULE, quote, quote_conversation, quote_word
+from prsm_core.kit.quotation import quote, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import (
-        Awaitable,
         Callable,
         Collection,
         Iterable,
@@ -87,14 +80,11 @@ class Remembered(Record, frozen=True):
 def remember(
     events: Sequence[Event], new_id: Callable[[], str], without: Collection[str] = ()
 ) -> Remembered:
-    """Return what the events of one agent tell of its conversation, oldest first.
+    """Return the conversation of one agent by its events, oldest first, `without` some prompts.
 
-    Prompts `without` which it is wanted are left out by their ids: they are told otherwise.
-
-    It begins with the agent, or with a life that was to know nothing of those before.
-
-    A compaction says how many messages before it were kept as they are (`kept`): it does not name
-    them, so that a copy of a session, whose events and turns have other names, reads the same.
+    It begins with the agent, or with a life that was to know nothing of those before. A compaction
+    says how many messages before it are `kept`, not which, so that a copy of a session, whose
+    events and turns have other names, reads the same.
     """
     events = _since_it_began(events)
     left_out = _undone(events).union(e.seq for e in events if e.data.get("id") in without)
@@ -103,7 +93,8 @@ def remember(
         for entry in conversation(events, numbered=True)
         if not entry.get("again") and entry["seq"] not in left_out
     ]
-    newest = next((e for e in reversed(events) if is_compaction(e)), None)
+    compactions = (e for e in reversed(events) if e.type == "compaction_finished")
+    newest = next((e for e in compactions if e.data.get("error") is None), None)
     told: Mapping[str, Any] = {} if newest is None else newest.data
     if newest is not None:
         entries = entries[_first_kept(entries, newest.seq or 0, told["kept"]) :]
@@ -139,11 +130,6 @@ def _undone(events: Sequence[Event]) -> set[int | None]:
     return undone
 
 
-def is_compaction(event: Event) -> bool:
-    """Return whether an event says that a conversation was compacted."""
-    return event.type == "compaction_finished" and event.data.get("error") is None
-
-
 def _first_kept(entries: Sequence[Mapping[str, Any]], seq: int, kept: int) -> int:
     """Return the index of the first of the `kept` messages before the event `seq`."""
     before = [
@@ -159,14 +145,10 @@ def _first_kept(entries: Sequence[Mapping[str, Any]], seq: int, kept: int) -> in
 
 def _turns(events: Sequence[Event], messages: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the turn that each message is of: the newest one that had begun."""
-    begun = [(event.seq or 0, event.data["turn"]) for event in events if _begins_turn(event)]
+    begun = [(e.seq or 0, e.data["turn"]) for e in events if e.type == "turn_started"]
     numbers = [seq for seq, _ in begun]
     places = [bisect_right(numbers, message["seq"]) - 1 for message in messages]
     return [begun[place][1] if place >= 0 else "" for place in places]
-
-
-def _begins_turn(event: Event) -> bool:
-    return event.type == "turn_started"
 
 
 MESSAGES = frozenset({"user_message", "text", "tool_call"})  # the kinds of entries that become one
@@ -212,73 +194,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= CALL_LIMIT else f"{text[:CALL_LIMIT]} …"
 
 
-SYSTEM_PROMPT = f"""\
-You summarise the conversation of a coding agent. The agent goes on with your summary instead of \
-the conversation, so it must hold all that is still of use: the task and every wish and \
-decision, word for word where words matter; what was done, with the names of files, commands and \
-agents; what was found out; what is open, and what comes next. Leave out what no longer matters. \
-You have no tools. Answer with the summary alone.
-{RULE}"""
-MAX_TOKENS = 4000  # of a summary
-_SHARE = 8  # it is an eighth of the room at most
-_WORDS_PER_TOKEN = 0.5
-_BEFORE = "Your summary of what came before:"
-_ASK = "Summarise this conversation, in {words} words at most."
 _STANDS_FOR = "A summary stands here for the conversation so far:"
 _CURRENT = "The prompt that you are working on is kept as it was; much of it may be done:"
-
-
-class Split(Record, frozen=True):
-    """The messages that a summary is to stand for, and the newest ones, which stay."""
-
-    older: tuple[AgentMessage, ...]
-    kept: tuple[AgentMessage, ...]
-
-
-def split(messages: Sequence[AgentMessage], room: int) -> Split:
-    """Return the newest messages that fit into `room` tokens, and all before them.
-
-    Where all fit none is kept: it is the rest of the context that is too much, and something has
-    to go.
-    """
-    kept = newest(messages, room)
-    older = tuple(messages[: len(messages) - len(kept)])
-    return Split(older, kept) if older else Split(kept, ())
-
-
-def summary_tokens(room: int) -> int:
-    """Return how long a summary may be in a context that has so much room."""
-    return max(1, min(MAX_TOKENS, room // _SHARE))
-
-
-def parts(messages: Sequence[AgentMessage], room: int) -> Iterator[tuple[AgentMessage, ...]]:
-    """Yield the messages in order, as many at a time as one request can hold.
-
-    `room` is the summariser's, in tokens. What does not fit alone is cut.
-    """
-    left = room - count_tokens(SYSTEM_PROMPT) - count_tokens(_ask(room)) - 2 * summary_tokens(room)
-    part: list[AgentMessage] = []
-    for message in messages:
-        fitting = clipped(message, left)
-        if fitting is None:
-            continue  # not even a word of it
-        if part and history_tokens(part) + message_tokens(fitting) > left:
-            yield tuple(part)
-            part = []
-        part.append(fitting)
-    if part:
-        yield tuple(part)
-
-
-def request_text(before: str | None, part: Sequence[AgentMessage], room: int) -> str:
-    """Return what the summariser is asked: a part of the conversation, and what it has so far."""
-    told = quote_conversation((message.role, message.content) for message in part)
-    texts = [told, _ask(room)]
-    return "\n\n".join(texts if before is None else [f"{_BEFORE}\n{quote(before)}", *texts])
-
-
-def _ask(room: int) -> str:
-    return _ASK.format(words=max(50, int(summary_tokens(room) * _WORDS_PER_TOKEN)))
 
 
 def stands_for(
@@ -323,10 +240,14 @@ class Opening(Struct, eq=False):
         agent, name = record.descriptor, record.descriptor.provider
         provider = await self.providers.get(name)
         await self.enforcement.admit(name, record.agent_id, agent.labels)
-        workspace, prompt = self.workspaces.of(agent.cwd), self.system_prompt(agent)
-        variables = self.workspaces.variables(agent.cwd)
-        of = record, self.settings, workspace, prompt, carried, variables
-        request = session_request(*of)
+        request = session_request(
+            record,
+            self.settings,
+            self.workspaces.of(agent.cwd),
+            self.system_prompt(agent),
+            carried,
+            self.workspaces.variables(agent.cwd),
+        )
         if request.mcp_servers:
             trials = self._trials = self._trials or self.make_trials()
             servers = await trials.usable(
@@ -359,8 +280,8 @@ class CompactionFailedError(PrsmError):
         self.error = error
 
 
-class ContextParts(Record, frozen=True, kw_only=True):
-    """What the contexts of all agents are made with."""
+class Contexts(Record, frozen=True, kw_only=True):
+    """Knows what the conversations of all agents are made of, and what fits."""
 
     providers: ProviderRegistry
     enforcement: Enforcement
@@ -373,71 +294,51 @@ class ContextParts(Record, frozen=True, kw_only=True):
     workspace: str
     ids: Ids
     clock: Clock
-    compact: Callable[..., Awaitable[None]]  # the arguments are those of a `Compaction`
 
-
-class Contexts(Struct, eq=False):
-    """Knows what conversations are made of, and what fits; of all agents."""
-
-    parts: ContextParts
+    def now_ms(self) -> int:
+        """Return the time, in milliseconds."""
+        return int(self.clock.time() * 1000)
 
     def room(self, record: AgentRecord) -> Room | None:
         """Return how much of its model's window an agent may fill; None where nobody knows it."""
-        window = window_of(record, self.parts.providers.context_window)
-        return room_of(record.descriptor, self.parts.settings, window)
-
-    @property
-    def compaction(self) -> str:
-        """When conversations are compacted: auto, overflow or never."""
-        return self.parts.settings.context.compaction
-
-    def compacts_itself(self, record: AgentRecord) -> bool:
-        """Whether the vendor compacts its own thread before that fills the window."""
-        return self.parts.providers.capabilities(record.descriptor.provider).compacts
+        window = window_of(record, self.providers.context_window)
+        return room_of(record.descriptor, self.settings, window)
 
     def warn(self, record: AgentRecord, text: str) -> None:
         """Tell something of an agent's context as a warning."""
-        self.parts.journal.note("notice", record.agent_id, level="warning", text=text)
+        self.journal.note("notice", record.agent_id, level="warning", text=text)
 
     async def compact(
         self, record: AgentRecord, trigger: Trigger, fixed: int, opener: Opener
     ) -> None:
         """Have an agent's conversation summarised; see `Compaction`."""
+        from prsm_core.engine.agents.compacting import Compaction  # once one is too long
+
         remembered = await self.remember(record)
         fixed += count_tokens(record.descriptor.system_prompt)
-        await self.parts.compact(
-            record,
-            self.parts,
-            remembered,
-            trigger=trigger,
-            fixed=fixed,
-            room=self.room(record),
-            opener=opener,
-        )
+        room = self.room(record)
+        await Compaction(record, self, remembered, trigger, fixed, room, opener).run()
 
     async def remember(self, record: AgentRecord, without: Collection[str] = ()) -> Remembered:
-        """Return an agent's conversation since it was last compacted, as the log has it.
-
-        Prompts of the ids `without` which it is wanted are left out.
-        """
-        events = await self.parts.conversations.told(record.agent_id)
-        return remember(events, self.parts.ids.ulid, without)
+        """Return an agent's conversation by the log, without the prompts of these ids."""
+        events = await self.conversations.told(record.agent_id)
+        return remember(events, self.ids.ulid, without)
 
     async def unread(self, record: AgentRecord) -> Sequence[RoutedMessage]:
         """Return what an agent has not read, as the ledger has it."""
-        return await self.parts.conversations.unread(record.agent_id)
+        return await self.conversations.unread(record.agent_id)
 
     async def open_turn(self, record: AgentRecord) -> TurnState:
         """Return the turn that an agent has open, as the ledger has it."""
-        state = (await self.parts.conversations.now(record.agent_id)).open_turn
+        state = (await self.conversations.now(record.agent_id)).open_turn
         if state is None:
             raise RuntimeError(f"{record.descriptor.name} has no open turn")
         return state
 
     def left_for_history(self, record: AgentRecord, fixed: int, prompt: str | None) -> int | None:
-        """Return the tokens that a rebuilt conversation may have; None where nobody knows.
+        """Return the tokens that a rebuilt conversation may have beside the `fixed` ones of tools.
 
-        `fixed` are those of the agent's tools; below zero the rest alone is too much.
+        None where nobody knows; below zero the rest alone is too much.
         """
         room = self.room(record)
         if room is None:
@@ -486,28 +387,23 @@ class ContextKeeper(Struct, eq=False):
     _tools: Toolbox
     _trigger: Trigger | None = None  # why the conversation is to be compacted
     _refusal: str = ""  # what its model said of the prompt that was too long
-    _has_retried: bool = False
+    has_retried: bool = False  # compacted after that, and no turn has ended well since
     _gave_up: bool = False  # at the budget: the vendor's refusal is waited for
 
     def overflowed(self, refusal: str) -> bool:
         """Take note that a prompt was too long; whether it is tried again, compacted."""
-        if self._has_retried or self._trigger or self._contexts.compaction == "never":
+        if (
+            self.has_retried
+            or self._trigger
+            or self._contexts.settings.context.compaction == "never"
+        ):
             return False
         self._refusal, self._trigger = refusal, "overflow_recovery"
         return True
 
     def begin_anew(self) -> None:
         """Forget what was too long: another model goes on."""
-        self._has_retried, self._trigger = False, None
-
-    @property
-    def has_retried(self) -> bool:
-        """Whether a prompt was too long, was compacted, and no turn has ended well since."""
-        return self._has_retried
-
-    def succeeded(self) -> None:
-        """Note a turn that ended well."""
-        self._has_retried = False
+        self.has_retried, self._trigger = False, None
 
     def needs_other_session(self, prompt: str | None) -> bool:
         """Whether the next turn is of another model, or of a conversation to be compacted."""
@@ -518,17 +414,19 @@ class ContextKeeper(Struct, eq=False):
 
         Then the next session begins with the conversation compacted.
         """
-        held = self._record.context_used
-        if held is None or not self._may_at_budget or self._contexts.compacts_itself(self._record):
+        record, contexts = self._record, self._contexts
+        held, can = record.context_used, contexts.providers.capabilities
+        by_vendor = can(record.descriptor.provider).compacts
+        if held is None or by_vendor or not self._may_at_budget:
             return self._trigger is not None
-        room = self._contexts.room(self._record)
+        room = contexts.room(record)
         if room is not None and held + count_tokens(prompt or "") > room.fill:
             self._trigger = self._trigger or "context_limit"
         return self._trigger is not None
 
     @property
     def _may_at_budget(self) -> bool:
-        return self._contexts.compaction == "auto" and not self._gave_up
+        return self._contexts.settings.context.compaction == "auto" and not self._gave_up
 
     async def history(
         self, prompt: str | None, opener: Opener, *, open_turn: GoingOn | None
@@ -561,7 +459,7 @@ class ContextKeeper(Struct, eq=False):
         trigger, self._trigger = self._trigger or "context_limit", None
         try:
             await self._contexts.compact(self._record, trigger, self._tools.tokens, opener)
-            self._has_retried = trigger == "overflow_recovery"
+            self.has_retried = trigger == "overflow_recovery"
         except CompactionFailedError as failed:
             if trigger == "overflow_recovery":
                 self._trigger = trigger

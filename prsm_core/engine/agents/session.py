@@ -532,7 +532,7 @@ class AgentSession:
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             return await self._after_error(result)
         self._failover.succeeded()
-        self._keeper.succeeded()
+        self._keeper.has_retried = False
         self._held_times = 0
         return await self._next_prompt(result)
 

@@ -1,18 +1,15 @@
-"""A model is asked for a text beside an agent's own work: no tools, a session for each answer.
-
-So a session gets its name: once, beside its first run.
-"""
+"""Ask a model for a text beside an agent's own work, such as a name for the session."""
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import Answer, Deny
-from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentMessage, AssembledContext, StopReason, TurnEnded
 from prsm_core.domain.writes import SessionNamed
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpEndpoint, ToolSpec
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.domain.usage import Spent
-    from prsm_core.engine.agents.opening import ContextParts
+    from prsm_core.engine.agents.opening import Contexts
     from prsm_core.engine.guarded.provider import GuardedProvider, Opener
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.state import AgentRecord
@@ -45,13 +42,12 @@ if TYPE_CHECKING:
 _NO_TOOLS = "no tools are here: answer with a text"
 
 
-class NoTools:
+class _NoTools:
     """The host of a session that only writes."""
 
     tools: Sequence[ToolSpec] = ()
 
     def is_orchestration(self, vendor_name: str) -> bool:
-        """Return False: there are none."""
         return False
 
     async def call_tool(
@@ -62,92 +58,68 @@ class NoTools:
         call_id: str | None = None,
         patience_s: float | None = None,
     ) -> ToolOutcome:
-        """Refuse the call."""
         return ToolOutcome(text=_NO_TOOLS, is_error=True)
 
     async def authorize(self, request: PermissionRequest) -> Deny:
-        """Refuse a tool of the vendor's."""
         return Deny(_NO_TOOLS)
 
     async def ask_user(self, question: Question) -> Answer:
-        """Say that nobody is asked."""
         return Answer(text=_NO_TOOLS)
 
     def mcp_endpoint(
         self, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Raise ProviderNotAvailableError: there is nothing to offer."""
         raise ProviderNotAvailableError(_NO_TOOLS)
 
     async def relabel(
         self, changes: Mapping[str, str | None], agent: str | None = None
     ) -> Mapping[str, str]:
-        """Raise OrchestrationError: there is nobody of whom anything is said."""
         raise OrchestrationError(_NO_TOOLS)
 
     def children(self) -> Sequence[ChildNow]:
-        """Return none."""
         return ()
 
     async def end_child(self, agent: str, reason: str) -> None:
-        """Raise OrchestrationError: there is no child."""
         raise OrchestrationError(_NO_TOOLS)
 
     async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
-        """Raise OrchestrationError: who only writes is no program."""
         raise OrchestrationError(_NO_TOOLS)
 
 
-class Purpose(Record, frozen=True, kw_only=True, gc=False):
-    """What a model is asked for, and as whom."""
+class SideQuery(Struct, eq=False, kw_only=True, dict=True):
+    """Asks one model for texts, each in a session without tools; all answers are one turn."""
 
-    agent_id: str  # of the session at the provider
-    name: str  # of the session: <agent>-<suffix>
+    record: AgentRecord  # whose work it is
+    choice: ModelChoice
+    contexts: Contexts
+    # Is told where the provider keeps a session.
+    opener: Opener
+    agent_id: str  # of the sessions at the provider
+    name: str  # of the sessions: <agent>-<suffix>
     toolset: str  # what the turn is called where it is kept
+    number: int  # of the turn
     system_prompt: str
     seconds: float  # that an answer may take
+    # Sees each event once it is folded.
+    on_event: Callable[[ProviderEvent], None] = lambda event: None
 
-
-class Aside:
-    """Owns what one model is asked for one purpose, and the turn that all its answers are."""
-
-    def __init__(
-        self,
-        record: AgentRecord,
-        choice: ModelChoice,
-        of: ContextParts,
-        purpose: Purpose,
-        *,
-        number: int,
-        opener: Opener,
-        on_event: Callable[[ProviderEvent], None] = lambda event: None,
-    ) -> None:
-        """Know who asks whom.
-
-        Args:
-            record: The agent whose work it is.
-            choice: The model that is asked.
-            of: What it uses of the engine.
-            purpose: What for.
-            number: Of the turn.
-            opener: Told where the provider keeps a session.
-            on_event: Sees each event once it is folded.
-        """
-        self._record, self._choice, self._of, self._purpose = record, choice, of, purpose
-        self._opener, self._on_event = opener, on_event
-        self.fold = TurnFold(
-            turn_id=of.ids.ulid(),
-            number=number,
-            started_at_ms=self._now_ms(),
-            new_id=of.ids.ulid,
-            now_ms=self._now_ms,
-            price=price_of(of.settings.budgets.prices, choice.provider, choice.model),
+    @cached_property
+    def fold(self) -> TurnFold:
+        """The turn."""
+        contexts, choice = self.contexts, self.choice
+        return TurnFold(
+            turn_id=contexts.ids.ulid(),
+            number=self.number,
+            started_at_ms=contexts.now_ms(),
+            new_id=contexts.ids.ulid,
+            now_ms=contexts.now_ms,
+            price=price_of(contexts.settings.budgets.prices, choice.provider, choice.model),
         )
 
     async def provider(self) -> GuardedProvider:
         """Return the model's provider, once its login admits the agent; raises PrsmError."""
-        provider = await self._of.providers.get(self._choice.provider)
-        await self._of.enforcement.admit(self._choice.provider, self._record.agent_id)
+        provider = await self.contexts.providers.get(self.choice.provider)
+        await self.contexts.enforcement.admit(self.choice.provider, self.record.agent_id)
         return provider
 
     async def ask(self, provider: GuardedProvider, text: str) -> tuple[str | None, TurnEnded]:
@@ -157,59 +129,53 @@ class Aside:
         """
         fold, said = self.fold, len(self.fold.messages)
         fold.end = None
-        opened = provider.open_session(self._request(), NoTools(), self._opener)
+        opened = provider.open_session(self._request(), _NoTools(), self.opener)
         async with opened as session:
-            await session.answer(self._context(text), self._take, self._of.clock)
+            await session.answer(self._context(text), self._take, self.contexts.clock)
         fold.end_partial()
         answers = [m.content for m in fold.messages[said:] if m.content.strip()]
-        return (answers[-1] if answers else None), self._end()
-
-    def _end(self) -> TurnEnded:
-        return self.fold.end or TurnEnded(StopReason.ERROR)
-
-    def _now_ms(self) -> int:
-        return int(self._of.clock.time() * 1000)
+        end = self.fold.end or TurnEnded(StopReason.ERROR)
+        return (answers[-1] if answers else None), end
 
     def _take(self, event: ProviderEvent) -> None:
         event = sanitize(event)
         self.fold.fold(event)
-        self._on_event(event)
+        self.on_event(event)
 
     def _request(self) -> SessionRequest:
-        purpose = self._purpose
         return SessionRequest(
-            agent_id=purpose.agent_id,
-            name=purpose.name,
+            agent_id=self.agent_id,
+            name=self.name,
             role=AgentRole.EXPERT,
-            model=self._choice.model,
-            system_prompt=purpose.system_prompt,
-            cwd=self._record.descriptor.cwd,
+            model=self.choice.model,
+            system_prompt=self.system_prompt,
+            cwd=self.record.descriptor.cwd,
             mode=PermissionMode.PLAN,
-            reasoning_effort=self._choice.reasoning_effort,
-            workspace=self._of.workspace,
+            reasoning_effort=self.choice.reasoning_effort,
+            workspace=self.contexts.workspace,
         )
 
     def _context(self, text: str) -> AssembledContext:
-        asked = AgentMessage(
-            id=self._of.ids.ulid(),
-            role="user",
-            content=text,
-            sequence=1,
-            created_at=self._now_ms(),
-        )
+        contexts, choice = self.contexts, self.choice
         return AssembledContext(
-            system_prompt=self._purpose.system_prompt,
-            current_message=asked,
-            model=self._choice.model,
-            provider=self._choice.provider,
-            thinking_config=thinking(self._choice.reasoning_effort),
-            timeout_ms=math.ceil(self._purpose.seconds * 1000),
-            run_id=self._of.journal.run_id,
-            session_label=self._record.label,
-            parent_turn_id=self._record.head_turn_id,
+            system_prompt=self.system_prompt,
+            current_message=AgentMessage(
+                id=contexts.ids.ulid(),
+                role="user",
+                content=text,
+                sequence=1,
+                created_at=contexts.now_ms(),
+            ),
+            model=choice.model,
+            provider=choice.provider,
+            thinking_config=thinking(choice.reasoning_effort),
+            timeout_ms=math.ceil(self.seconds * 1000),
+            run_id=contexts.journal.run_id,
+            session_label=self.record.label,
+            parent_turn_id=self.record.head_turn_id,
             role="worker",
-            toolset_name=self._purpose.toolset,
-            workspace_path=self._of.workspace,
+            toolset_name=self.toolset,
+            workspace_path=contexts.workspace,
         )
 
 
@@ -233,11 +199,11 @@ SYSTEM_PROMPT = (
 
 
 class Naming(Struct, eq=False):
-    """One name for one session, from the question to its step."""
+    """Has a model name one session, once, beside its first run."""
 
     master: AgentRecord
     own: ModelChoice
-    of: ContextParts
+    contexts: Contexts
     write: Callable[[SessionNamed], Awaitable[None]]
     _is_left: bool = False
 
@@ -248,7 +214,7 @@ class Naming(Struct, eq=False):
     async def run(self) -> None:
         """Ask for the name and keep it; what fails is told."""
         try:
-            in_time = await first_of(self.of.clock, _SECONDS, self._named)
+            in_time = await first_of(self.contexts.clock, _SECONDS, self._write_name)
         except PrsmError as error:
             if breaks_ledger(error):
                 raise
@@ -260,9 +226,9 @@ class Naming(Struct, eq=False):
     def _tell(self, why: str) -> None:
         if not self._is_left:
             text = f"no model names the session, which is called by its task: {why}"
-            self.of.journal.note("notice", level="warning", text=text)
+            self.contexts.journal.note("notice", level="warning", text=text)
 
-    async def _named(self) -> None:
+    async def _write_name(self) -> None:
         name = clean(await self._answer())
         if name is None:
             raise ProviderNotAvailableError("the answer has no words")
@@ -271,25 +237,29 @@ class Naming(Struct, eq=False):
 
     async def _answer(self) -> str:
         """Return what the model says; what it used is charged to the master's run."""
-        of, master = self.of, self.master
-        model = resolve_model(of.settings.sessions.name_model, self.own, of.listings.names)
-        purpose = Purpose(
+        contexts, master = self.contexts, self.master
+        wanted = contexts.settings.sessions.name_model
+        query = SideQuery(
+            record=master,
+            choice=resolve_model(wanted, self.own, contexts.listings.names),
+            contexts=contexts,
+            opener=self,
             agent_id=f"{master.agent_id}-name",  # beside the master's own session
             name=f"{master.descriptor.name}-name",
             toolset="naming",
+            number=1,
             system_prompt=SYSTEM_PROMPT,
             seconds=_SECONDS,
         )
-        aside = Aside(master, model, of, purpose, number=1, opener=self)
-        provider = await aside.provider()
+        provider = await query.provider()
         try:
-            answer, end = await aside.ask(provider, master.descriptor.prompt[:_TASK])
+            answer, end = await query.ask(provider, master.descriptor.prompt[:_TASK])
         finally:
             if not self._is_left:
-                of.budgets.charge(master.agent_id, aside.fold.spent)
+                contexts.budgets.charge(master.agent_id, query.fold.spent)
         why = why_failed(end)
         if why is not None:
-            raise ProviderNotAvailableError(f"{model.name}: {why}")
+            raise ProviderNotAvailableError(f"{query.choice.name}: {why}")
         return answer or ""
 
     def on_stuck(self) -> None:

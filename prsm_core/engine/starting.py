@@ -241,7 +241,7 @@ class Starting(Struct, eq=False):
             self._checking.cancel()
         if self._naming is not None:
             naming, task = self._naming
-            naming.leave()
+            naming.is_left = True
             task.cancel()
 
     def task(

@@ -1,9 +1,8 @@
-"""What is done about a knot: a reminder first, then an empty answer, then one victim.
+"""Untie a knot of waits: by a reminder, then by an empty answer, then by one victim.
 
-A knot often hangs on a question that was delivered and forgotten: its holder is shown it once
-more. Or a member waits for what others write, and all who could write are in the knot: its wait
-ends without a message, once. If there is none, or that was ignored, the deepest and youngest member
-fails, so that its parent hears of it and goes on.
+The holder of a question that was delivered and forgotten is shown it once more. Or a member that
+waits for what others write has its wait end without a message, once. Else the deepest and youngest
+member fails, so that its parent hears of it and goes on.
 """
 
 from __future__ import annotations
@@ -53,11 +52,28 @@ class KnotResolver(Struct, eq=False):
             _log.error("a knot was missed when it closed: %s", waits)
         holder, question = self._find_reminder(members)
         if holder is not None and question is not None:
-            self._remind(holder, question, members, waits)
-        elif (waiter := self._find_listener(members)) is not None:
-            self._give_up_waiting(waiter, members, waits)
+            mover, action = holder, "reminder"
+            self._remind(holder, question)
+        elif (listener := self._find_listener(members)) is not None:
+            mover, action = listener, "unanswered"
+            self.peers.give_up(listener)
         else:
-            self._sacrifice(max(members, key=_depth_and_age), members, waits)
+            mover, action = max(members, key=_depth_and_age), "victim"
+            mover.is_condemned = True
+        self.detector.moved(mover.agent_id)
+        victim = mover.agent_id if action == "victim" else None
+        data = {"agents": sorted(agents), "waits": waits, "victim": victim, "action": action}
+        told = Told(kind="deadlock_detected", data=data)
+        work = self._tell(mover, told) if victim is None else self._fail(mover, waits, told)
+        self.background.launch(work, name=f"deadlock {action}")
+
+    def _remind(self, holder: AgentRecord, question: OpenQuestion) -> None:
+        about, notes = question.message.correlation_id or "", holder.notes
+        holder.note(
+            reminded=(*holder.open_among(notes.reminded), about),
+            reminders=(*notes.reminders, about),
+        )
+        self.router.wake(holder.agent_id)
 
     def _find_reminder(
         self, members: list[AgentRecord]
@@ -96,47 +112,13 @@ class KnotResolver(Struct, eq=False):
         return None
 
     def _stuck_waits(self, record: AgentRecord, inside: Container[str]) -> list[WaitFor]:
-        waits = self.detector.graph.waits_of(record.agent_id)
-        return [wait for wait in waits if self._is_stuck(wait, inside)]
+        """Return the waits of a member for members alone, and for what is not there."""
 
-    def _is_stuck(self, wait: WaitFor, inside: Container[str]) -> bool:
-        """Whether a member's wait is for members alone, and for what is not there."""
-        targets = self.detector.targets(wait)
-        lost = (t in inside or self.roster.get(t).has_ended for t in targets)
-        return not wait.key.ready() and all(lost)
+        def is_lost(target: str) -> bool:
+            return target in inside or self.roster.get(target).has_ended
 
-    def _remind(
-        self,
-        holder: AgentRecord,
-        question: OpenQuestion,
-        members: list[AgentRecord],
-        waits: list[dict[str, Any]],
-    ) -> None:
-        about, notes = question.message.correlation_id or "", holder.notes
-        holder.note(
-            reminded=(*holder.open_among(notes.reminded), about),
-            reminders=(*notes.reminders, about),
-        )
-        self.detector.moved(holder.agent_id)
-        self.router.wake(holder.agent_id)
-        told = _told(members, waits, "reminder", None)
-        self.background.launch(self._tell(holder, told), name="deadlock reminder")
-
-    def _give_up_waiting(
-        self, waiter: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
-    ) -> None:
-        self.detector.moved(waiter.agent_id)
-        self.peers.give_up(waiter)
-        told = _told(members, waits, "unanswered", None)
-        self.background.launch(self._tell(waiter, told), name="deadlock without a message")
-
-    def _sacrifice(
-        self, victim: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
-    ) -> None:
-        victim.is_condemned = True
-        self.detector.moved(victim.agent_id)
-        told = _told(members, waits, "victim", victim.agent_id)
-        self.background.launch(self._fail(victim, waits, told), name="deadlock victim")
+        waits, targets = self.detector.graph.waits_of(record.agent_id), self.detector.targets
+        return [w for w in waits if not w.key.ready() and all(map(is_lost, targets(w)))]
 
     async def _fail(self, victim: AgentRecord, waits: list[dict[str, Any]], told: Told) -> None:
         names = ", ".join(sorted(f"{wait['name']} waits for {wait['on']}" for wait in waits))
@@ -161,14 +143,6 @@ class KnotResolver(Struct, eq=False):
             "on": record.waiting_on or "",
             "targets": sorted(targets - {record.agent_id}),
         }
-
-
-def _told(
-    members: list[AgentRecord], waits: list[dict[str, Any]], action: str, victim: str | None
-) -> Told:
-    agents = sorted(record.agent_id for record in members)
-    data = {"agents": agents, "waits": waits, "victim": victim, "action": action}
-    return Told(kind="deadlock_detected", data=data)
 
 
 def _depth_and_age(record: AgentRecord) -> tuple[int, float, str]:

@@ -19,7 +19,7 @@ from prsm_core.domain.writes import AgentEnded, MessageSent, Told
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from prsm_core.domain.steps import Write
@@ -75,8 +75,9 @@ class AgentEnds(Struct, eq=False):
     ) -> AgentResult:
         """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
 
-        The step has what is written `besides` in front, and the `answer` to its call. An agent that
-        has ended keeps its first result; one that cannot be written is a failure.
+        One step has what is written `besides`, the end, and the `answer` to its call. An agent that
+        has ended keeps its first result. Where the step cannot be written the agent fails: with
+        what was `besides`, or without it if that is what could not be written.
         """
         if (known := _known_end(record, result)) is not None:
             return known
@@ -84,33 +85,21 @@ class AgentEnds(Struct, eq=False):
         if (known := _known_end(record, result)) is not None:  # by somebody else, meanwhile
             return known
         before = record.state, record.waiting_on
-        try:
-            return await self._end(record, state, result, reason, tree, besides, answer, needs)
-        except Exception as error:
-            if record.has_ended or not is_unfit(error):
-                raise
-            record.state, record.waiting_on = before
-            plain = plain_result(result, error, self.journal.redact)
-            state = state if state is AgentState.KILLED else AgentState.FAILED
-            return await self._end_plainly(record, state, plain, tree, besides)
-
-    async def _end_plainly(
-        self,
-        record: AgentRecord,
-        state: AgentState,
-        result: AgentResult,
-        tree: Mapping[str, Any] | None,
-        besides: Sequence[Write],
-    ) -> AgentResult:
-        """End an agent whose end, or what was in front of it, could not be written: one of both."""
-        before, reason = (record.state, record.waiting_on), result.error or ""
-        try:
-            return await self._end(record, state, result, reason, tree, besides)
-        except Exception as error:
-            if not besides or record.has_ended or not is_unfit(error):
-                raise
-            record.state, record.waiting_on = before
-            return await self._end(record, state, result, reason, tree)
+        is_plain = False
+        while True:
+            try:
+                return await self._end(record, state, result, reason, tree, besides, answer, needs)
+            except Exception as error:
+                if record.has_ended or not is_unfit(error) or (is_plain and not besides):
+                    raise
+                record.state, record.waiting_on = before
+                if is_plain:
+                    besides = ()
+                    continue
+                is_plain, answer, needs = True, None, None
+                result = plain_result(result, error, self.journal.redact)
+                reason = result.error or ""
+                state = state if state is AgentState.KILLED else AgentState.FAILED
 
     async def _end(
         self,
@@ -129,11 +118,12 @@ class AgentEnds(Struct, eq=False):
         record.result = result = replace(result, duration=round(elapsed, 3))
         changes = self.steps.move(record, state, reason)
         resolved = self.requests.close_agent(record.agent_id, "agent_ended")
-        answers = besides if answer is None else (*besides, answer)
-        merged = () if tree is None else (_merged(tree),)
-        told = self._task_result(record, result, tree)
-        end = AgentEnded(result=result)
-        step = self.steps.build(record, *answers, *resolved, *merged, end, *changes, *told)
+        writes = [*besides, *(() if answer is None else (answer,)), *resolved]
+        if tree is not None:
+            merged = {name: tree.get(name) for name in EVENT_FIELDS["worktree_merged"]}
+            writes.append(Told(kind="worktree_merged", data=merged))
+        writes += [AgentEnded(result=result), *changes, *self._task_result(record, result, tree)]
+        step = self.steps.build(record, *writes)
         await self.steps.commit(step, then=lambda: self._settle(record), needs=needs)
         if tree is not None:
             self.trees.leave(record, tree)
@@ -175,16 +165,11 @@ class AgentEnds(Struct, eq=False):
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:
-        """Fail an agent, keeping what it said; its live children are killed first.
-
-        A `summary` stands for what it said. The step has the `answer` to its call.
-        """
+        """Fail an agent, keeping what it said or a `summary`; its live children end first."""
         self._condemn(record, AgentState.FAILED, message, kind)
         await self._land(record)
         await self.kill_children(record, "its parent has failed")
-        result = self._failure(record, message, kind)
-        if summary is not None:
-            result = replace(result, summary=summary)
+        result = self._failure(record, message, kind, summary)
         failed = AgentState.FAILED
         result = await self.end_agent(
             record, failed, result, reason=message, answer=answer, needs=needs
@@ -198,19 +183,19 @@ class AgentEnds(Struct, eq=False):
         await self.lives.stop(record)
         return await self.fail_agent(record, message, kind)
 
-    def _failure(self, record: AgentRecord, error: str, kind: str) -> AgentResult:
-        """Return the result of an agent that fails, with what it said."""
-        session = self.lives.session_of(record.agent_id)
-        said = "" if session is None else session.partial_text
+    def _failure(
+        self, record: AgentRecord, error: str, kind: str, said: str | None = None
+    ) -> AgentResult:
+        """Return the result of an agent that fails, by default with what it said."""
+        if said is None:
+            session = self.lives.session_of(record.agent_id)
+            said = "" if session is None else session.partial_text
         return AgentResult(
             agent_id=record.agent_id, success=False, summary=said, error=error, error_kind=kind
         )
 
     async def kill_tree(self, record: AgentRecord, reason: str) -> AgentResult:
-        """Kill what still lives of an agent and its descendants; return the agent's result.
-
-        First it can do nothing more, then its children end, then it does itself.
-        """
+        """Kill what still lives of an agent and its descendants; return the agent's result."""
         if not record.state.is_terminal:
             self._condemn(record, AgentState.KILLED, reason, "killed")
             self.detector.moved(record.agent_id)
@@ -254,23 +239,16 @@ class AgentEnds(Struct, eq=False):
 
     async def end_below(self, master: AgentRecord, why: str) -> None:
         """Kill what lives below the master of a run that ends; wait until all have let go."""
-        await self._end_all([*master.live_children.values()], why)
+        for child in [*master.live_children.values()]:
+            await self.kill_tree(child, why)
+        await self.lives.drain_all(CLOSING_SECONDS)
 
     async def end_masters(self, why: str) -> None:
         """Kill all that live of a run that nobody drives, also where it was only being begun."""
-        masters = [one for one in self.roster.records() if one.descriptor.parent_id is None]
-        await self._end_all([one for one in masters if not one.state.is_terminal], why)
-
-    async def _end_all(self, roots: Iterable[AgentRecord], why: str) -> None:
-        for root in roots:
-            await self.kill_tree(root, why)
+        for record in [*self.roster.records()]:
+            if record.descriptor.parent_id is None and not record.state.is_terminal:
+                await self.kill_tree(record, why)
         await self.lives.drain_all(CLOSING_SECONDS)
-
-
-def _merged(tree: Mapping[str, Any]) -> Told:
-    """Return the event that tells what became of an agent's worktree."""
-    fields = EVENT_FIELDS["worktree_merged"]
-    return Told(kind="worktree_merged", data={name: tree.get(name) for name in fields})
 
 
 def _known_end(record: AgentRecord, result: AgentResult) -> AgentResult | None:

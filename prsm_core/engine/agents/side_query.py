@@ -205,11 +205,7 @@ class Naming(Struct, eq=False):
     own: ModelChoice
     contexts: Contexts
     write: Callable[[SessionNamed], Awaitable[None]]
-    _is_left: bool = False
-
-    def leave(self) -> None:
-        """Write nothing from now on: the run ends."""
-        self._is_left = True
+    is_left: bool = False  # the run ends: nothing is written from now on
 
     async def run(self) -> None:
         """Ask for the name and keep it; what fails is told."""
@@ -224,7 +220,7 @@ class Naming(Struct, eq=False):
                 self._tell(f"that takes longer than {_SECONDS:g} s")
 
     def _tell(self, why: str) -> None:
-        if not self._is_left:
+        if not self.is_left:
             text = f"no model names the session, which is called by its task: {why}"
             self.contexts.journal.note("notice", level="warning", text=text)
 
@@ -232,7 +228,7 @@ class Naming(Struct, eq=False):
         name = clean(await self._answer())
         if name is None:
             raise ProviderNotAvailableError("the answer has no words")
-        if not self._is_left:
+        if not self.is_left:
             await self.write(SessionNamed(name=name, keeps_other=True))
 
     async def _answer(self) -> str:
@@ -255,7 +251,7 @@ class Naming(Struct, eq=False):
         try:
             answer, end = await query.ask(provider, master.descriptor.prompt[:_TASK])
         finally:
-            if not self._is_left:
+            if not self.is_left:
                 contexts.budgets.charge(master.agent_id, query.fold.spent)
         why = why_failed(end)
         if why is not None:

@@ -1,8 +1,7 @@
 """Agents that a login or a limit holds: a person or time can mend that, so it is no failure.
 
-A held agent is RUNNING, waits for what holds it, and has neither a slot nor a session. What works
-beside it goes on. By `engine.limits` a person is asked, the agent waits, or the run ends: that is
-once nothing else can move, and the run can be resumed.
+A held agent is RUNNING, and has neither a slot nor a session. By `engine.limits` a person is asked,
+the agent waits, or the run ends once nothing else can move, and can be resumed.
 """
 
 from __future__ import annotations
@@ -60,21 +59,18 @@ class HeldBy(Record, frozen=True, gc=False, kw_only=True):
     def on(self) -> str:
         """What the agent waits for."""
         what = _WHAT.get(self.error.kind, "a pause that its provider wants")
-        return what if self.until is None else f"{what} until {_local(self.until)}"
+        if self.until is None:
+            return what
+        return f"{what} until {datetime.fromtimestamp(self.until).astimezone():%Y-%m-%d %H:%M:%S}"
 
     def seconds(self, now: float, tries: int) -> float:
         """Return how long the agent waits before the next try, after so many in vain."""
         if self.until is not None:
             return max(self.until - now, LEAST_SECONDS)
-        doubled: float = FIRST_SECONDS * 2 ** min(tries, 10)
-        return min(doubled, MOST_SECONDS)
+        return min(FIRST_SECONDS * 2.0 ** min(tries, 10), MOST_SECONDS)
 
 
-def _local(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-class _Turn(Struct, eq=False):
+class _Asking(Struct, eq=False):
     """Who asks a person about one provider, how often that was answered, and how it was last."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -83,14 +79,9 @@ class _Turn(Struct, eq=False):
 
 
 class Holds(Struct, eq=False):
-    """Owns which agents are held, and what ends that.
+    """Owns which agents are held, and what ends that."""
 
-    Args:
-        limits: `engine.limits`: ask, wait or end.
-        leads: Whether the engine leads the run. One that a client outside leads is not ended.
-    """
-
-    limits: str
+    limits: str  # `engine.limits`: ask, wait or end
     roster: Roster
     steps: AgentSteps
     requests: HumanRequests
@@ -99,8 +90,8 @@ class Holds(Struct, eq=False):
     background: Background
     clock: Clock
     ids: Ids
-    leads: bool
-    _turns: dict[str, _Turn] = field(default_factory=dict)  # by provider
+    leads: bool  # the engine leads the run; one that a client outside leads is not ended
+    _asking: dict[str, _Asking] = field(default_factory=dict)  # by provider
     _ending: dict[str, HeldBy] = field(default_factory=dict)  # agents that wait for the run's end
     # Of the agents that are held.
     _patience: dict[str, asyncio.Timeout] = field(default_factory=dict)
@@ -169,18 +160,19 @@ class Holds(Struct, eq=False):
         One answer is for all agents of a provider that are held. At the time that the vendor
         tells it is tried again without one. Where nobody answers in time, the run ends.
         """
-        turn = self._turns.setdefault(record.descriptor.provider, _Turn())
-        before = turn.answers
-        async with turn.lock:
-            if turn.answers == before:
+        asking = self._asking.setdefault(record.descriptor.provider, _Asking())
+        before = asking.answers
+        async with asking.lock:
+            if asking.answers == before:
                 answer = await self._answer(record, by)
-                turn.way = END if answer is None else _ANSWERS.get("".join(answer.choices), "")
-                turn.answers += 1
-            return turn.way
+                asking.way = END if answer is None else _ANSWERS.get("".join(answer.choices), "")
+                asking.answers += 1
+            return asking.way
 
     async def _answer(self, record: AgentRecord, by: HeldBy) -> Answer | None:
         provider, request = record.descriptor.provider, self.ids.request()
-        cure = "Log in again, then try again." if _needs_login(by) else "Try again, or wait."
+        needs_login = by.error.kind is ErrorKind.AUTH_FAILURE
+        cure = "Log in again, then try again." if needs_login else "Try again, or wait."
         question = Question(
             text=f"{provider} answers no more: {by.error.message}. It is held by {by.on}. {cure}",
             options=(TRY_AGAIN, WAIT_ON, END_RUN),
@@ -231,7 +223,3 @@ def released(record: AgentRecord) -> AgentHeld:
     """Let nothing hold an agent any more; return what tells so."""
     record.waiting_on = None
     return AgentHeld(waiting_on=None)
-
-
-def _needs_login(by: HeldBy) -> bool:
-    return by.error.kind is ErrorKind.AUTH_FAILURE

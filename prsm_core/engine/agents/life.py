@@ -1,7 +1,4 @@
-"""One life of an agent: whether it is over, its slot, and what it waits for.
-
-Slots bound how many agents have a streaming model or a running tool at one time.
-"""
+"""One life of an agent: whether it is over, its slot, and what it waits for."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Slots(Struct, eq=False):
-    """Owns the free slots and the queue for them."""
+    """Bounds how many agents have a streaming model or a running tool at one time."""
 
     limit: int
     in_use: int = 0
@@ -64,10 +61,7 @@ class Slots(Struct, eq=False):
             raise
 
     def untold(self) -> list[Staged]:
-        """Return what must be written before the ledger may have the newest holder at work.
-
-        It is what tells that others have let go, as far as it is still to be written.
-        """
+        """Return what must be written before the ledger may have the newest holder at work."""
         self._let_go = [act for act in self._let_go if not act.is_settled]
         return self._let_go if self.in_use + len(self._let_go) > self.limit else []
 
@@ -124,14 +118,13 @@ class SlotLease(Struct, eq=False):
         self.release()
 
 
-WAITING = frozenset(
-    {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
-)
+# Of several, the first one is told.
 _WAIT_ORDER = (
     AgentState.WAITING_FOR_PARENT,
     AgentState.WAITING_FOR_EXPERT,
     AgentState.WAITING_FOR_CHILD,
 )
+WAITING = frozenset(_WAIT_ORDER)
 
 
 class LifeParts(Record, frozen=True, kw_only=True):
@@ -148,7 +141,7 @@ class LifeParts(Record, frozen=True, kw_only=True):
 
 
 class AgentLife:
-    """Owns the slot of one life and its present waits; see the port `Life`."""
+    """Owns the slot of one life and its present waits."""
 
     __slots__ = ("_lease", "_number", "_parts", "_waits", "is_leaving", "record", "turn")
 
@@ -178,11 +171,7 @@ class AgentLife:
         return self._lease.held and self.record.state is AgentState.RUNNING
 
     async def take_slot(self) -> None:
-        """Hold a slot; waits in line for it.
-
-        Where the log would show more agents at work than there are slots, it is told first that
-        those wait who have left theirs.
-        """
+        """Hold a slot, waiting in line for it; the log tells first who has left theirs."""
         if self._lease.held:
             return
         await self._lease.acquire()
@@ -231,10 +220,7 @@ class AgentLife:
         self._parts.residents.waits(self.record.agent_id)
 
     def blocked(self, waits: Sequence[Wait]) -> None:
-        """Become WAITING and give the slot back: everything that the agent does is waiting.
-
-        A knot of waits is found here and now.
-        """
+        """Become WAITING and give the slot back; a knot of waits is found here and now."""
         record, steps = self.record, self._parts.steps
         wait = waits[0] if len(waits) == 1 else min(waits, key=lambda w: _WAIT_ORDER.index(w.state))
         act = None
@@ -268,10 +254,7 @@ class AgentLife:
 
     @property
     def has_only_talked(self) -> bool:
-        """Whether nothing but orchestration of this life can have done anything, for sure.
-
-        Most agents of a wide tree do so: nothing need be looked up for them.
-        """
+        """Whether this life can have done nothing but orchestration, for sure."""
         turn, record = self.turn, self.record
         if turn is None or record.children or record.incarnation > 1 or record.next_turn > 2:
             return False
@@ -280,15 +263,15 @@ class AgentLife:
             return False  # what is done in a worktree is seen there
         ours = [row.tool_name for row in turn.calls.rows.values()]
         ours += [call.name for call in turn.calls.open]
-        return not (turn.fold.calls or any(map(_acts, ours)))
+        talk = ORCHESTRATION_TOOLS - {"run_bash"}
+        return not turn.fold.calls and talk.issuperset(ours)
 
     async def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
     ) -> Evidence:
         """Look into what the agent says that it has done, and run the gates if it changed files.
 
-        Raises OrchestrationError, code `gate_failed`, while the agent may be sent back; not where
-        it `is_last`.
+        Raises OrchestrationError, code `gate_failed`, unless it `is_last`: to send the agent back.
         """
         if not (artifacts or commands) and self.has_only_talked:
             return Evidence()
@@ -298,7 +281,3 @@ class AgentLife:
     async def weigh_again(self, result: AgentResult) -> AgentResult:
         """Return an accepted result with what became of it while the agent's children ended."""
         return await self._parts.files.proof(self.record).again(result)
-
-
-def _acts(tool: str) -> bool:
-    return tool not in ORCHESTRATION_TOOLS or tool == "run_bash"

@@ -1,7 +1,4 @@
-"""The lives of agents: the session of each one's newest life, and the task that it runs in.
-
-A life ends by itself, or after a while by a cancel; nobody waits for it without end.
-"""
+"""The lives of agents. One ends by itself or by a cancel; nobody waits for it without end."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from prsm_core.errors import AgentSpawnError
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.state import AgentRecord
@@ -35,11 +32,15 @@ class _Life(Struct, eq=False):
     until: float | None = None  # monotonic: it is cancelled, and waited for until then
     is_left: bool = False  # it was waited for, in vain: nobody does so again
 
+    @property
+    def is_open(self) -> bool:
+        return not self.task.done() and not self.is_left
+
 
 class Lives(Struct, eq=False):
-    """Owns the newest life of every agent that has begun one and has not ended.
+    """Owns the newest life of every agent: its session, and the task that it runs in.
 
-    Of an agent that has ended nothing but its record is left, once its life has let go of all.
+    Of an agent that has ended nothing is left once its life has let go of all.
     """
 
     background: Background
@@ -85,7 +86,7 @@ class Lives(Struct, eq=False):
         What does not let go in time is left behind; its turn is closed in the ledger.
         """
         life = self._newest.get(record.agent_id)
-        if life is None or life.task.done() or life.is_left:
+        if life is None or not life.is_open:
             return
         task = life.task
         self.begin_stop(record)
@@ -103,9 +104,11 @@ class Lives(Struct, eq=False):
 
         Raises AgentSpawnError when it does not.
         """
-        await self._drain([record], DRAIN_SECONDS)
-        task = self.task_of(record.agent_id)
-        if task is not None and not task.done():
+        life = self._newest.get(record.agent_id)
+        if life is None:
+            return
+        await self._drain([life], DRAIN_SECONDS)
+        if not life.task.done():
             raise AgentSpawnError(
                 f"the last session of {record.descriptor.name} has not closed yet",
                 hint="try again later, or spawn another agent",
@@ -114,30 +117,22 @@ class Lives(Struct, eq=False):
 
     async def drain_all(self, seconds: float) -> None:
         """Give all lives this time to end by themselves, then stop them."""
-        await self._drain(self._records(), seconds)
+        await self._drain([*self._newest.values()], seconds)
+
+    async def _drain(self, lives: Sequence[_Life], seconds: float) -> None:
+        late = [life.task for life in lives if life.is_open]
+        if late:
+            await self._within(seconds, lambda: asyncio.wait(late))
+        await self._stop(lives)
 
     async def stop_all(self) -> None:
         """Stop all lives, all at a time."""
-        await self._stop(self._records())
+        await self._stop([*self._newest.values()])
 
-    def _records(self) -> list[AgentRecord]:
-        return [life.record for life in self._newest.values()]
-
-    async def _drain(self, records: Iterable[AgentRecord], seconds: float) -> None:
-        late = [task for record in records if (task := self._open_task(record)) is not None]
-        if late:
-            await self._within(seconds, lambda: asyncio.wait(late))
-        await self._stop(records)
-
-    async def _within(self, seconds: float, wait: Callable[[], Awaitable[object]]) -> bool:
-        return await first_of(self.clock, self.background.parting.most(seconds), wait)
-
-    async def _stop(self, records: Iterable[AgentRecord]) -> None:
-        alive = [record for record in records if self._open_task(record) is not None]
+    async def _stop(self, lives: Sequence[_Life]) -> None:
+        alive = [life.record for life in lives if life.is_open]
         if alive:  # most have ended: they get no task
             await asyncio.gather(*map(self.stop, alive))
 
-    def _open_task(self, record: AgentRecord) -> asyncio.Task[None] | None:
-        """Return the task of a life that is not over and was not left behind, else None."""
-        life = self._newest.get(record.agent_id)
-        return None if life is None or life.task.done() or life.is_left else life.task
+    async def _within(self, seconds: float, wait: Callable[[], Awaitable[object]]) -> bool:
+        return await first_of(self.clock, self.background.parting.most(seconds), wait)

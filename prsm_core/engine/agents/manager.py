@@ -1,7 +1,4 @@
-"""The registry of agents: how they are born and begin a new life, and what a person ends.
-
-What comes of an end is in `ends`.
-"""
+"""How agents are born and begin a new life, and what a person ends."""
 
 from __future__ import annotations
 
@@ -71,18 +68,17 @@ class AgentManager(Struct, eq=False, dict=True):
         answer: Callable[[AgentRecord], CallClosed | None] | None = None,
         note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> AgentRecord:
-        """Spawn a child of `request.parent_id`, as planned just now if that was done already.
+        """Spawn a child of `request.parent_id`, by a `plan` made just now if there is one.
 
-        The step of its birth has what is written `besides` in front, and carries the `answer` to
-        whoever wanted it, and its `note`. Raises AgentSpawnError, MaxDepthExceededError or
-        ModelNotAvailableError; then nothing was written.
+        The rest goes with its birth; see `create_agents`. Raises AgentSpawnError,
+        MaxDepthExceededError or ModelNotAvailableError; then nothing was written.
         """
         plan = self.planner.plan(request) if plan is None else plan
         self.planner.check_room(1)
-        record = self.enlist(plan, request)
+        record = self.register_agent(plan, request)
         await self.give_trees([record])
         closed = None if answer is None else answer(record)
-        await self.bear([record], needs=needs, besides=besides, answer=closed, note=note)
+        await self.create_agents([record], needs=needs, besides=besides, answer=closed, note=note)
         return record
 
     async def admit(
@@ -92,19 +88,19 @@ class AgentManager(Struct, eq=False, dict=True):
     ) -> AgentRecord:
         """Begin the master of a run; `write` commits its birth, and then does what it is given."""
         self.planner.check_room(1)
-        record = self.enlist(descriptor)
+        record = self.register_agent(descriptor)
         try:
             births = self._births_of([record], None)
             await write(births, lambda: self._begin_life(record))
         except Exception:
-            self.strike(record)
+            self.discard_agent(record)
             raise
         return record
 
-    def enlist(
+    def register_agent(
         self, descriptor: AgentDescriptor, request: SpawnRequest | None = None
     ) -> AgentRecord:
-        """Give a new agent its name, its regions and its budget; `bear` or `strike` comes next.
+        """Give a new agent its name, regions and budget, to be created or discarded next.
 
         Raises BudgetExceededError, and then there is no such agent.
         """
@@ -121,10 +117,7 @@ class AgentManager(Struct, eq=False, dict=True):
         return record
 
     async def give_trees(self, records: Sequence[AgentRecord]) -> None:
-        """Make worktrees for new agents that want one; all are struck where one cannot be made.
-
-        Raises AgentSpawnError.
-        """
+        """Make worktrees for new agents that want one; else discard all, and raise why."""
         try:
             for record in records:
                 if record.wants_tree:
@@ -133,16 +126,16 @@ class AgentManager(Struct, eq=False, dict=True):
             if isinstance(error, PrsmError):  # else the next start finds what is left of them
                 await self.trees.drop(records)
             for record in records:
-                self.strike(record)
+                self.discard_agent(record)
             raise
 
-    def strike(self, record: AgentRecord) -> None:
+    def discard_agent(self, record: AgentRecord) -> None:
         """Forget an agent of which nothing was written."""
         self.roster.strike(record)
         self.leases.strike(record.agent_id)
         self.budgets.cancel(record.agent_id)
 
-    async def bear(
+    async def create_agents(
         self,
         records: Sequence[AgentRecord],
         *,
@@ -153,8 +146,8 @@ class AgentManager(Struct, eq=False, dict=True):
     ) -> None:
         """Commit new agents of one parent, by one step of its, and start their sessions.
 
-        The step has what is written `besides` in front; it carries the `answer` to whoever wanted
-        them, and what they `note`. Where it is refused there are none.
+        The step has what is written `besides` in front, what they `note`, and the `answer` to
+        whoever wanted them. Where it is refused there are none.
         """
         births = [*besides, *self._births_of(records, note)]
         if answer is not None:
@@ -172,7 +165,7 @@ class AgentManager(Struct, eq=False, dict=True):
         except Exception:  # of whatever kind: nobody would ever end them
             await self.trees.drop(records)
             for record in records:
-                self.strike(record)
+                self.discard_agent(record)
             raise
 
     def _births_of(
@@ -180,9 +173,9 @@ class AgentManager(Struct, eq=False, dict=True):
         records: Sequence[AgentRecord],
         note: Callable[[AgentRecord], EffectNoted] | None,
     ) -> list[Write]:
-        """Return what is written of new agents, what they note for the call, and what is told.
+        """Return what is written of new agents: births, notes for the call, and notices.
 
-        That is what stands in for what was wanted, and what their providers do not enforce.
+        These tell what stands in for a model, and what providers do not enforce.
         """
         births: list[Write] = []
         for record in records:
@@ -207,9 +200,8 @@ class AgentManager(Struct, eq=False, dict=True):
     ) -> AgentRecord:
         """Give an ended agent a new life: same identity, place, model and tools.
 
-        The conversation goes on, where the provider can in the vendor's thread; or it `is_fresh`,
-        and nothing that was said in the lives before is told to the model. Its step has what is
-        written `besides` in front.
+        The conversation goes on, or it `is_fresh`: nothing of the lives before is told to the
+        model. Its step has what is written `besides` in front.
         """
         record = self.roster.get(agent_id)
         self._check_restart(record)

@@ -108,7 +108,7 @@ class Family(Record, frozen=True, kw_only=True):
             if new:
                 born = [self.roster.get(agent_id) for agent_id in new]
                 await self.agents.give_trees(born)
-                await self.agents.bear(born, needs=call.opening, note=note)
+                await self.agents.create_agents(born, needs=call.opening, note=note)
             while free:
                 await self._reuse(call, *free.pop())
         finally:
@@ -301,13 +301,13 @@ class Family(Record, frozen=True, kw_only=True):
                     fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
                     chosen.append((fitting, request))
                 else:
-                    chosen.append((self.agents.enlist(plan, request), None))
+                    chosen.append((self.agents.register_agent(plan, request), None))
             new = [child for child, task in chosen if task is None]
             self.planner.check_room(len(new), enlisted=len(new))
         except Exception:
             for child, task in reversed(chosen):
                 if task is None:
-                    self.agents.strike(child)
+                    self.agents.discard_agent(child)
                 else:
                     self.idle.put_back(child)
             raise

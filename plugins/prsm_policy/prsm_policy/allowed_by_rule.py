@@ -17,6 +17,7 @@ from prsm_policy.danger import command_danger
 from prsm_policy.lookups import is_lookup
 from prsm_policy.safe import program_name, sets_only_harmless
 from prsm_policy.shell.find_nested import find_nested
+from prsm_policy.tables import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,52 +47,8 @@ _FAR_REACHING = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 # Short ones, by program: what they take is a file, a folder, a module or a setting of that kind.
-_SHORT: Mapping[str, str] = {
-    **dict.fromkeys(("make", "gmake"), "fCIEWo"),
-    "ninja": "fC",
-    "just": "fd",
-    "task": "dto",
-    "rake": "fCRrIeEpgG",
-    "ant": "fl",
-    **dict.fromkeys(("gradle", "gradlew"), "bcIpg"),
-    **dict.fromkeys(("mvn", "mvnw"), "fsl"),
-    "sbt": "J",
-    "cmake": "PCSBDU",
-    "ctest": "SMTD",
-    "meson": "C",
-    "go": "oCe",
-    "cargo": "CZ",
-    **dict.fromkeys(("pytest", "py.test"), "cpoW"),
-    "tox": "cx",
-    "nox": "f",
-    **dict.fromkeys(("jest", "vitest"), "cr"),
-    "mocha": "rcR",
-    "eslint": "cfo",
-    "stylelint": "f",
-    "tsc": "pbo",
-    "webpack": "co",
-    "rollup": "cpio",
-    "vite": "c",
-    "mypy": "mpc",
-    "pyright": "p",
-    "pylint": "j",
-    "sphinx-build": "cdDw",
-    "mkdocs": "fd",
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "Crc"),
-    **dict.fromkeys(("pip", "pip3"), "rcetif"),
-    "uv": "rcef",
-    "poetry": "CP",
-    **dict.fromkeys(("docker", "podman", "docker-compose"), "fHcvow"),
-    "helm": "f",
-    "kubectl": "fk",
-    **dict.fromkeys(("gh", "glab"), "FR"),
-    "git": "cCFX",
-    "swift": "C",
-    "dotnet": "opr",
-    "prove": "IMPe",
-    "phpunit": "c",
-    "rspec": "rIOo",
-    "ansible-playbook": "ieM",
+_SHORT = {
+    name: fields["short"][0] for head, fields in read_rows("choices") for name in head.split()
 }
 # Programs whose options are whole words behind one dash.
 _ONE_DASH = word_set("go java javac ant terraform gradle tsc swift zig dart")

@@ -22,10 +22,10 @@ from prsm_policy.safe.ecosystems import (
 )
 from prsm_policy.safe.environment import NODE, RUNNERS, inner_check
 from prsm_policy.safe.formats import are_harmless
-from prsm_policy.safe.options import Syntax, parse
+from prsm_policy.safe.options import Syntax, parse, read_command_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from prsm_policy.places import Place
     from prsm_policy.shell import Command, Word
@@ -62,57 +62,10 @@ _CMAKE_OPTION = re.compile(
     r"-D(?:CMAKE_BUILD_TYPE|CMAKE_EXPORT_COMPILE_COMMANDS|BUILD_[A-Z_]+|ENABLE_[A-Z_]+|WITH_[A-Z_]+)"
     r"(?::[A-Z]+)?=\w+|-G(?:Ninja|Unix Makefiles)|-Wno-dev"
 )
-_MODE = Syntax(long=word_set("mode= no-color"))
 # By the words that come first.
-_BY_OPTIONS: Mapping[tuple[str, ...], Syntax] = {
+_BY_OPTIONS = {
     ("cargo", "build"): CARGO,
-    ("cargo", "doc"): Syntax(
-        flags="qv",
-        valued="pjF",
-        long=word_set(
-            "no-deps workspace all-features package= document-private-items lib features="
-            " no-default-features quiet verbose locked offline frozen"
-        ),
-        max_operands=0,
-    ),
-    ("dotnet", "build"): Syntax(
-        valued="cvf", long=word_set("no-restore nologo verbosity= configuration= framework=")
-    ),
-    ("swift", "build"): Syntax(
-        valued="cj", long=word_set("configuration= target= product= build-tests"), max_operands=0
-    ),
-    ("mix", "compile"): Syntax(long=word_set("warnings-as-errors force")),
-    ("bazel", "build"): Syntax(texts=-1),
-    ("dune", "build"): Syntax(),
-    ("stack", "build"): Syntax(long=word_set("fast test no-run-tests"), max_operands=0),
-    ("cabal", "build"): Syntax(texts=-1),
-    ("sbt", "compile"): Syntax(max_operands=0),
-    ("zig", "build"): Syntax(max_operands=0),
-    ("mkdocs", "build"): Syntax(flags="q", long=word_set("strict clean quiet"), max_operands=0),
-    ("python", "-m", "build"): Syntax(flags="swn", long=word_set("sdist wheel no-isolation")),
-    ("python3", "-m", "build"): Syntax(flags="swn", long=word_set("sdist wheel no-isolation")),
-    ("uv", "build"): Syntax(long=word_set("sdist wheel package= all-packages quiet")),
-    ("poetry", "build"): Syntax(valued="f", long=word_set("format= quiet")),
-    ("hatch", "build"): Syntax(valued="t", long=word_set("target=")),
-    ("tsc",): Syntax(
-        flags="bv",
-        valued="p",
-        long=word_set("build project= pretty skipLibCheck verbose force declaration sourceMap"),
-        max_operands=0,  # of a file what is made lies beside it
-    ),
-    ("vue-tsc",): Syntax(flags="b", long=word_set("build skipLibCheck"), max_operands=0),
-    ("vite", "build"): _MODE,
-    ("next", "build"): Syntax(long=word_set("no-lint turbo turbopack debug")),
-    ("nuxt", "build"): _MODE,
-    ("astro", "build"): _MODE,
-    ("ng", "build"): Syntax(
-        long=word_set("configuration= prod aot progress= source-map"), max_operands=1
-    ),
-    ("webpack",): Syntax(long=word_set("mode= no-color"), max_operands=0),
-    ("rollup", "-c"): Syntax(max_operands=0),
-    ("turbo", "build"): Syntax(valued="F", long=word_set("filter= force no-cache")),
-    ("turbo", "run", "build"): Syntax(valued="F", long=word_set("filter= force no-cache")),
-    ("nx", "build"): Syntax(max_operands=1, long=word_set("skip-nx-cache configuration=")),
+    **{words: rules for words, rules, _ in read_command_lines("builds")},
 }
 _PYTHON_BUILDS = word_set("python python3 uv poetry hatch")
 _OF_NODE = word_set("tsc vue-tsc vite next nuxt astro ng webpack rollup turbo nx")

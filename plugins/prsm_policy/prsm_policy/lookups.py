@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.policies import word_set
 from prsm_policy.safe import program_name, sets_only_harmless
-from prsm_policy.safe.options import Syntax, parse
+from prsm_policy.safe.options import Syntax, parse, syntax_of
+from prsm_policy.tables import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,145 +23,17 @@ if TYPE_CHECKING:
     Paths = frozenset[tuple[str, ...]]
 
 
-def _paths(text: str) -> Paths:
-    """Return subcommands, written a line each: a group, then the words that may follow it."""
-    found = set()
-    for line in filter(str.strip, text.splitlines()):
-        group, _, names = line.partition(":")
-        heads = tuple(group.split())
-        found |= {(*heads, name) for name in names.split()} or {heads}
-    return frozenset(found)
+def _starts(lines: Iterable[str]) -> Paths:
+    """Return subcommands: words, or a group and behind the colon those that may follow it."""
+    parts = [line.rpartition(":") for line in lines]
+    return frozenset((*head.split(), name) for head, _, names in parts for name in names.split())
 
-
-_GH = _paths("""
-    pr: list view status diff checks
-    issue: list view status
-    run: list view
-    repo: list view
-    release: list view
-    workflow: list view
-    label: list
-    ruleset: list view check
-    search: code commits issues prs repos
-    status
-""")
-_GH_OPTIONS = Syntax(
-    flags="cav",
-    valued="LsSAlBHRbjqtwue",
-    long=word_set(
-        "comments name-only patch required limit= state= search= author= assignee= label= base="
-        " head= repo= json= jq= template= draft milestone= mention= app= color= branch= user="
-        " event= status= workflow= job= log log-failed verbose exit-status attempt= commit= yaml"
-        " archived fork language= visibility= topic= source owner= sort= order= all"
-    ),
-    texts=-1,
-    free=word_set("-S --search -q --jq -t --template --json"),
-)
-_KUBECTL = _paths("""
-    get: pods pod po deployments deployment deploy services service svc nodes node no namespaces
-    get: namespace ns events ev ingress ingresses ing jobs job cronjobs cronjob cj replicasets
-    get: replicaset rs statefulsets statefulset sts daemonsets daemonset ds pvc pv hpa endpoints ep
-    describe: services service svc node nodes no ingress ing pvc pv hpa namespace ns
-    top: pods pod nodes node
-    rollout: status history
-    config: current-context get-contexts
-    cluster-info
-    api-resources
-    api-versions
-    version
-""")
-_KUBECTL_OPTIONS = Syntax(
-    flags="A",
-    valued="nlL",
-    long=word_set(
-        "all-namespaces namespace= selector= label-columns= show-labels no-headers sort-by= client"
-        " field-selector= containers timeout= revision= namespaced="
-    ),
-    texts=-1,
-    free=word_set("-l --selector --field-selector --sort-by"),
-)
-_DOCKER = _paths("""
-    ps
-    images
-    version
-    info
-    port
-    top
-    container: ls list port top
-    image: ls list
-    volume: ls list
-    network: ls list
-    compose: ps ls images top port version
-    context: ls list
-    search
-""")
-_DOCKER_OPTIONS = Syntax(
-    flags="alqsn",
-    valued="f",
-    long=word_set(
-        "all latest no-trunc quiet size filter= format= last= digests limit= no-stream human"
-        " services status= orphans"
-    ),
-    texts=-1,
-    free=word_set("--format --filter -f"),
-)
-_NPM = _paths("view\ninfo\nshow\nv\noutdated\nsearch\nping\nfund")
-_NPM_OPTIONS = Syntax(flags="gl", long=word_set("json all long parseable depth="), texts=-1)
 
 # By program: the words that begin a look-up, and the options it may have.
 _PROGRAMS: Mapping[str, tuple[Paths, Syntax]] = {
-    "gh": (_GH, _GH_OPTIONS),
-    "kubectl": (_KUBECTL, _KUBECTL_OPTIONS),
-    **dict.fromkeys(("docker", "podman"), (_DOCKER, _DOCKER_OPTIONS)),
-    "docker-compose": (_paths("ps\nls\nimages\ntop\nversion"), _DOCKER_OPTIONS),
-    "npm": (_NPM, _NPM_OPTIONS),
-    **dict.fromkeys(
-        ("pip", "pip3"),
-        (
-            _paths("index: versions\nsearch"),
-            Syntax(long=word_set("pre json no-color disable-pip-version-check"), texts=-1),
-        ),
-    ),
-    "helm": (
-        _paths("list\nls\nstatus\nhistory\nversion\nrepo: list\nsearch: repo hub"),
-        Syntax(
-            flags="aAqdr",
-            valued="nlomf",
-            long=word_set("all all-namespaces namespace= short date reverse max= filter= versions"),
-            texts=-1,
-        ),
-    ),
-    "systemctl": (
-        _paths(
-            "status\nis-active\nis-enabled\nis-failed\nlist-units\nlist-timers\nlist-unit-files"
-        ),
-        Syntax(
-            flags="alq",
-            valued="tn",
-            long=word_set("all full no-pager no-legend plain user type= state= failed lines="),
-            texts=-1,
-        ),
-    ),
-    "apt": (
-        _paths("list\nshow\nsearch\npolicy"),
-        Syntax(flags="aq", long=word_set("installed upgradable all-versions quiet"), texts=-1),
-    ),
-    "apt-cache": (
-        _paths("show\nsearch\npolicy\ndepends\nrdepends\nmadison\nshowpkg\nstats"),
-        Syntax(flags="qn", long=word_set("names-only full quiet installed recurse"), texts=-1),
-    ),
-    "brew": (
-        _paths("list\nls\ninfo\nsearch\noutdated\ndeps"),
-        Syntax(flags="1vlr", long=word_set("json versions formula cask verbose tree"), texts=-1),
-    ),
-    "aws": (
-        _paths("sts: get-caller-identity\ns3: ls"),
-        Syntax(
-            long=word_set("region= output= query= profile= no-cli-pager recursive human-readable"),
-            texts=-1,
-            free=word_set("--query"),
-        ),
-    ),
+    name: (_starts(fields["starts"]), syntax_of(fields))
+    for head, fields in read_rows("lookups")
+    for name in head.split()
 }
 # Other formats of these show what a resource holds, its environment too.
 _FORMATTING = frozenset({"kubectl", "helm"})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prsm_policy.plugin import CHECK_CLASSES
-from prsm_policy.safe.checks import MORE_CHECKS
+from prsm_policy.tables import read_rows
 
 from plugins.prsm_policy.tests.judging import decide, lines
 from prsm_core.domain.agents import PermissionMode
@@ -99,8 +99,8 @@ def test_no_hostile_composition_is_allowed(workspace, trusted):
 
 
 def test_every_check_of_a_trusted_workspace_has_a_class_that_a_person_is_told():
-    used = {kind for kind, _ in MORE_CHECKS.values()}
-    assert used | {"plans"} == set(CHECK_CLASSES)
+    used = [" ".join(fields["class"]) for _, fields in read_rows("checks")]
+    assert {*used, "plans"} == set(CHECK_CLASSES)
     assert all(text.strip() for text in CHECK_CLASSES.values())
 
 

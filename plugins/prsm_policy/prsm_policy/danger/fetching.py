@@ -14,6 +14,7 @@ from prsm_core.policies import word_set
 from prsm_policy.danger.places import SPEAKERS
 from prsm_policy.safe.tools import READ_ONLY
 from prsm_policy.shell.inline import bare_name
+from prsm_policy.tables import read_rows, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,111 +77,11 @@ class _Fetcher(NamedTuple):
     only: frozenset[str] = frozenset()
 
 
-# Names of programs, and below them the fields of what fetches.
-_ROWS = r"""
-npm
-    verbs create innit
-    versioned exec x init create
-yarn
-    verbs create
-pnpm
-    verbs create
-bun
-    verbs create c
-deno dx
-    verbs x create
-uv
-    versioned run tool
-pip
-    only install download wheel sync
-easy_install
-poetry pdm pipenv rye hatch pixi
-    verbs global self exec
-conda mamba micromamba
-go
-    versioned run install tool
-    only get
-cargo
-    verbs binstall generate install
-    only add run new init leptos script
-gem bundle bundler
-    letters -s
-composer
-    verbs create-project global
-cpan cpanm luarocks zef opam nimble shards rebar3 mix lein
-nix
-nix-shell nix-build nix-env nix-instantiate
-    letters -p --packages -iA -ibA
-guix
-    verbs shell environment
-brew
-    verbs tap
-apt apt-get dnf yum rpm apk pacman zypper snap flatpak pkg
-    verbs copr config-manager ar addrepo
-    letters -X
-    only install in add localinstall reinstall update upgrade remote-add -i -ivh -U -Uvh -Fvh
-dotnet nuget
-    verbs new-install
-    only add tool new nuget install restore run
-cs coursier
-    verbs launch install bootstrap setup java
-sbt
-    verbs new
-mvn mvnw gradle gradlew
-swift zig v vlang nim crystal cabal stack
-julia Rscript R groovy kotlin elixir raku perl6 scala scala-cli amm jshell tsx ts-node wasmtime
-zx vite-node esno kotlinc nu raco haxelib yum-config-manager
-pub dart flutter
-    verbs global pub-global
-    versioned run
-corepack
-    verbs pnpm-dlx yarn-dlx pnpm-create yarn-create
-    versioned prepare use install
-ng vue nx
-    verbs add
-mint earthly rust-script ollama llamafile appimage-run plop drush pod
-wasmer
-    versioned run
-docker podman nerdctl
-    verbs plugin
-    only build buildx compose stack import play kube bud
-buildah docker-compose
-singularity apptainer
-kustomize helm helmfile
-terraform tofu terragrunt
-ansible-galaxy ansible-pull
-vagrant packer
-cookiecutter copier degit tiged giget
-mise rtx
-    versioned use x exec install i
-asdf
-    verbs plugin plugin-add
-volta
-    versioned install fetch pin
-kubectl
-    verbs krew
-    only apply create kustomize
-krew
-    verbs install
-devbox flox devenv
-dagger modal streamlit jupyter just task
-"""
-
-
-def _table() -> Mapping[str, _Fetcher]:
-    found: dict[str, _Fetcher] = {}
-    names: list[str] = []
-    for line in filter(str.strip, _ROWS.splitlines()):
-        if line.startswith(" "):
-            kind, _, words = line.strip().partition(" ")
-            fetcher = found[names[0]]._replace(**{kind: word_set(words)})
-        else:
-            names, fetcher = line.split(), _Fetcher()
-        found |= dict.fromkeys(names, fetcher)
-    return found
-
-
-_FETCHERS = _table()
+_FETCHERS = {
+    name: _Fetcher(**{kind: words_of(fields, kind) for kind in fields})
+    for head, fields in read_rows("fetchers")
+    for name in head.split()
+}
 _QUIET = SPEAKERS | READ_ONLY.keys() | word_set("git gh glab hub hg svn curl wget ssh code open")
 _DOWNLOADS = "downloads and runs code"
 _ELSEWHERE = "fetches code from elsewhere"

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from prsm_core.policies import word_set
 from prsm_policy.danger.places import SPEAKERS, WRITERS
 from prsm_policy.safe.tools import READ_ONLY
+from prsm_policy.tables import read_patterns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from prsm_policy.shell import Command
 
@@ -45,53 +46,7 @@ _HINTS = (
     *(":d", "first", "prev", "seed", "load", "delete", "remove", ":rm"),
 )
 # By program: words that lose data, alone or as one command line.
-_TOOLS: Mapping[str, re.Pattern[str]] = {
-    name: re.compile(pattern)
-    for names, pattern in (
-        ("flyway", r"clean|undo|.*\bclean\b.*"),
-        ("alembic aerich", r".*\bdowngrade\b.*"),
-        ("prisma", r".*(?:reset\b|--force-reset|--accept-data-loss).*"),
-        ("drizzle-kit", r"(?:drop\b|push.*--force).*"),
-        ("liquibase", r".*\b(?:drop-?[aA]ll|rollback\S*|future-rollback\S*)\b.*"),
-        ("migrate golang-migrate", r".*\b(?:drop|down|force|goto)\b.*"),
-        (
-            "db-migrate migrate-mongo node-pg-migrate umzug migratus tern sea-orm-cli",
-            r".*\b(?:down|reset|drop|rollback|fresh)\b.*|.*-d 0\b.*",
-        ),
-        ("pscale planetscale turso neonctl", r".*\b(?:delete|destroy)\b.*"),
-        (
-            "dbmate soda sqitch evolve buffalo",
-            r".*\b(?:drop|down|rollback|revert|rebase|erase|reset)\b.*",
-        ),
-        ("phinx yoyo knex sequelize sequelize-cli cake", r".*\b(?:rollback|undo\S*|down)\b.*"),
-        ("diesel sqlx", r".*\b(?:reset|drop|revert|redo)\b.*"),
-        ("piccolo", r".*\bbackwards\b.*"),
-        ("rails rake", r".*\b(?:VERSION=0\b|db:rollback|db:migrate:down).*"),
-        ("manage.py django-admin django", r"(?:flush|reset_db|migrate .*\bzero)\b.*"),
-        (
-            "console doctrine",
-            r".*migrations:migrate .*\b(?:first|prev)\b.*|d\w*:[dfms]\w*:dr?\w*\b.*",
-        ),
-        ("dotnet dotnet-ef", r".*\bdatabase (?:drop|update 0)\b.*"),
-        ("hasura atlas", r".*(?:--down|--rollback|\bdown\b|\bclean\b).*"),
-        (
-            "cdk sst amplify serverless sls eb sam",
-            r"(?:\S+ )*(?:destroy|remove|delete|terminate)\b.*",
-        ),
-        ("wrangler", r"d1 execute .*\b(?:drop|delete|truncate)\b.*"),
-        ("bq", r"(?:\S+ )*rm\b.*"),
-        ("meteor", r"reset\b.*"),
-        ("mongorestore mongoimport grate", r".*--drop\b.*"),
-        ("pg_restore", r"(?:.* )?(?:--clean|--cl\w*|-[a-zA-Z]*c[a-zA-Z]*)(?: .*)?"),
-        ("influx", r"(?:\w+ )?delete\b.*"),
-        ("drush", r"(?:sql|site)[-:](?:drop|install)\b.*|si\b.*"),
-        ("wp", r"(?:db (?:reset|drop|clean)|site empty)\b.*"),
-        ("dbdeployer", r"delete\b.*"),
-        ("elasticdump", r".*--delete\b.*"),
-        ("skeema", r".*--allow-unsafe\b.*"),
-    )
-    for name in names.split()
-}
+_TOOLS = read_patterns("dangers", "loses")
 _RUN_SCRIPTS = re.compile(r"(?:python|pypy|php|ruby|node|bun|deno)[0-9.]*")
 _QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | word_set("git gh glab hg code vim sed awk")
 

@@ -9,65 +9,16 @@ from prsm_core.policies import word_set
 from prsm_policy.danger.agents import AGENTS
 from prsm_policy.shell.program_arguments import ungnu
 from prsm_policy.shell.wrappers import PROGRAM_VARIABLES
+from prsm_policy.tables import read_rows, words_of
 
 if TYPE_CHECKING:
     from prsm_policy.shell import Command
 
-_BY_REASON = {
-    "deletes or overwrites data": (
-        "rm unlink shred srm wipe dd truncate wipefs fdisk sfdisk cfdisk gdisk sgdisk parted"
-        " blkdiscard hdparm mkswap mke2fs badblocks dropdb dropuser trash rimraf del-cli"
-        " cryptsetup lvremove vgremove pvremove zfs zpool mdadm debugfs tune2fs resize2fs"
-        " dmsetup lvreduce pg_dropcluster"
-    ),
-    "ends processes or the machine": (
-        "pkill killall killall5 skill snice fuser shutdown reboot halt poweroff init telinit kexec"
-    ),
-    "gains privilege": (
-        "sudo su doas pkexec runuser run0 sudoedit visudo passwd chpasswd chsh chfn vipw vigr"
-        " useradd usermod userdel adduser deluser groupadd groupmod groupdel addgroup delgroup"
-        " gpasswd newgrp sg chown chgrp setcap setfacl setpriv unshare nsenter chroot capsh"
-        " newuidmap mount umount swapoff swapon insmod modprobe rmmod iptables ip6tables nft ufw"
-        " gksudo gksu kdesu kdesudo sux sudo-rs su-exec gosu losetup pivot_root switch_root hwclock"
-        " newgidmap ebtables arptables ipset tc aa-teardown aa-complain aa-remove-unknown depmod"
-        " firewall-cmd setenforce aa-disable apparmor_parser auditctl sysctl chattr"
-    ),
-    "stays behind after the command": (
-        "at batch systemctl service launchctl initctl update-rc.d chkconfig rc-update"
-        " systemd-run loginctl update-alternatives ssh-copy-id husky pre-commit lefthook"
-        " direnv at.deny anacron"
-    ),
-    "talks to another machine": (
-        "ssh scp sftp nc ncat netcat socat telnet ftp tftp lftp rsh rlogin mosh sshfs ngrok"
-        " cloudflared chisel croc magic-wormhole wormhole mail mailx sendmail mutt swaks"
-    ),
-    "gives secrets away": (
-        "printenv security secret-tool keyctl pass gopass op bw vault keyring ssh-add gpg gpg2"
-        " age sops aws gcloud az doctl history fc gcore"
-    ),
-    "downloads and runs code": (
-        "npx pnpx bunx uvx pipx-run jbang dnx pkgx rustup-init yay paru trizen pikaur eget ubi yo"
-        " cargo-binstall cargo-generate add-apt-repository apt-add-repository ansible-pull"
-    ),
-    "runs code that cannot be judged": (
-        "eval script expect parallel strace ltrace gdb lldb ed ex vi vim nvim view vimdiff emacs"
-        " nano pico less.exe screen tmux dtach abduco bind enable hash coproc ssh-agent"
-        " pwsh powershell dbus-run-session at watchman entr busybox.exe run-parts"
-    ),
-    "publishes": "twine vsce ovsx semantic-release release-it np vercel netlify flyctl heroku",
-    "fills the disk": "fallocate mkfile xfs_mkfile stress stress-ng fio bonnie++ bonnie",
-    "sends files away": (
-        "restic borg kopia duplicity duplicacy rdiff-backup rsnapshot unison syncthing websocat"
-        " wscat croc ffsend transfer azcopy pastebinit wgetpaste gist gupload megaput mega-put"
-        " gdrive dropbox telegram-send ntfy slackcat ncftpput cadaver lt bore frpc localtunnel"
-        " kafka-console-producer pscp psftp winscp codecov coveralls surge lsyncd curlftpfs s3fs"
-        " davfs2 termbin ix 0x0 ossutil coscmd obsutil skicka dbxcli nextcloudcmd mega-sync"
-        " webtorrent transmission-create zrok pinggy serveo matrix-commander signal-cli"
-        " sendxmpp msmtp s-nail neomutt ttyd tmate upterm sshx gotty devtunnel websocketd hut gdcp"
-        " teleconsole sentry-cli ipfs-cluster-ctl onionshare onionshare-cli"
-    ),
+_REASONS = {
+    name: reason
+    for reason, fields in read_rows("dangerous_programs")
+    for name in words_of(fields, "programs")
 }
-_REASONS = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
 _PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credential-.*|rm\..*")
 
 _PRSM = word_set("prsm prism")

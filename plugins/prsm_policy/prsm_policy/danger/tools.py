@@ -18,6 +18,7 @@ from prsm_policy.safe.tools import READ_ONLY
 from prsm_policy.shell import awk, jq, sed
 from prsm_policy.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_policy.shell.runners import RUNNERS, script_of
+from prsm_policy.tables import read_patterns, read_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,82 +45,9 @@ _MOUNTED = re.compile(
 )
 _INFORMS = word_set("list ls view show status get describe logs diff checks watch help search")
 
-_RAILS_LOSS = (
-    "db:drop db:drop:all db:reset db:purge db:truncate_all db:migrate:reset db:schema:load"
-)
 
-# By the first words after options: what publishes, deletes, installs for good, or runs code.
-_WORDS: Mapping[str, frozenset[str]] = {
-    "npm": word_set(
-        "publish unpublish deprecate owner token login adduser access dist-tag hook exec x explore"
-        " config set link create init-x profile team org"
-    ),
-    "yarn": word_set("publish dlx login npm config link global"),
-    "pnpm": word_set("publish dlx exec-x login config link unpublish"),
-    "bun": word_set("publish x link"),
-    "cargo": word_set("publish yank login logout owner install uninstall"),
-    "gem": word_set("push yank owner signin"),
-    "poetry": word_set("publish config"),
-    "uv": word_set("publish tool self x"),
-    "hatch": word_set("publish"),
-    "flit": word_set("publish"),
-    "pdm": word_set("publish"),
-    "pipx": word_set("run install runpip inject"),
-    "mvn": word_set("deploy release:perform"),
-    "gradle": word_set("publish"),
-    "dotnet": word_set("nuget tool"),
-    "helm": word_set("uninstall delete rollback push upgrade install"),
-    "terraform": word_set("destroy apply import state taint force-unlock"),
-    "tofu": word_set("destroy apply import state"),
-    "pulumi": word_set("destroy up"),
-    "kubectl": word_set(
-        "delete apply create replace patch edit exec drain cordon scale rollout run cp attach"
-        " port-forward proxy set taint label annotate debug config auth"
-    ),
-    "docker": word_set("push login rm rmi kill prune system volume swarm secret save commit cp"),
-    "podman": word_set("push login rm rmi kill prune system volume secret save commit cp"),
-    "apt": word_set("remove purge autoremove full-upgrade dist-upgrade"),
-    "apt-get": word_set("remove purge autoremove dist-upgrade"),
-    "yum": word_set("remove erase autoremove"),
-    "dnf": word_set("remove erase autoremove"),
-    "apk": word_set("del"),
-    "pacman": word_set("-R -Rs -Rns"),
-    "brew": word_set("uninstall remove services tap"),
-    "snap": word_set("remove connect"),
-    "conda": word_set("remove config"),
-    "vagrant": word_set("destroy ssh"),
-    "redis-cli": word_set("flushall flushdb FLUSHALL FLUSHDB shutdown config eval EVAL"),
-    "rails": word_set(f"runner console {_RAILS_LOSS}"),
-    "rake": word_set(_RAILS_LOSS),
-    **dict.fromkeys(("manage.py", "django-admin"), word_set("flush reset_db reset_schema")),
-    "artisan": word_set("migrate:fresh migrate:reset migrate:refresh db:wipe"),
-    "console": word_set("doctrine:database:drop doctrine:schema:drop"),  # bin/console of Symfony
-    "firebase": word_set("deploy login"),
-    "netlify": word_set("deploy login"),
-    "wrangler": word_set("deploy publish secret delete"),
-    "fly": word_set("deploy destroy secrets ssh"),
-    "supabase": word_set("db secrets"),
-    "prisma": word_set("db migrate-reset"),
-    "nix-env": word_set("-i -e"),
-    "ollama": word_set("push rm"),
-    "code": word_set("tunnel serve-web"),
-    "btrfs": word_set("delete balance"),
-    "gsutil": word_set("rm rb mv rsync iam acl"),
-    "s3cmd": word_set("del rm rb sync"),
-    "mc": word_set("rm rb mirror"),
-    "rclone": word_set("delete deletefile purge sync move rmdir rmdirs cleanup config"),
-    "etcdctl": word_set("del rm rmdir defrag"),
-    "consul": word_set("delete"),
-    "nomad": word_set("stop purge"),
-    "rabbitmqctl": word_set(
-        "reset force_reset stop stop_app delete_queue purge_queue delete_vhost delete_user"
-    ),
-    "mysqladmin": word_set("drop shutdown kill password flush-privileges"),
-    "mise": word_set("trust"),
-    "timedatectl": word_set("set-time set-timezone set-ntp set-local-rtc"),
-    "hostnamectl": word_set("set-hostname hostname set-icon-name set-chassis set-deployment"),
-    "localectl": word_set("set-locale set-keymap set-x11-keymap"),
-}
+# What publishes, deletes, installs for good, or runs code, among the first words.
+_WORDS = read_words("dangers", "changes")
 _OPTIONS = re.compile(
     r"--(?:script-shell|userconfig|globalconfig|prefix|node-options|registry|exec|shell"
     r"|unsafe-perm|toolchain|config)(?:=.*)?"
@@ -553,54 +481,7 @@ TOOLS: Mapping[str, Check] = {
 
 
 # Behind these words a program sends.
-_SENDS: Mapping[str, re.Pattern[str]] = {
-    name: re.compile(pattern)
-    for names, pattern in (
-        ("b2", r".*\b(?:upload|sync|cp|put)\b.*|upload-.*"),
-        ("s3cmd s4cmd s5cmd", r".*\b(?:put|cp|mv|sync|pipe|modify|rsync)\b.*"),
-        ("mc", r"(?:.* )?(?:cp|mv|put|pipe|mirror|od|share)\b.*"),
-        ("gsutil", r"(?:.* )?(?:cp|mv|rsync|compose|signurl)\b.*"),
-        ("glab", r"snippet (?:create|new|update).*|release (?:create|upload).*"),
-        ("hub", r"(?:gist create|release (?:create|edit)|api).*"),
-        ("ipfs", r"(?:.* )?(?:add|pin remote|name publish|files write|block put|dag put)\b.*"),
-        ("huggingface-cli hf", r"(?:upload\S*|lfs|repos? create|jobs?)\b.*"),
-        ("wandb", r"(?:sync|artifact put|launch|job)\b.*"),
-        ("kaggle", r".*\b(?:create|version|submit|push|init)\b.*"),
-        ("dvc dolt", r"(?:.* )?push\b.*"),
-        ("skopeo", r"(?:.* )?(?:copy|sync)\b.*"),
-        ("crane oras regctl", r"(?:.* )?(?:push|append|attach|copy|cp)\b.*"),
-        ("cosign buildah nerdctl", r"(?:.* )?(?:push|upload|attach)\b.*"),
-        ("tailscale", r"(?:file cp|funnel|serve|ssh|up)\b.*"),
-        ("mosquitto_pub", r".*"),
-        ("hdfs hadoop", r".*-(?:put|copyFromLocal|moveFromLocal|appendToFile)\b.*|distcp\b.*"),
-        ("ffmpeg", r".*\s(?!https?|file)[a-z]+://\S+"),
-        ("asciinema", r"(?:upload|stream|auth)\b.*"),
-        ("logger", r"(?:.* )?(?:-n|--server).*"),
-        ("lynx w3m", r".*-post\S*\b.*"),
-        ("nats", r"(?:.* )?(?:pub|publish|request|put)\b.*"),
-        ("kcat kafkacat", r"(?:.* )?-[a-zA-Z]*P.*"),
-        ("grpcurl", r"(?:.* )?-d ?@?.*"),
-        ("now surge render railway", r"(?:deploy|up)\b.*|"),
-        ("wrangler", r"(?:\S+ )*(?:put|publish|deploy|upload|bulk)\b.*"),
-        ("mutagen", r"(?:\S+ )?create\b.*"),
-        ("datasette", r"publish\b.*"),
-        ("lakectl", r"(?:\S+ )*(?:upload|commit|merge|push)\b.*"),
-        ("dbt-cloud modal", r"(?:deploy|volume put)\b.*"),
-        ("swift", r"(?:.* )?upload\b.*"),
-        ("pagekite", r".+"),
-        ("gh-pages", r".*"),
-        ("eb sam cdk serverless sls sst amplify", r"(?:\S+ )*(?:deploy|publish)\b.*"),
-        ("gradle gradlew", r"(?:.* )?\S*(?:publish|uploadArchives)\w*(?: .*)?"),
-        ("mvn mvnw", r"(?:.* )?(?:deploy|release:perform)(?: .*)?"),
-        ("nuget", r"push\b.*"),
-        ("mix", r"hex\.publish\b.*"),
-        ("dart flutter", r"pub publish\b.*"),
-        ("jf jfrog", r"(?:\S+ )*(?:u|upload|bp|publish)\b.*"),
-        ("redis-cli", r"(?:.* )?(?:-h .*-x|-x .*-h)\b.*"),
-        ("rustic bupstash", r"(?:\S+ )*(?:backup|put|copy)\b.*"),
-    )
-    for name in names.split()
-}
+_SENDS = read_patterns("dangers", "sends")
 # Of these all other words send, move or serve something.
 _LOOKS: Mapping[str, frozenset[str]] = {
     "rclone": word_set(

@@ -3,12 +3,6 @@
 The checks run the code of the workspace, so they are safe only where the user trusts it, and only
 without options that name another program, configuration, project or output.
 
-The classes of checks that a trusted workspace runs unasked, and the command lines of each.
-
-Each runs code or configuration of the workspace. An option that names another program, plugin,
-configuration, project or output, or that edits files, is in none of these tables. What may stand
-behind one that names a format or a reporter is in `formats`.
-
 The programs that print their version and read nothing of the repository first.
 
 A program is here because its documentation says that the option ends it before it looks for a
@@ -31,11 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import is_within, word_set
-from prsm_policy.safe.ecosystems import BY_OPTIONS, NEEDED_OPTIONS, TASK_PROGRAMS, is_task
+from prsm_policy.safe.ecosystems import TASK_PROGRAMS, is_task
 from prsm_policy.safe.environment import NODE, RUN_SCRIPTS, RUNNERS, inner_check, may_be_written
 from prsm_policy.safe.formats import are_harmless
-from prsm_policy.safe.options import Syntax, parse
+from prsm_policy.safe.options import Syntax, parse, read_command_lines
 from prsm_policy.safe.packagers import in_packages
+from prsm_policy.tables import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,253 +74,27 @@ _TOOLCHAINS: Mapping[str, frozenset[str]] = {
 }
 _MAX_FOLDERS = 40  # above one another
 
-_JEST = Syntax(
-    flags="io",
-    valued="tw",
-    long=word_set(
-        "ci coverage no-coverage silent verbose runInBand bail passWithNoTests listTests"
-        " onlyFailures onlyChanged findRelatedTests testNamePattern= testPathPattern="
-        " testPathPatterns= maxWorkers= colors no-cache forceExit detectOpenHandles"
-    ),
-    free=frozenset({"-t", "--testNamePattern"}),
-)
-_VITEST = Syntax(
-    flags="t",
-    valued="t",
-    long=word_set(
-        "coverage silent no-coverage passWithNoTests testNamePattern= bail= no-color changed"
-        " hideSkippedTests no-watch watch=false reporter="
-    ),
-    free=frozenset({"-t", "--testNamePattern"}),
-)
-_PYLINT = Syntax(
-    flags="E",
-    valued="jdef",
-    long=word_set("errors-only disable= enable= score= reports= output-format= jobs= recursive="),
-)
-_RSPEC = Syntax(flags="db", valued="etf", long=word_set("fail-fast format= tag= example= dry-run"))
-_ISORT = Syntax(flags="cqv", long=word_set("check check-only diff quiet verbose profile="))
-_PRETTIER = Syntax(
-    flags="cl",
-    long=word_set(
-        "check list-different log-level= loglevel= no-color ignore-unknown"
-        " no-error-on-unmatched-pattern"
-    ),
-)
-_GRADLE = Syntax(
-    flags="qi",
-    long=word_set(
-        "quiet info console= offline no-daemon stacktrace continue parallel tests= rerun-tasks"
-    ),
-    max_operands=0,
-)
 
-# By the words that come first: the class, and the rest of the command line.
-MORE_CHECKS: Mapping[tuple[str, ...], tuple[str, Syntax]] = {
-    ("jest",): ("tests", _JEST),
-    ("vitest", "run"): ("tests", _VITEST),
-    ("mocha",): (
-        "tests",
-        Syntax(
-            flags="b",
-            valued="gftR",
-            long=word_set("bail grep= recursive exit timeout= dry-run reporter="),
-        ),
-    ),
-    ("ctest",): (
-        "tests",
-        Syntax(
-            flags="VNQ",
-            valued="REjLC",
-            long=word_set(
-                "output-on-failure test-dir= verbose quiet stop-on-failure rerun-failed"
-                " show-only parallel= tests-regex= exclude-regex= timeout="
-            ),
-            free=frozenset({"-R", "-E"}),
-            max_operands=0,
-        ),
-    ),
-    ("gradle", "test"): ("tests", _GRADLE),
-    ("gradle", "check"): ("tests", _GRADLE),
-    ("mvn", "test"): (
-        "tests",
-        Syntax(flags="qBoe", long=word_set("quiet batch-mode offline"), max_operands=0),
-    ),
-    ("mvn", "-q", "test"): ("tests", Syntax(flags="qBoe", max_operands=0)),
-    ("dotnet", "test"): (
-        "tests",
-        Syntax(
-            valued="vc", long=word_set("no-build no-restore nologo verbosity= filter= list-tests")
-        ),
-    ),
-    ("mix", "test"): (
-        "tests",
-        Syntax(long=word_set("trace stale failed seed= only= exclude= cover")),
-    ),
-    ("swift", "test"): (
-        "tests",
-        Syntax(long=word_set("filter= parallel list-tests skip="), max_operands=0),
-    ),
-    ("rspec",): ("tests", _RSPEC),
-    ("bundle", "exec", "rspec"): ("tests", _RSPEC),
-    ("cargo", "nextest", "run"): (
-        "tests",
-        Syntax(
-            valued="pj",
-            long=word_set(
-                "workspace all-features no-fail-fast release package= lib tests test= all-targets"
-            ),
-        ),
-    ),
-    ("python", "-m", "mypy"): ("types", Syntax(long=word_set("strict ignore-missing-imports"))),
-    ("python3", "-m", "mypy"): ("types", Syntax(long=word_set("strict ignore-missing-imports"))),
-    ("vue-tsc",): ("types", Syntax(long=word_set("noEmit skipLibCheck pretty"), max_operands=0)),
-    ("basedpyright",): ("types", Syntax(long=word_set("stats warnings outputjson verbose"))),
-    ("pylint",): ("linters", _PYLINT),
-    ("oxlint",): (
-        "linters",
-        Syntax(flags="AWD", long=word_set("quiet max-warnings= deny-warnings")),
-    ),
-    ("biome", "lint"): (
-        "linters",
-        Syntax(long=word_set("max-diagnostics= diagnostic-level= colors=")),
-    ),
-    ("biome", "check"): (
-        "linters",
-        Syntax(long=word_set("max-diagnostics= diagnostic-level= colors=")),
-    ),
-    ("biome", "ci"): (
-        "linters",
-        Syntax(long=word_set("max-diagnostics= diagnostic-level= colors=")),
-    ),
-    ("golangci-lint", "run"): (
-        "linters",
-        Syntax(flags="v", valued="ED", long=word_set("fast timeout= enable= disable=")),
-    ),
-    ("staticcheck",): ("linters", Syntax()),
-    ("rubocop",): (
-        "linters",
-        Syntax(valued="f", long=word_set("format= only= except= parallel lint")),
-    ),
-    ("shellcheck",): (
-        "linters",
-        Syntax(
-            flags="ax", valued="sSefCo", long=word_set("shell= severity= exclude= format= color=")
-        ),
-    ),
-    ("yamllint",): (
-        "linters",
-        Syntax(flags="s", valued="f", long=word_set("strict format= no-warnings")),
-    ),
-    ("hadolint",): (
-        "linters",
-        Syntax(valued="f", long=word_set("format= no-color no-fail ignore=")),
-    ),
-    ("isort",): ("formatters", _ISORT),
-    ("python", "-m", "isort"): ("formatters", _ISORT),
-    ("prettier",): ("formatters", _PRETTIER),
-    ("gofmt",): ("formatters", Syntax(flags="lds")),
-    ("goimports",): ("formatters", Syntax(flags="lde")),
-    ("rustfmt",): ("formatters", Syntax(flags="lv", long=word_set("check edition="))),
-    ("cargo", "fmt"): (
-        "formatters",
-        Syntax(flags="qv", valued="p", long=word_set("check all package=")),
-    ),
-    ("clang-format",): ("formatters", Syntax(flags="n", long=word_set("dry-run Werror"))),
-}
-# Of these a check needs at least one.
-MORE_NEEDED: Mapping[str, frozenset[str]] = {
-    "isort": frozenset({"--check", "--check-only", "--diff", "-c"}),
-    "python -m isort": frozenset({"--check", "--check-only", "--diff", "-c"}),
-    "prettier": frozenset({"--check", "--list-different", "-c", "-l"}),
-    "gofmt": frozenset({"-l", "-d"}),
-    "goimports": frozenset({"-l", "-d"}),
-    "rustfmt": frozenset({"--check"}),
-    "cargo fmt": frozenset({"--check"}),
-    "clang-format": frozenset({"-n", "--dry-run"}),
-    "vue-tsc": frozenset({"--noEmit"}),
-}
 # Programs of packages that a runner may start if they are there.
 PACKAGED = word_set("tsc vue-tsc eslint prettier jest vitest mocha biome oxlint pyright")
 
-_PYTEST = Syntax(
-    flags="qvxsl",
-    valued="kmnr",
-    long=word_set(
-        "maxfail= lf ff nf last-failed failed-first new-first tb= verbose quiet no-header"
-        " no-summary durations= durations-min= collect-only co exitfirst disable-warnings stepwise"
-        " sw color= strict-markers strict-config showlocals runxfail timeout= cov cov= no-cov"
-        " cov-report= cov-branch reruns= numprocesses= log-level= show-capture= capture= version"
-    ),
-    free=frozenset({"-k", "-m"}),
-)
 # What a plugin may be: none.
 _PYTEST_NO_PLUGIN = re.compile(r"no:[a-z]+")
 _PYTEST_WARNING = re.compile(
     r"(?:error|ignore|default|always|once|module)(?::{1,2}(?:[A-Z][A-Za-z]*Warning)?)?"
 )
-_UNITTEST = Syntax(
-    flags="vqfbc", valued="spk", long=word_set("verbose quiet failfast buffer locals")
-)
-_RUFF_CHECK = Syntax(
-    flags="qv",
-    long=word_set(
-        "select= ignore= extend-select= quiet verbose statistics no-fix output-format= preview"
-        " diff show-files no-cache exit-zero target-version= line-length="
-    ),
-)
-_RUFF_FORMAT = Syntax(flags="qv", long=word_set("check diff quiet verbose no-cache preview"))
-_BLACK = Syntax(
-    flags="qvl",
-    long=word_set("check diff color no-color quiet verbose fast line-length= target-version="),
-)
-_TSC = Syntax(
-    valued="p", long=word_set("noEmit strict skipLibCheck pretty project="), max_operands=0
-)
 _TSCONFIG = re.compile(r"(?:[\w.@-]+/)*tsconfig[\w.-]*\.json")
 
-# By the words that come first.
-_CHECKS: Mapping[tuple[str, ...], Syntax] = {
-    ("pytest",): _PYTEST,
-    ("python", "-m", "pytest"): _PYTEST,
-    ("python3", "-m", "pytest"): _PYTEST,
-    ("python", "-m", "unittest"): _UNITTEST,
-    ("python3", "-m", "unittest"): _UNITTEST,
-    ("ruff", "check"): _RUFF_CHECK,
-    ("ruff", "format"): _RUFF_FORMAT,
-    ("black",): _BLACK,
-    ("mypy",): Syntax(
-        flags="v",
-        valued="pm",
-        long=word_set(
-            "strict ignore-missing-imports show-error-codes pretty no-error-summary package="
-            " module= explicit-package-bases namespace-packages warn-unreachable no-incremental"
-            " show-error-context show-column-numbers no-color-output verbose check-untyped-defs"
-            " disallow-untyped-defs warn-unused-ignores follow-imports= python-version="
-        ),
-    ),
-    ("pyright",): Syntax(long=word_set("stats warnings outputjson verbose")),
-    ("flake8",): Syntax(
-        flags="qv",
-        long=word_set(
-            "max-line-length= select= ignore= extend-ignore= statistics count show-source"
-            " max-complexity= exclude= doctests"
-        ),
-    ),
-    ("eslint",): Syntax(
-        valued="f", long=word_set("ext= max-warnings= quiet no-color color format=")
-    ),
-    ("tsc",): _TSC,
-    **{words: rules for words, (_, rules) in (*MORE_CHECKS.items(), *BY_OPTIONS.items())},
+# By the words that come first: its options, and those of which it needs at least one.
+_CHECKS = {words: rules for words, rules, _ in read_command_lines("checks")}
+_NEEDED = {
+    words: words_of(fields, "needs")
+    for words, _, fields in read_command_lines("checks")
+    if "needs" in fields
 }
-# Of these a check needs at least one.
-_NEEDED: Mapping[str, frozenset[str]] = {
-    "ruff format": frozenset({"--check", "--diff"}),
-    "black": frozenset({"--check", "--diff"}),
-    "tsc": frozenset({"--noEmit"}),
-    **MORE_NEEDED,
-    **NEEDED_OPTIONS,
-}
+_PYTEST = _CHECKS[("pytest",)]
+_UNITTEST = _CHECKS[("python", "-m", "unittest")]
+_TSC = _CHECKS[("tsc",)]
 CARGO = Syntax(
     flags="qv",
     valued="pjF",
@@ -377,7 +146,10 @@ _LOADERS = word_set(
 )
 # All whose arguments are told apart here.
 CHECKERS = (
-    VERSIONED | _LOADERS | {words[0] for words in _CHECKS.keys() - MORE_CHECKS.keys()} | _PACKAGERS
+    VERSIONED
+    | _LOADERS
+    | _PACKAGERS
+    | word_set("pytest flake8 eslint phpunit pest phpstan psalm pint")
 )
 # All that may run a check, but for what only a path leads to.
 _PROGRAMS = (
@@ -503,7 +275,7 @@ def check_named(texts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
     for length in (3, 2, 1):
         head = words[:length]
         if head in _CHECKS or head in _MORE:
-            needed = _NEEDED.get(" ".join(head))
+            needed = _NEEDED.get(head)
             if needed is not None and needed.isdisjoint(texts):
                 return None
             return " ".join(head).removeprefix("python -m "), words[length:]
@@ -562,7 +334,7 @@ def _by_table(words: Sequence[Word], texts: tuple[str, ...], place: Place) -> bo
         rules = _CHECKS.get(texts[:length])
         if rules is None:
             continue
-        needed = _NEEDED.get(" ".join(texts[:length]))
+        needed = _NEEDED.get(texts[:length])
         if needed is not None and needed.isdisjoint(texts):
             return False
         rest = list(words[length:])

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from prsm_core.policies import HOOK_MANIFESTS, PYTHON_MANIFESTS, word_set
 from prsm_policy.safe.environment import NODE, RUNNERS, inner_check
-from prsm_policy.safe.options import Syntax, parse
+from prsm_policy.safe.options import Syntax, parse, read_command_lines
 from prsm_policy.safe.packagers import in_packages
 
 if TYPE_CHECKING:
@@ -121,46 +121,6 @@ _BY_TASK: Mapping[str, Tasks] = {
     "rake": _RAKE,
 }
 
-_PHPSTAN = Syntax(valued="l", long=word_set("level= no-progress memory-limit= no-ansi ansi"))
-# By the words that come first: the class, and the options; as in `classes`.
-BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, Syntax]] = {
-    **dict.fromkeys(
-        (("phpunit",), ("pest",)),
-        (
-            "tests",
-            Syntax(
-                long=word_set(
-                    "filter= testsuite= group= exclude-group= no-coverage stop-on-failure testdox"
-                    " stop-on-error colors no-progress list-tests display-deprecations"
-                ),
-                free=frozenset({"--filter"}),
-            ),
-        ),
-    ),
-    ("phpstan", "analyse"): ("linters", _PHPSTAN),
-    ("phpstan", "analyze"): ("linters", _PHPSTAN),
-    ("psalm",): ("types", Syntax(long=word_set("no-cache no-progress stats"))),
-    ("pint",): ("formatters", Syntax(flags="v", long=word_set("test"))),
-    ("bun", "test"): (
-        "tests",
-        Syntax(
-            valued="t",
-            long=word_set("bail coverage timeout= only test-name-pattern= rerun-each="),
-            free=frozenset({"-t", "--test-name-pattern"}),
-        ),
-    ),
-    ("node", "--test"): (
-        "tests",
-        Syntax(
-            long=word_set("test-name-pattern= test-timeout= test-concurrency= test-only"),
-            free=frozenset({"--test-name-pattern"}),
-        ),
-    ),
-}
-# Of these a check needs at least one.
-NEEDED_OPTIONS: Mapping[str, frozenset[str]] = {
-    "pint": frozenset({"--test"}),
-}
 
 TASK_PROGRAMS = _BY_TASK.keys() | word_set("tox nox pre-commit rails python python3")
 
@@ -244,91 +204,8 @@ def _rails(words: Sequence[Word], place: Place) -> bool:
     return is_named and parse(words[1:], _RAILS_OPTIONS, place) is not None
 
 
-_CARGO_TREE = Syntax(
-    flags="dqv",
-    valued="piefF",
-    long=word_set(
-        "depth= invert= package= edges= duplicates no-dedupe prefix= format= workspace exclude="
-        " all-features features= no-default-features target= charset= locked offline frozen"
-        " manifest-path= quiet color="
-    ),
-    max_operands=0,
-    free=word_set("-f --format"),
-)
-_CARGO_METADATA = Syntax(
-    flags="qv",
-    valued="F",
-    long=word_set(
-        "no-deps format-version= locked offline frozen all-features features= no-default-features"
-        " filter-platform= manifest-path= quiet color="
-    ),
-    max_operands=0,
-)
-_NO_OPERANDS = Syntax(max_operands=0)
-_ONE_FILE = Syntax(max_operands=1)
-_FILES = Syntax(flags="q")
-_JSON_TOOL = Syntax(
-    long=word_set("sort-keys no-ensure-ascii json-lines indent= tab no-indent compact"),
-    max_operands=1,  # a second one is written
-)
-_LISTS = Syntax(flags="v", long=word_set("tree outdated all depth= top-level only= without="))
 # By the words that come first.
-_QUERIES: Mapping[tuple[str, ...], Syntax] = {
-    ("go", "doc"): Syntax(flags="ucs", long=word_set("all short src"), texts=-1),
-    ("go", "mod", "graph"): _NO_OPERANDS,
-    ("go", "mod", "why"): Syntax(flags="m", texts=-1),
-    ("go", "mod", "verify"): _NO_OPERANDS,
-    ("go", "version", "-m"): _FILES,
-    ("cargo", "tree"): _CARGO_TREE,
-    ("cargo", "metadata"): _CARGO_METADATA,
-    ("cargo", "pkgid"): Syntax(valued="p", long=word_set("offline locked frozen")),
-    ("cargo", "locate-project"): Syntax(long=word_set("workspace message-format=")),
-    ("cargo", "verify-project"): _NO_OPERANDS,
-    ("cargo", "--list"): _NO_OPERANDS,
-    **{(python, "-m", "json.tool"): _JSON_TOOL for python in ("python", "python3")},
-    **{(python, "-m", "py_compile"): _FILES for python in ("python", "python3")},
-    **{
-        (python, "-m", "compileall"): Syntax(flags="qf", valued="j")
-        for python in ("python", "python3")
-    },
-    ("node", "--check"): _ONE_FILE,
-    ("node", "-c"): _ONE_FILE,
-    ("php", "-l"): _ONE_FILE,
-    ("ruby", "-c"): _ONE_FILE,
-    ("bash", "-n"): _ONE_FILE,
-    ("sh", "-n"): _ONE_FILE,
-    ("tox", "-l"): _NO_OPERANDS,
-    ("tox", "list"): _NO_OPERANDS,
-    ("nox", "-l"): _NO_OPERANDS,
-    ("nox", "--list"): _NO_OPERANDS,
-    ("bundle", "list"): _NO_OPERANDS,
-    ("bundle", "show"): Syntax(texts=-1),
-    ("bundle", "info"): Syntax(texts=-1),
-    ("composer", "show"): Syntax(flags="iDt", long=_LISTS.long, texts=-1),
-    ("composer", "validate"): Syntax(long=word_set("strict no-check-all no-check-publish")),
-    ("poetry", "show"): Syntax(flags="to", long=_LISTS.long, texts=-1),
-    ("poetry", "check"): _NO_OPERANDS,
-    ("poetry", "env", "info"): Syntax(flags="pe", long=word_set("path executable")),
-    ("uv", "pip", "list"): Syntax(long=word_set("format= outdated")),
-    ("uv", "pip", "show"): Syntax(texts=-1),
-    ("uv", "pip", "freeze"): _NO_OPERANDS,
-    ("uv", "pip", "tree"): Syntax(long=word_set("depth= package= invert")),
-    ("uv", "pip", "check"): _NO_OPERANDS,
-    ("uv", "tree"): Syntax(valued="d", long=word_set("depth= package= invert frozen locked")),
-    ("pip", "check"): _NO_OPERANDS,
-    ("rake", "-T"): Syntax(texts=-1),
-    ("rails", "routes"): Syntax(valued="cg", long=word_set("controller= grep=")),
-    ("gradle", "tasks"): Syntax(flags="q", long=word_set("all quiet console=")),
-    ("gradle", "projects"): Syntax(flags="q", long=word_set("quiet console=")),
-    ("dotnet", "--info"): _NO_OPERANDS,
-    ("pnpm", "ls"): Syntax(long=word_set("depth= json long parseable prod dev"), texts=-1),
-    ("pnpm", "list"): Syntax(long=word_set("depth= json long parseable prod dev"), texts=-1),
-    ("pnpm", "why"): Syntax(texts=-1),
-    ("yarn", "why"): Syntax(texts=1, max_operands=1),
-    ("npm", "explain"): Syntax(texts=-1),
-    ("npm", "why"): Syntax(texts=-1),
-    ("npm", "pkg", "get"): Syntax(texts=-1),
-}
+_QUERIES = {words: rules for words, rules, _ in read_command_lines("queries")}
 # What these read that an agent must not have written, since it is run or fetched by.
 _READS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(word_set("npm pnpm yarn bun"), NODE),
@@ -364,7 +241,7 @@ def is_query(words: Sequence[Word], place: Place) -> bool:
 
 def _is_told_by(program: str, words: Sequence[Word], rules: Syntax, place: Place) -> bool:
     """Return whether a tool has such options, and reads nothing that an agent wrote to be run."""
-    if rules is _FILES and any(word.text == "-" for word in words):
+    if rules.no_input and any(word.text == "-" for word in words):
         return False  # the names of files come from the input
     is_own = not place.was_written(_READS.get(program, ()))
     return is_own and parse(words, rules, place) is not None

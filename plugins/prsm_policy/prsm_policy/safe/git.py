@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from prsm_core.policies import is_within, protected_part, word_set
 from prsm_policy.safe.gitkeys import recurses, starts
-from prsm_policy.safe.options import Syntax, parse
+from prsm_policy.safe.options import Syntax, parse, read_syntax
+from prsm_policy.safe.reach import untracked_reach
 from prsm_policy.shell.words import UNKNOWN
-from prsm_policy.tree import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,87 +60,12 @@ _LISTING = word_set(
 )
 
 _LOOKING: Mapping[str, Syntax] = {
-    "status": Syntax(
-        flags="sbvz",
-        valued="u",
-        long=word_set(
-            "short branch porcelain porcelain= long ignored untracked-files untracked-files="
-            " show-stash verbose no-renames ahead-behind"
-        ),
-    ),
-    "log": _LOG,
-    "show": _LOG,
-    "diff": _DIFF,
-    "rev-parse": Syntax(
-        flags="q",
-        long=word_set(
-            "abbrev-ref abbrev-ref= show-toplevel git-dir absolute-git-dir git-common-dir short"
-            " short= verify quiet is-inside-work-tree is-bare-repository show-prefix show-cdup"
-            " symbolic symbolic-full-name all branches tags remotes"
-        ),
-    ),
-    "ls-files": Syntax(
-        flags="cdmoisukztvf",
-        valued="x",
-        long=word_set(
-            "cached deleted modified others ignored stage unmerged exclude-standard exclude="
-            " full-name error-unmatch directory eol deduplicate"
-        ),
-    ),
-    "blame": Syntax(
-        flags="wClMsefnptbc",
-        valued="L",
-        free=frozenset({"-L"}),
-        long=word_set("show-email porcelain line-porcelain date= since= first-parent root"),
-    ),
-    "describe": Syntax(
-        long=word_set(
-            "tags all always dirty dirty= abbrev= long contains first-parent exact-match match="
-            " exclude= candidates="
-        )
-    ),
+    **read_syntax("git", {"untracked": untracked_reach}),
+    **dict.fromkeys(("log", "show", "rev-list", "whatchanged", "range-diff"), _LOG),
+    **dict.fromkeys(("diff", "diff-files"), _DIFF),
     "shortlog": Syntax(flags="snec", long=_LOG_LONG | word_set("summary numbered email")),
-    "grep": Syntax(
-        flags="aivwIhHEGFPnlLzcopqW",
-        valued="ABCem",
-        long=word_set(
-            "line-number ignore-case count name-only files-with-matches files-without-match"
-            " untracked cached function-context show-function heading break word-regexp color"
-            " invert-match extended-regexp fixed-strings perl-regexp all-match and or not"
-            " max-depth= threads= only-matching context= after-context= before-context= column"
-        ),
-        texts=1,
-        all_paths=frozenset({"-e"}),
-        reach=lambda parsed: Reach() if "--untracked" in parsed.options else None,
-    ),
-    "cat-file": Syntax(flags="ptse"),
-    "ls-tree": Syntax(
-        flags="drtlz", long=word_set("name-only name-status full-name full-tree abbrev= long")
-    ),
-    "merge-base": Syntax(
-        flags="a", long=word_set("all octopus is-ancestor independent fork-point")
-    ),
-    "rev-list": _LOG,
-    "version": Syntax(max_operands=0),
     "for-each-ref": Syntax(long=_LISTING | word_set("count= shell ignore-case exclude=")),
-    "show-ref": Syntax(
-        flags="dsq",
-        long=word_set("head heads tags branches hash hash= verify dereference abbrev abbrev="),
-    ),
-    "diff-tree": _TREES,
-    "diff-index": _TREES,
-    "diff-files": _DIFF,
-    "whatchanged": _LOG,
-    "check-ignore": Syntax(
-        flags="qvnz", long=word_set("quiet verbose non-matching no-index"), names_only=True
-    ),
-    "count-objects": Syntax(flags="vH", long=word_set("verbose human-readable"), max_operands=0),
-    "name-rev": Syntax(long=word_set("name-only tags always no-undefined")),
-    "cherry": Syntax(flags="v", long=word_set("verbose abbrev abbrev=")),
-    "show-branch": Syntax(
-        flags="ar", long=word_set("all remotes current list independent sha1-name no-name")
-    ),
-    "range-diff": _LOG,
+    **dict.fromkeys(("diff-tree", "diff-index"), _TREES),
 }
 # These list; with a bare operand and without one of `_LIST` they create.
 _LIST = frozenset(

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from prsm_core.policies import word_set
 from prsm_policy.shell.words import Kind
+from prsm_policy.tables import read_rows, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prsm_policy.places import Place
     from prsm_policy.shell.words import Word
+    from prsm_policy.tables import Fields
     from prsm_policy.tree import Reach
+
+    Reaches = Mapping[str, Callable[["Parsed"], Reach | None]]
 
 
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")
@@ -34,8 +39,8 @@ class Syntax:
     that -N stands for a count, `negative` that an operand may be a number below zero, `tame` that
     no option it has does harm, so that a pattern may become one by the name of a file, `free` are
     options whose value is a text of any kind. `apart` says that a value is never attached to the
-    letter of its option. `reach` says how the tool reads the folders it is told, None if it does
-    not read what is in them.
+    letter of its option, `no_input` that `-` is no operand. `reach` says how the tool reads the
+    folders it is told, None if it does not read what is in them.
     """
 
     flags: str = ""
@@ -50,7 +55,39 @@ class Syntax:
     tame: bool = False
     free: frozenset[str] = frozenset()
     apart: bool = False
+    no_input: bool = False
     reach: Callable[[Parsed], Reach | None] | None = None
+
+
+def syntax_of(fields: Fields, reaches: Reaches | None = None) -> Syntax:
+    """Return the syntax that the fields of a row tell; `reaches` are what `reach` may name."""
+    given: dict[str, Any] = dict.fromkeys(words_of(fields, "is"), True)
+    for kind in fields.keys() & Syntax.__slots__:
+        text = " ".join(fields[kind])
+        if kind in {"long", "free", "all_paths"}:
+            given[kind] = word_set(text)
+        elif kind in {"texts", "max_operands"}:
+            given[kind] = int(text)
+        else:
+            given[kind] = (reaches or {})[text] if kind == "reach" else text
+    return Syntax(**given)
+
+
+def read_syntax(table: str, reaches: Reaches | None = None) -> dict[str, Syntax]:
+    """Return the syntax of each program in a table."""
+    return {
+        name: rules
+        for head, fields in read_rows(table)
+        for rules in [syntax_of(fields, reaches)]
+        for name in head.split()
+    }
+
+
+def read_command_lines(table: str) -> Iterator[tuple[tuple[str, ...], Syntax, Fields]]:
+    """Yield the words that each row of a table begins with, their syntax, and all fields."""
+    for head, fields in read_rows(table):
+        rules = syntax_of(fields)
+        yield from ((tuple(words.split()), rules, fields) for words in head.split("|"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,11 @@ _SOURCE = word_set(
 )
 
 
+def untracked_reach(parsed: Parsed) -> Reach | None:
+    """Return how `git grep` reads files that git does not know, None unless it does."""
+    return Reach() if "--untracked" in parsed.options else None
+
+
 def grep_reach(parsed: Parsed) -> Reach | None:
     """Return how grep reads folders, None unless it goes through them."""
     follows = not parsed.options.isdisjoint({"-R", "--dereference-recursive"})

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
-from prsm_policy.safe.options import Syntax, parse
+from prsm_policy.safe.options import Syntax, parse, read_syntax
 from prsm_policy.safe.reach import diff_reach, fd_reach, grep_reach, link_reach, ls_reach, rg_reach
 from prsm_policy.shell import awk, jq, sed
 from prsm_policy.shell.words import UNKNOWN, Kind
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from prsm_policy.shell.words import Word
 
     Check = Callable[[Sequence[Word], Place], bool]
-    from collections.abc import Callable, Sequence
 
 _SED_LONG = word_set(
     "quiet silent regexp-extended separate null-data unbuffered expression= posix sandbox"
@@ -39,44 +38,6 @@ _SED = Syntax(
 )
 _SED_OPTION = re.compile(r"-[nErsuz]*e|--expression")
 
-_SUM = Syntax(flags="btz", long=word_set("binary text tag zero"), tame=True)
-_JOINED = Syntax(
-    flags="izv", valued="12jtaeo", long=word_set("check-order nocheck-order header ignore-case")
-)
-
-MACHINE: Mapping[str, Syntax] = {
-    "hexdump": Syntax(flags="bcCdoxv", valued="ns"),
-    "hd": Syntax(flags="bcCdoxv", valued="ns"),
-    "od": Syntax(
-        flags="abcdfilosvx",
-        valued="AjNtSw",
-        long=word_set("address-radix= skip-bytes= read-bytes= format= output-duplicates width="),
-    ),
-    "base64": Syntax(flags="di", valued="w", long=word_set("decode ignore-garbage wrap=")),
-    "base32": Syntax(flags="di", valued="w", long=word_set("decode ignore-garbage wrap=")),
-    **dict.fromkeys(("sha1sum", "sha224sum", "sha384sum", "sha512sum", "b2sum"), _SUM),
-    "cksum": Syntax(),
-    "sum": Syntax(flags="rs"),
-    "shasum": Syntax(flags="btU", valued="a", long=word_set("binary text algorithm=")),
-    "fold": Syntax(flags="bs", valued="w", long=word_set("bytes spaces width=")),
-    "fmt": Syntax(flags="cstu", valued="wp", long=word_set("width= split-only")),
-    "expand": Syntax(flags="i", valued="t", long=word_set("initial tabs=")),
-    "unexpand": Syntax(flags="a", valued="t", long=word_set("all first-only tabs=")),
-    "join": _JOINED,
-    "nproc": Syntax(long=word_set("all ignore="), max_operands=0),
-    "free": Syntax(
-        flags="bkmghtwlv", long=word_set("human bytes kilo mega giga total wide si"), max_operands=0
-    ),
-    "uptime": Syntax(flags="ps", long=word_set("pretty since"), max_operands=0),
-    "arch": Syntax(max_operands=0),
-    "groups": Syntax(texts=-1),
-    "tty": Syntax(flags="s", max_operands=0),
-    "lscpu": Syntax(flags="aeJ", long=word_set("all json"), max_operands=0),
-    "pgrep": Syntax(flags="acflnovwxi", valued="uUPgs", long=word_set("full"), texts=-1),
-    "pidof": Syntax(flags="sx", texts=-1),
-    "ss": Syntax(flags="tulnpaesxw46mio", max_operands=0),
-    "netstat": Syntax(flags="tulnpaersiW46", max_operands=0),
-}
 
 _PLAIN_VALUE = re.compile(r"[\w,:=%.@+/-]*")
 _PS_ALL = re.compile(r"-[eAafFljwyLHTdN]*(?P<valued>[opuUCGgts])?")
@@ -85,188 +46,18 @@ _PS_LONG = re.compile(
     r"--(?:no-headers?|headers?|forest|sort=[\w,+%-]+|pid=[\d,]+|ppid=[\d,]+|width=\d+)"
 )
 
-_GREP_LONG = word_set(
-    "recursive line-number ignore-case no-ignore-case files-with-matches files-without-match count"
-    " only-matching invert-match word-regexp line-regexp extended-regexp fixed-strings perl-regexp"
-    " file= basic-regexp no-filename with-filename quiet silent no-messages text null byte-offset"
-    " color color= colour colour= include= exclude= exclude-dir= context= after-context="
-    " before-context= max-count= regexp= binary-files="
-)
-_PATTERN_OPTIONS = frozenset({"-e", "--regexp"})
-_PATTERN_FILES = frozenset({"-f", "--file"})
-_GREP = Syntax(
-    flags="abcEFGhHiIlLnoPqrRsvwxyzZ",
-    valued="ABCefm",
-    long=_GREP_LONG,
-    texts=1,
-    all_paths=_PATTERN_OPTIONS | _PATTERN_FILES,
-    free=_PATTERN_OPTIONS,
-    numeric=True,
-    tame=True,
-    reach=grep_reach,
-)
 
-_SYNTAX: Mapping[str, Syntax] = {
-    "ls": Syntax(
-        flags="aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
-        valued="ITw",
-        long=word_set(
-            "all almost-all author human-readable recursive reverse size directory classify inode"
-            " numeric-uid-gid group-directories-first dereference full-time color color= sort="
-            " time= time-style= format= ignore= hide= width= block-size="
-        ),
-        names_only=True,
-        tame=True,
-        reach=ls_reach,
-    ),
-    "cat": Syntax(
-        flags="AbeEnstTuv",
-        long=word_set("number number-nonblank show-all show-ends show-tabs squeeze-blank"),
-        tame=True,
-    ),
-    "head": Syntax(
-        flags="qvz",
-        valued="nc",
-        long=word_set("lines= bytes= quiet verbose"),
-        numeric=True,
-        tame=True,
-    ),
-    "tail": Syntax(
-        flags="qvzfF",
-        valued="nc",
-        long=word_set("lines= bytes= quiet verbose follow follow= retry"),
-        numeric=True,
-    ),
-    "wc": Syntax(
-        flags="cmlLw", long=word_set("bytes chars lines words max-line-length"), tame=True
-    ),
-    "nl": Syntax(valued="bdfhilnsvw", flags="p"),
-    "stat": Syntax(
-        flags="Lft",
-        valued="c",
-        long=word_set("format= printf= dereference file-system"),
-        names_only=True,
-    ),
-    "file": Syntax(flags="bihLkr", long=word_set("brief mime mime-type mime-encoding")),
-    "du": Syntax(
-        flags="abchHklLmPsSx0",
-        valued="dtB",
-        long=word_set(
-            "all human-readable summarize max-depth= total apparent-size si bytes one-file-system"
-        ),
-        names_only=True,
-        tame=True,
-        reach=link_reach,
-    ),
-    "df": Syntax(
-        flags="ahHiklPT",
-        long=word_set("human-readable inodes print-type output output= total local"),
-        names_only=True,
-    ),
-    "tree": Syntax(
-        flags="adfisDhpugFCnAStrvJX",
-        valued="LIP",
-        long=word_set("dirsfirst noreport gitignore prune filelimit= sort= du si charset= version"),
-        names_only=True,
-        apart=True,
-    ),
-    "basename": Syntax(
-        flags="az", valued="s", long=word_set("multiple suffix="), texts=-1, tame=True
-    ),
-    "dirname": Syntax(flags="z", texts=-1, tame=True),
-    "realpath": Syntax(
-        flags="emLPqsz", long=word_set("relative-to= relative-base="), names_only=True
-    ),
-    "readlink": Syntax(flags="femnqsvz", names_only=True),
-    "pwd": Syntax(flags="LP", max_operands=0),
-    "whoami": Syntax(max_operands=0),
-    "id": Syntax(flags="ugGnrza", texts=-1),
-    "uname": Syntax(flags="asnrvmpio", max_operands=0),
-    "hostname": Syntax(flags="sfiIdA", max_operands=0),
-    "which": Syntax(flags="a", texts=-1),
-    "type": Syntax(flags="atpPf", texts=-1),
-    "seq": Syntax(flags="w", valued="sf", texts=-1, negative=True),
-    "true": Syntax(texts=-1),
-    "false": Syntax(texts=-1),
-    "sort": Syntax(
-        flags="bdfgiMhnRrVcCmsuz",
-        valued="kt",
-        long=word_set(
-            "numeric-sort reverse unique key= field-separator= human-numeric-sort version-sort"
-            " ignore-case ignore-leading-blanks check general-numeric-sort stable zero-terminated"
-        ),
-    ),
-    "uniq": Syntax(
-        flags="cdDiuz",
-        valued="fsw",
-        long=word_set("count repeated unique ignore-case skip-fields= skip-chars= check-chars="),
-        max_operands=1,
-    ),
-    "cut": Syntax(
-        flags="snz",
-        valued="dfcb",
-        long=word_set(
-            "delimiter= fields= characters= bytes= only-delimited complement output-delimiter="
-        ),
-    ),
-    "tr": Syntax(flags="cCdst", long=word_set("complement delete squeeze-repeats"), texts=-1),
-    "rev": Syntax(),
-    "tac": Syntax(),
-    "paste": Syntax(flags="sz", valued="d", long=word_set("serial delimiters=")),
-    "column": Syntax(
-        flags="txne", valued="soc", long=word_set("table separator= output-separator=")
-    ),
-    "comm": Syntax(
-        flags="123iz", long=word_set("check-order nocheck-order output-delimiter= total")
-    ),
-    "diff": Syntax(
-        flags="urqbBwiNayctpdEZs",
-        valued="UCWIx",
-        long=word_set(
-            "unified unified= brief recursive side-by-side ignore-all-space ignore-space-change"
-            " ignore-blank-lines ignore-case new-file text color color= width= minimal"
-            " suppress-common-lines strip-trailing-cr report-identical-files"
-        ),
-        reach=diff_reach,
-    ),
-    "cmp": Syntax(flags="lsb", valued="ni", long=word_set("silent quiet verbose print-bytes")),
-    "md5sum": Syntax(flags="btz", long=word_set("binary text tag zero"), tame=True),
-    "sha256sum": Syntax(flags="btz", long=word_set("binary text tag zero"), tame=True),
-    "grep": _GREP,
-    "egrep": _GREP,
-    "fgrep": _GREP,
-    "rg": Syntax(
-        flags="acFhHiIlLnNopPqsSuUvwx0",
-        valued="ABCdegjmMrtTE",
-        long=word_set(
-            "hidden no-hidden files files-with-matches files-without-match ignore-case smart-case"
-            " case-sensitive word-regexp line-regexp fixed-strings count count-matches line-number"
-            " no-line-number heading no-heading no-ignore no-ignore-vcs no-config with-filename"
-            " no-filename only-matching invert-match multiline multiline-dotall pcre2 trim vimgrep"
-            " type-list null quiet stats json text column no-messages passthru color= glob= iglob="
-            " type= type-not= max-count= max-depth= max-columns= max-filesize= context="
-            " after-context= before-context= replace= regexp= sort= sortr= encoding= pretty"
-            " context-separator= debug"
-        ),
-        texts=1,
-        all_paths=_PATTERN_OPTIONS | {"--files", "--type-list"},
-        free=_PATTERN_OPTIONS,
-        reach=rg_reach,
-    ),
-    "fd": Syntax(
-        flags="HIgisapFu0L1",
-        valued="etdE",
-        long=word_set(
-            "hidden no-ignore no-ignore-vcs extension= type= max-depth= min-depth= exclude= glob"
-            " regex fixed-strings ignore-case case-sensitive absolute-path full-path follow size="
-            " changed-within= changed-before= max-results= color= print0"
-        ),
-        texts=1,
-        names_only=True,
-        reach=fd_reach,
-    ),
-    **MACHINE,
-}
+_SYNTAX = read_syntax(
+    "readers",
+    {
+        "diff": diff_reach,
+        "fd": fd_reach,
+        "grep": grep_reach,
+        "link": link_reach,
+        "ls": ls_reach,
+        "rg": rg_reach,
+    },
+)
 
 
 def sed_prints(arguments: Sequence[Word], place: Place) -> bool:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
 from prsm_policy.shell import awk
+from prsm_policy.tables import read_rows, read_words, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from prsm_policy.tables import Fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,59 +38,21 @@ SHELLS = word_set(
     " osh hush elvish nu xonsh"
 )
 
+
+def _wrapper(fields: Fields) -> Wrapper:
+    flags, valued, code = ("".join(fields.get(kind, ())) for kind in ("flags", "valued", "code"))
+    return Wrapper(
+        flags=flags,
+        valued=valued,
+        code=code,
+        long=words_of(fields, "long"),
+        operands=int("".join(fields.get("operands", ())) or 0),
+        assigns="assigns" in words_of(fields, "is"),
+    )
+
+
 WRAPPERS: Mapping[str, Wrapper] = {
-    "timeout": Wrapper(
-        flags="fpv",
-        valued="ks",
-        long=word_set("preserve-status foreground verbose kill-after= signal="),
-        operands=1,
-    ),
-    "time": Wrapper(
-        flags="apqv",
-        valued="fo",
-        long=word_set("portability verbose append quiet"),
-        assigns=True,  # it is a word of the shell's grammar, too
-    ),
-    "nice": Wrapper(valued="n", long=word_set("adjustment=")),
-    "command": Wrapper(flags="p"),
-    "builtin": Wrapper(),
-    "exec": Wrapper(flags="cl", valued="a"),
-    "nohup": Wrapper(),
-    "setsid": Wrapper(flags="cfw", long=word_set("ctty fork wait")),
-    "stdbuf": Wrapper(valued="ioe", long=word_set("input= output= error=")),
-    "env": Wrapper(
-        flags="i0v",
-        valued="uC",
-        code="S",
-        long=word_set("ignore-environment null debug unset= chdir= split-string="),
-        assigns=True,
-    ),
-    "sudo": Wrapper(
-        flags="AbEHiKklnPSsVvBN",
-        valued="CDghprRtTuU",
-        long=word_set(
-            "askpass background preserve-env set-home login non-interactive stdin shell user="
-            " group= chdir= host= prompt= role= type= command-timeout= other-user= chroot="
-        ),
-        assigns=True,
-    ),
-    "doas": Wrapper(flags="Lns", valued="Cu"),
-    "ionice": Wrapper(flags="t", valued="cnpPu", long=word_set("class= classdata= ignore")),
-    "chrt": Wrapper(flags="abfimorR", valued="DTP", operands=1),
-    "taskset": Wrapper(flags="ac", long=word_set("all-tasks cpu-list"), operands=1),
-    "chroot": Wrapper(long=word_set("userspec= groups= skip-chdir"), operands=1),
-    "unbuffer": Wrapper(flags="p"),
-    "flock": Wrapper(flags="exsunoF", valued="wE", code="c", operands=1),
-    "xargs": Wrapper(
-        flags="0oprtx",
-        valued="adEILnPs",
-        long=word_set(
-            "null arg-file= delimiter= max-lines= max-args= max-procs= max-chars= interactive"
-            " no-run-if-empty verbose exit open-tty replace="
-        ),
-    ),
-    "busybox": Wrapper(),
-    "toybox": Wrapper(),
+    name: _wrapper(fields) for head, fields in read_rows("wrappers") for name in head.split()
 }
 
 # What some systems call these, beside programs of their own by these names.
@@ -120,41 +85,7 @@ LOOSE = word_set(
     " machinectl overmind pm2 forever"
 )
 # The same, behind one of these words.
-LOOSE_AFTER: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("docker", "podman", "nerdctl", "lxc"), word_set("run exec create compose")),
-    "docker-compose": word_set("run exec"),
-    **dict.fromkeys(("kubectl", "oc", "k3s"), word_set("exec run debug rsh")),
-    **dict.fromkeys(("incus", "crictl", "ctr", "runc", "lxc-attach"), word_set("exec run --")),
-    **dict.fromkeys(("apptainer", "singularity"), word_set("exec run shell")),
-    **dict.fromkeys(
-        ("foreman", "honcho", "railway", "teller", "heroku", "fly"), word_set("run -C")
-    ),
-    **dict.fromkeys(("lerna", "nx", "turbo"), word_set("exec --")),
-    "cmake": word_set("-E"),
-    "meson": word_set("devenv"),
-    "ip": word_set("exec"),
-    "cargo": word_set("watch"),
-    "guix": word_set("shell environment"),
-    "sops": word_set("exec-env exec-file"),
-    "uv": word_set("run tool x"),
-    "go": word_set("-exec --exec -toolexec"),
-    "pipx": word_set("run"),
-    **dict.fromkeys(("poetry", "pipenv", "pdm", "rye", "conda", "mamba"), word_set("run")),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("exec x dlx explore create")),
-    "nix": word_set("run shell develop"),
-    "vagrant": word_set("ssh"),
-    "flatpak": word_set("run"),
-    "snap": word_set("run"),
-    "rustup": word_set("run"),
-    **dict.fromkeys(("pyenv", "rbenv", "nodenv", "goenv", "jenv", "nvm", "fnm"), word_set("exec")),
-    **dict.fromkeys(
-        ("pixi", "micromamba", "volta", "hatch", "tox", "devbox", "flox"),
-        word_set("run exec activate"),
-    ),
-    "devenv": word_set("shell --"),
-    **dict.fromkeys(("stack", "cabal", "dune", "opam"), word_set("exec run")),
-    "git": word_set("bisect foreach filter-branch"),
-}
+LOOSE_AFTER = read_words("loose", "after")
 FINDERS: Mapping[str, frozenset[str]] = {
     "find": word_set("-exec -execdir -ok -okdir"),
     **dict.fromkeys(("fd", "fdfind"), word_set("-x -X --exec --exec-batch")),

@@ -6,16 +6,17 @@ import re
 
 import pytest
 from prsm_policy.shell import Word
-from prsm_policy.shell.runners import RUNNERS, TABLES, told
+from prsm_policy.shell.runners import RUNNERS, told
+from prsm_policy.tables import read_rows
 
 KINDS = {"code", "runs", "verbs", "word", "value"}
 
 
 def test_every_program_has_one_row_of_known_kinds():
-    rows = [line for table in TABLES for line in table.splitlines() if line]
-    names = [name for line in rows if line[0] != " " for name in line.split()]
+    rows = list(read_rows("runners"))
+    names = [name for head, _ in rows for name in head.split()]
     assert len(names) == len(set(names)) == len(RUNNERS)
-    assert {line.split()[0] for line in rows if line[0] == " "} == KINDS
+    assert {kind for _, fields in rows for kind in fields} == KINDS
 
 
 def test_every_row_names_options_or_words():

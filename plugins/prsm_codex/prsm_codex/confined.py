@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from prsm_policy.shell import read_script
 
 from prsm_codex.command import may_edit
+from prsm_codex.mount_points import READ_ONLY, remove_mount_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from prsm_codex.config import CodexConfig
     from prsm_core import PermissionRequest, ProviderServices, SessionRequest
 
-# What Codex keeps read-only in each folder that may be written, whether it is there or not.
-_READ_ONLY = (".git", ".agents", ".codex", ".aws")
 _DEVICES = ("/dev", "/proc")
 _CHANGES_FOLDER = frozenset({"cd", "pushd", "popd"})
 _ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"})
@@ -82,19 +81,26 @@ class Sandbox:
 
     writable: The folders that may be written, but for what is read-only in each.
     network: Whether commands may use it.
+    temp: The folder for temporary files that Codex is given.
     """
 
     writable: tuple[str, ...]
     network: bool
+    temp: Path
 
     @classmethod
     def of(
         cls, request: SessionRequest, config: CodexConfig, services: ProviderServices
     ) -> Sandbox:
         """Return what `command.turn_start` and `command.exec_argv` ask Codex for."""
-        folders = (request.cwd, "/tmp", str(services.state_dir / "tmp"))  # noqa: S108 - Codex's own
+        temp = services.state_dir / "tmp"
+        folders = (request.cwd, "/tmp", str(temp))  # noqa: S108 - Codex's own
         writable = folders if may_edit(request) else ()
-        return cls(writable=writable, network=config.network)
+        return cls(writable=writable, network=config.network, temp=temp)
+
+    async def clean(self) -> None:
+        """Remove what a killed sandbox has left in the folders that may be written."""
+        await remove_mount_points(self.temp, self.writable)
 
     def hindrance(self, wanted: PermissionRequest) -> str | None:
         """Return what a call would do and cannot, None where none is told; it looks at files."""
@@ -137,7 +143,7 @@ class Sandbox:
         if _is_in(real, _DEVICES):
             return True
         roots = [os.path.realpath(folder) for folder in self.writable]
-        kept = (str(Path(root, name)) for root in roots for name in _READ_ONLY)
+        kept = (str(Path(root, name)) for root in roots for name in READ_ONLY)
         return _is_in(real, roots) and not _is_in(real, kept)
 
 

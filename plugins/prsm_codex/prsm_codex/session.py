@@ -118,13 +118,14 @@ class CodexSession(TurnSession[CodexTurn]):
         self._servers = StartingServers(request, services)
         self._told: set[ProviderEvent] = set()
         self._is_distrusted = False  # Codex ran something without leave: that must not be repeated
+        self._sandbox = Sandbox.of(request, config, services)
         self._decider = ToolDecider(
             request,
             host,
             services,
             orchestration=frozenset(tool.name for tool in host.tools),
             key=lambda call_id, _: call_id,
-            sandbox=Sandbox.of(request, config, services),
+            sandbox=self._sandbox,
             setting="`enforcement: approval` of the provider",
             escalated=lambda: self._translator.escalated if self._translator.raw else None,
         )
@@ -147,6 +148,7 @@ class CodexSession(TurnSession[CodexTurn]):
         Raises ProviderNotAvailableError; its code is `resume_failed` when Codex does not know
         the thread any more.
         """
+        await self._sandbox.clean()
         server = await self._open_server()
         self._news += server.take_news()
         try:
@@ -173,9 +175,12 @@ class CodexSession(TurnSession[CodexTurn]):
         if server is None or thread is None:
             return
         server.detach(thread)
-        if not server.closed:
-            clean = "thread/backgroundTerminals/clean"
-            await self._ask(clean, timeout_s=_CLEAN_SECONDS, vital=False)
+        await self._end_commands()
+
+    async def _end_commands(self) -> None:
+        """End the commands that a turn has left running, and remove what their sandbox leaves."""
+        await self._ask("thread/backgroundTerminals/clean", timeout_s=_CLEAN_SECONDS, vital=False)
+        await self._sandbox.clean()
 
     async def _start_thread(self, server: AppServer) -> None:
         self._servers = StartingServers(self._request, self.services)
@@ -469,9 +474,14 @@ class CodexSession(TurnSession[CodexTurn]):
             # This runs in the reader, which has to go on to the answer.
             self.services.start_soon(self._finish_completed, turn, name="codex completion")
         elif status == "interrupted":
-            await self._finish(turn, self._stopped(turn), None)
+            self.services.start_soon(self._finish_interrupted, turn, name="codex interruption")
         else:
             await self._finish(turn, StopReason.END_TURN, None)
+
+    async def _finish_interrupted(self, turn: CodexTurn) -> None:
+        """End the commands of an interrupted turn, which Codex lets go on, then the turn."""
+        await self._end_commands()
+        await self._finish(turn, self._stopped(turn), None)
 
     async def _complete(self, turn: CodexTurn, answer: str) -> None:
         """End a turn whose task_complete was accepted.

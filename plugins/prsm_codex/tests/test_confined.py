@@ -37,7 +37,7 @@ def git(folder, *words):
 
 def stopped(folder, command, *, network=False, cwd=None, writable=None):
     roots = (str(folder),) if writable is None else writable
-    sandbox = Sandbox(writable=roots, network=network)
+    sandbox = Sandbox(writable=roots, network=network, temp=folder)
     request = PermissionRequest(
         agent_id="a", tool="Bash", command=command, cwd=str(cwd or folder), arguments={}
     )
@@ -149,7 +149,7 @@ def test_the_network_is_told_apart_where_there_is_none(work):
 
 
 def test_a_change_is_told_by_its_paths(work):
-    sandbox = Sandbox(writable=(str(work), "/tmp"), network=False)  # noqa: S108
+    sandbox = Sandbox(writable=(str(work), "/tmp"), network=False, temp=work)  # noqa: S108
 
     def of(tool, path):
         return sandbox.hindrance(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -10,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from prsm_codex.provider import build
-from prsm_testing.doubles import RecordingHost, completes, only, run_turn
+from prsm_testing.doubles import RecordingHost, completes, only, run_turn, until
 
-from plugins.prsm_codex.tests.real_codex import KEY, call, open_live
+from plugins.prsm_codex.tests.real_codex import KEY, call, gated, open_live
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import (
@@ -345,3 +346,16 @@ async def test_what_a_person_accepts_runs_once_and_outside_of_the_sandbox(codex,
     assert [request.command for request in host.requests] == commands
     assert {file.read_text() for file in tmp_path.glob("*.txt")} == {"once\n"}
     assert [end.exit_code for end in only(ToolCallFinished, events)] == [0] * len(commands)
+
+
+async def test_an_interrupt_ends_the_command_that_runs_and_removes_what_its_sandbox_leaves(
+    codex, tmp_path
+):
+    command = f"touch began; sleep 1000.{os.getpid()}"
+    async with codex({"shell": command}, make=gated()) as live, live.session() as session:
+        turn = asyncio.ensure_future(run_turn(session, "hi"))
+        await until(lambda: (live.cwd / "began").exists())
+        assert (live.cwd / ".git").is_dir()  # else this proves nothing
+        await session.interrupt()
+        assert (await turn)[-1].stop_reason is StopReason.ABORTED
+        assert [path.name for path in live.cwd.iterdir()] == ["began"]

@@ -491,6 +491,19 @@ async def test_closing_a_session_ends_the_commands_it_left_behind(tmp_path):
     assert (await codex.sent("thread/backgroundTerminals/clean"))["params"] == {"threadId": THREAD}
 
 
+async def test_an_interrupted_turn_ends_behind_the_commands_that_it_left_running(tmp_path):
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        interrupt = asyncio.ensure_future(session.interrupt())
+        await codex.sent("turn/interrupt")
+        codex.complete("interrupted")
+        cleaned = await codex.sent("thread/backgroundTerminals/clean")
+        assert cleaned["params"] == {"threadId": THREAD}
+        await interrupt
+        assert (await turn)[-1].stop_reason is StopReason.ABORTED
+
+
 async def test_the_provider_kills_while_agents_are_attached_and_stops_otherwise(tmp_path):
     async with open_fake(tmp_path) as (provider, services):
         async with provider.open_session(session_request(tmp_path), RecordingHost()):

@@ -47,7 +47,6 @@ from prsm_core.engine.tools.communication import Communication
 from prsm_core.engine.tools.family import Family, Observation, Spending
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.shell import Shell
-from prsm_core.engine.turns.call import CallParts
 from prsm_core.engine.turns.limits import TurnWatch
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
 from prsm_core.engine.turns.permits import Permits, Standing
@@ -515,28 +514,18 @@ class Assembly:
 
     def _turn_parts(self) -> TurnParts:
         config, clock = self.config, self.config.clock
-        calls = CallParts(
-            clock=clock,
-            ids=config.ids,
-            now_ms=lambda: int(clock.time() * 1000),
-            journal=self.journal,
-            router=self.router,
-            steps=self.steps,
-            permits=self._permits,
-            background=self.background,
-            images=TurnImages(config.state_dir, self.providers.capabilities, self.journal),
-            program_of=self.providers.program_of,
-        )
         return TurnParts(
-            calls=calls,
             settings=config.settings,
             workspace=self.files.folders.of,
             system_prompt=self.skills.prompt,
             clock=clock,
-            new_id=config.ids.ulid,
+            ids=config.ids,
+            now_ms=lambda: int(clock.time() * 1000),
             background=self.background,
             journal=self.journal,
             steps=self.steps,
+            router=self.router,
+            permits=self._permits,
             broker=config.broker,
             quiet=self.quiet,
             standing=self._standing,
@@ -546,6 +535,8 @@ class Assembly:
             window=self.providers.context_window,
             abort=self.abort,
             steering=self._steering,
+            images=TurnImages(config.state_dir, self.providers.capabilities, self.journal),
+            program_of=self.providers.program_of,
             with_news=TeamNews(
                 self.planner.team_of,
                 lambda: self.enforcement.unseen,

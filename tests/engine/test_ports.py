@@ -55,9 +55,7 @@ GIVEN = sorted({(kind, field, path) for kind, field, path in given()})
 
 
 def test_there_are_parts_to_look_at():
-    assert {"TurnParts", "CallParts", "SessionParts", "Family", "Progress"} <= {
-        kind for kind, _, _ in GIVEN
-    }
+    assert {"TurnParts", "SessionParts", "Family", "Progress"} <= {kind for kind, _, _ in GIVEN}
 
 
 @pytest.mark.parametrize(

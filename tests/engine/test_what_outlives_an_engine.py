@@ -36,7 +36,6 @@ from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck import StuckDetector, StuckWatch
-from prsm_core.engine.turns.written import TurnBeginning
 
 WIRED = "derived: wired anew by the assembly"
 CONFIG = "derived: from the configuration of the engine that goes on"
@@ -101,10 +100,10 @@ KEPT = {
         "_has_place": "derived: true of who is resumed, since its place may be taken",
         "_host": WIRED,
         "_left": "derived: AgentNow itself",
-        "_stuck": "derived: what the open turn did is counted again",
-        "_is_external": "derived: by the provider; a master outside is not gone on with",
+        "stuck": "derived: what the open turn did is counted again",
+        "is_external": "derived: by the provider; a master outside is not gone on with",
         "_is_program": "derived: by the provider",
-        "_tools": WIRED,
+        "tools": WIRED,
         "_must_reopen": "lost: the first session of a life is a new one anyway",
         "_parts": WIRED,
         "_keeper": WIRED,
@@ -198,10 +197,6 @@ KEPT = {
         ),
         **dict.fromkeys(("turn", "life", "parts", "tools"), WIRED),
     },
-    TurnBeginning: {
-        **dict.fromkeys(("record", "parts", "fold", "tools"), WIRED),
-        "parent_turn": "stored: TurnState.parent_turn_id",
-    },
     Residents: {
         **dict.fromkeys(("_running", "_clock"), WIRED),
         "_limit": CONFIG,
@@ -239,7 +234,7 @@ KEPT = {
         "messages": "stored: TurnState.messages",
         "said": "derived: from TurnState.messages",
         "calls": "stored: TurnState.calls",
-        "_call_count": "derived: from TurnState.calls",
+        "calls_begun": "derived: from TurnState.calls",
         **dict.fromkeys(("_said_at", "_called_at"), "lost: all that comes after a death is later"),
         "responses": "derived: from the responses of TurnState.calls",
         **dict.fromkeys(

@@ -26,7 +26,6 @@ from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, 
 from prsm_core.engine.providers.registry import NOT_LOGGED_IN
 from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
 from prsm_core.engine.turns.context import Prompt
-from prsm_core.engine.turns.parts import TurnSubject
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck import StuckWatch
 from prsm_core.engine.turns.waits import WaitOf, any_message
@@ -112,7 +111,6 @@ class AgentSession:
         "_held_by",
         "_held_times",
         "_host",
-        "_is_external",
         "_is_program",
         "_keeper",
         "_left",
@@ -120,10 +118,11 @@ class AgentSession:
         "_must_reopen",
         "_parts",
         "_said_before",
-        "_stuck",
-        "_tools",
+        "is_external",
         "life",
         "record",
+        "stuck",
+        "tools",
     )
 
     def __init__(
@@ -134,14 +133,14 @@ class AgentSession:
         self._left_turn: TurnRun | None = None  # without a session, until one is opened for it
         self._has_place = left is not None  # its process was given to others, or may have been
         self._parts = parts
-        self._is_external = external = parts.providers.is_external(record.descriptor.provider)
-        self._tools = tools = parts.tools(record)
+        self.is_external = external = parts.providers.is_external(record.descriptor.provider)
+        self.tools = tools = parts.tools(record)
         self.life = AgentLife(record, parts.life, is_external=external)
         self._host = SessionHost(self.life, tools, parts.host)
         program = parts.host.labelling.program_of(record.descriptor.provider)
         self._is_program = is_program = program is not None
         stuck = parts.settings.stuck
-        self._stuck = StuckWatch(
+        self.stuck = StuckWatch(
             self.life,
             # A person watches one outside; a program may ask the same for hours, at no cost.
             None if external or is_program or not stuck.enabled else stuck,
@@ -204,7 +203,7 @@ class AgentSession:
 
             prompt, going_on = Prompt(text=None), GoingOn(self._left.open_turn)
             session, parts = NoSession(self.record.resume_token), self._parts.turns
-            await TurnRun(self._subject(), parts, session, prompt, going_on).drop()
+            await TurnRun(self, parts, session, prompt, going_on).drop()
 
     async def _end_over_budget(self, error: BudgetExceededError) -> None:
         """The budget is used up: fail once the agents below have ended.
@@ -484,20 +483,11 @@ class AgentSession:
             return None
         return await self._after(result)
 
-    def _subject(self) -> TurnSubject:
-        return TurnSubject(
-            life=self.life,
-            tools=self._tools,
-            stuck=self._stuck,
-            is_external=self._is_external,
-            owner=self,
-        )
-
     def _begin_turn(
         self, session: ProviderSession, prompt: Prompt, going_on: GoingOn | None = None
     ) -> TurnRun:
         """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
-        turn = TurnRun(self._subject(), self._parts.turns, session, prompt, going_on)
+        turn = TurnRun(self, self._parts.turns, session, prompt, going_on)
         # nobody here ends a client's turn
         is_told = turn.limits.has_budget and not turn.is_external
         used_up = turn.limits.use_up if is_told else None
@@ -517,7 +507,7 @@ class AgentSession:
         if record.claimed_result is not None:
             await self._finish_with_children(record.claimed_result)
             return None
-        if self._is_external:
+        if self.is_external:
             from prsm_core.engine.agents.external import settle_left  # once a client leads
 
             await settle_left(self._parts.ends, self.life, result)

@@ -20,21 +20,15 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
-    from prsm_core.domain.ids import Ids
     from prsm_core.domain.images import Image
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Write
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.state import AgentRecord, Staged
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.limits import TurnLimits
-    from prsm_core.engine.turns.permits import Permits
+    from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.ports import Life
     from prsm_core.engine.turns.waits import MessageWait, Wait
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.kit.background import Background
-    from prsm_core.messaging.router import MessageRouter
 
     Match = Callable[[RoutedMessage], bool]
     Handler = Callable[["Call"], Awaitable["Reply | ToolOutcome"]]
@@ -88,11 +82,9 @@ class ByAnswer(Protocol):
 
         Raises OrchestrationError where it cannot be done any more: nothing of it is done then.
         """
-        ...
 
     def take_back(self) -> None:
         """Undo it in memory: the step was not written."""
-        ...
 
 
 class EarlierCalls(Protocol):
@@ -100,11 +92,9 @@ class EarlierCalls(Protocol):
 
     async def resume(self, follower: Call, token: str, seconds: float | None) -> ToolOutcome | None:
         """Return the answer of an earlier call; None when its own timeout ended it."""
-        ...
 
     def expire(self, token: str) -> None:
         """Remember a wait that its own timeout has ended."""
-        ...
 
 
 class TurnOfCalls(Protocol):
@@ -117,64 +107,38 @@ class TurnOfCalls(Protocol):
     @property
     def earlier(self) -> EarlierCalls:
         """Calls that outlive their client's patience."""
-        ...
 
     @property
     def fold(self) -> TurnFold:
         """What counts its calls."""
-        ...
 
     @property
     def is_held(self) -> bool:
         """Whether its budget ends it, so that nothing begins any more."""
-        ...
 
     async def hold(self) -> bool:
         """Wait for the end of a turn that is held."""
-        ...
 
     def call_began(self) -> None:
         """Stop the reasoning clock; until the call waits, the agent moves."""
-        ...
 
     def call_ended(self) -> None:
         """Let the reasoning clock go on."""
-        ...
 
     def is_blocked(self, *, without: Call | None = None) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
-        ...
 
     def calls_changed(self) -> None:
         """Let the agent wait, if everything that it does is waiting."""
-        ...
 
     def goes_on_with(self, call: Call) -> bool:
         """Whether the model goes on once this call is answered: no other one is open."""
-        ...
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""
-        ...
 
     def tell(self, text: str) -> None:
         """Have the agent told something with its next answer, or prompt."""
-        ...
-
-
-class CallParts(Record, frozen=True, kw_only=True):
-    """What the calls of all turns use."""
-
-    clock: Clock
-    ids: Ids
-    now_ms: Callable[[], int]  # Unix milliseconds
-    journal: Journal
-    router: MessageRouter
-    steps: AgentSteps
-    permits: Permits
-    background: Background
-    images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]]  # those that texts cite
-    program_of: Callable[[str], str | None]  # the program that a provider is, None for a model's
 
 
 class CallsOfTurn(Protocol):
@@ -182,7 +146,7 @@ class CallsOfTurn(Protocol):
 
     life: Life
     turn: TurnOfCalls
-    parts: CallParts
+    parts: TurnParts
     tools: Toolbox
     open: tuple[Call, ...]
 
@@ -191,7 +155,6 @@ class CallsOfTurn(Protocol):
 
     def complete(self, call_id: str) -> None:
         """Let the turn end with this call: every other open one is cancelled."""
-        ...
 
 
 class Reply(Struct):

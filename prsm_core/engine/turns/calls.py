@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import AgentToolCall
     from prsm_core.domain.writes import StateChanged
-    from prsm_core.engine.turns.call import CallParts, Handler, Mended, Reply, Toolbox, TurnOfCalls
+    from prsm_core.engine.turns.call import Handler, Mended, Reply, Toolbox, TurnOfCalls
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.going_on import GoingOn
+    from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.ports import Life
     from prsm_core.engine.turns.waits import Wait
     from prsm_core.interfaces.clock import Clock
@@ -56,7 +57,7 @@ class TurnCalls(Struct, eq=False):
 
     turn: TurnOfCalls
     life: Life
-    parts: CallParts
+    parts: TurnParts
     tools: Toolbox
     open: tuple[Call, ...] = ()  # oldest first; mostly it is one
     rows: Mapping[str, AgentToolCall] = NOTHING  # of those that have ended

@@ -11,7 +11,6 @@ from prsm_core.domain.sparing import NOTHING, drop, put
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.config.schema import EngineSettings
     from prsm_core.interfaces.clock import Clock
 
 
@@ -137,16 +136,3 @@ class TurnClock:
         if not self._open:
             ends += [agent_seconds - self.reasoning, self.last_event + idle_seconds - now]
         return max(min(ends, default=idle_seconds), 0.0)
-
-
-def clock_of(clock: Clock, limits: EngineSettings, *, used: float, is_external: bool) -> TurnClock:
-    """Return the clocks of a turn whose agent has `used` so many seconds before.
-
-    Where somebody outside drives it there is no limit to silence.
-    """
-    return TurnClock(
-        clock,
-        idle_seconds=math.inf if is_external else limits.idle_timeout_seconds,
-        tool_seconds=limits.tool_timeout_seconds,
-        used=used,
-    )

@@ -222,19 +222,6 @@ def _granted(mode: PermissionMode, tools: frozenset[str]) -> tuple[str, ...]:
     return (mode.value, *sorted(tools))
 
 
-def describe_window(
-    context: TokenBudget, known: Callable[[], int | None]
-) -> dict[str, int | None] | None:
-    """Return how full the model's window is: `used` and `window` tokens, None where unknown.
-
-    What the provider has told of the window counts, else what was `known` of the model before.
-    """
-    if context.used is None:
-        return None
-    window = context.context_window or known()
-    return {"used": context.used, "window": window}
-
-
 def model_config(descriptor: AgentDescriptor, settings: Settings) -> dict[str, Any]:
     """Return what a context says of an agent's model."""
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)

@@ -19,7 +19,6 @@ from prsm_core.domain.turns import (
     StepEnded,
     StopReason,
     TextDelta,
-    ThinkingDelta,
     TokenBudget,
     ToolCallFinished,
     ToolCallStarted,
@@ -66,8 +65,8 @@ class TurnFold(Struct, eq=False):
     permissions_used: Sequence[str] = ()
     said: int = 0  # messages of the model
     responses: int = 0  # of the model that are whole
+    calls_begun: int = 0  # the vendor's and ours
     _partial: Sequence[str] = ()
-    _call_count: int = 0
     _said_at: int = 0  # the last message was made
     _called_at: int = 0  # the last call began
 
@@ -119,13 +118,11 @@ class TurnFold(Struct, eq=False):
             case ToolCallStarted():
                 self._call_started(event)
             case ToolCallFinished():
-                self._call_finished(event)
+                self.end_call(event)
             case UsageReported():
                 self._usage(event)
             case TurnEnded():
                 self.end = event
-            case ThinkingDelta() | _:
-                pass
 
     @property
     def spent(self) -> Spent:
@@ -177,20 +174,11 @@ class TurnFold(Struct, eq=False):
             return None
         return (call.completed_at - call.started_at) / 1000
 
-    @property
-    def calls_begun(self) -> int:
-        """How many tool calls, the vendor's and ours, have begun."""
-        return self._call_count
-
     def call_begins(self) -> tuple[int, int]:
         """Return number and time, in Unix ms, of a call that begins now, the vendor's or ours."""
-        self._call_count += 1
+        self.calls_begun += 1
         self._called_at = max(self.now_ms(), self._said_at)
-        return self._call_count, self._called_at
-
-    def count_calls(self, begun: int) -> None:
-        """Take note that so many calls, the vendor's and ours, have begun before."""
-        self._call_count += begun
+        return self.calls_begun, self._called_at
 
     def go_on_from(self, spent: Spent) -> None:
         """Begin with what the turn had used when it was cut off."""
@@ -249,10 +237,6 @@ class TurnFold(Struct, eq=False):
         """Keep a vendor's call as it is now."""
         self.calls = put(self.calls, call.id, call)
 
-    def end_call(self, event: ToolCallFinished) -> None:
-        """End a call of the vendor's, also of a turn that is over."""
-        self._call_finished(event)
-
     def allow(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> None:
         """Take note of a call of the vendor's that may run from now on."""
         self.take_call(self._new_call(call_id, tool, arguments, "pending"))
@@ -277,7 +261,8 @@ class TurnFold(Struct, eq=False):
             sequence=sequence,
         )
 
-    def _call_finished(self, event: ToolCallFinished) -> None:
+    def end_call(self, event: ToolCallFinished) -> None:
+        """End a call of the vendor's, also of a turn that is over."""
         call = self.calls.get(event.call_id)
         if call is None:
             return

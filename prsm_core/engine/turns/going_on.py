@@ -106,7 +106,7 @@ class GoingOn:
                 fold.take_call(one.call)
         fold.end_calls(lambda call: how_cut_off(state, call))
         fold.responses = max((one.response for one in state.calls), default=-1) + 1
-        fold.count_calls(len(state.calls))
+        fold.calls_begun += len(state.calls)
         if state.spent is not None:
             fold.go_on_from(state.spent)
 

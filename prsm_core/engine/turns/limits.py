@@ -19,7 +19,7 @@ from prsm_core.domain.turns import AgentError, ErrorKind, Notice, StopReason, Tu
 from prsm_core.errors import AgentTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import ProviderEvent
@@ -203,14 +203,6 @@ _EXPIRED = {
 }
 
 
-class Owner(Protocol):
-    """Whose turn it is."""
-
-    def give_up(self) -> Coroutine[Any, Any, None]:
-        """Fail the agent, whose provider does not end a turn."""
-        ...
-
-
 class TurnStop(Struct, eq=False):
     """Owns why one turn is to end, and sees to it that it does.
 
@@ -223,7 +215,8 @@ class TurnStop(Struct, eq=False):
     _clock: Clock
     _provider: ProviderSession
     _life: Life
-    _owner: Owner
+    # Fails the agent, whose provider does not end the turn.
+    _give_up: Callable[[], Coroutine[Any, Any, None]]
     expired: AgentTimeoutError | None = None
     is_by_person: bool = False
     over_budget: BudgetExceededError | None = None
@@ -281,7 +274,7 @@ class TurnStop(Struct, eq=False):
             self._cut_off(self._task)
             await self._clock.sleep(LET_GO_SECONDS)
             # In a task of its own: it closes the turn, which ends this one.
-            self._background.launch(self._owner.give_up(), name=f"giving up {name}")
+            self._background.launch(self._give_up(), name=f"giving up {name}")
 
     async def hear(self) -> None:
         """Be cancelled now, where the turn was cut off by its own task and has not waited since.
@@ -337,32 +330,24 @@ QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked af
 class Limited(Protocol):
     """What the limits need to know of their turn."""
 
-    @property
-    def calls_begun(self) -> int:
-        """How many calls, the vendor's and ours, have begun so far."""
-        ...
+    fold: TurnFold  # counts the calls, the vendor's and ours
 
     @property
     def has_open_call(self) -> bool:
         """Whether one of them has not been answered."""
-        ...
 
     @property
     def is_completing(self) -> bool:
         """Whether task_complete was accepted, or is about to be."""
-        ...
 
     def is_blocked(self) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
-        ...
 
     def quiet_in(self) -> float:
         """Return the seconds until silence means that the model's response is complete."""
-        ...
 
     def fall_quiet(self) -> None:
         """Take the response to be complete."""
-        ...
 
 
 class TurnLimits(Struct, eq=False):
@@ -421,7 +406,7 @@ class TurnLimits(Struct, eq=False):
         """Heed an event of the turn: it may be the model's next step."""
         if self.allowance is None:
             return
-        calls, is_calling = self.turn.calls_begun, self.turn.has_open_call
+        calls, is_calling = self.turn.fold.calls_begun, self.turn.has_open_call
         if self.allowance.take(event, calls=calls, is_calling=is_calling):
             self._end_over_budget(self.allowance)
         elif self.allowance.error is not None:

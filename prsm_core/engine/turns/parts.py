@@ -1,4 +1,4 @@
-"""What turns are given: what all of them use, and whose they are."""
+"""What turns and their calls are given."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.ids import Ids
     from prsm_core.domain.images import Image
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.journal.steps import AgentSteps
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.turns.call import CallParts, Toolbox
-    from prsm_core.engine.turns.limits import Owner, TurnWatch
-    from prsm_core.engine.turns.permits import Standing
-    from prsm_core.engine.turns.ports import Life, Steered
-    from prsm_core.engine.turns.stuck import StuckWatch
+    from prsm_core.engine.turns.limits import TurnWatch
+    from prsm_core.engine.turns.permits import Permits, Standing
+    from prsm_core.engine.turns.ports import Steered
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderCapabilities
     from prsm_core.kit.background import Background
+    from prsm_core.messaging.router import MessageRouter
     from prsm_core.permissions import PermissionBroker
 
 
@@ -64,18 +64,20 @@ class TurnImages(Struct, eq=False):
 
 
 class TurnParts(Record, frozen=True, kw_only=True):
-    """What the turns of all agents use."""
+    """What the turns of all agents use, and their calls."""
 
-    calls: CallParts
     settings: Settings
     workspace: Callable[[str], str]  # of the session, for who works in a folder
     system_prompt: Callable[[AgentDescriptor], str]  # as a model is given it now
     clock: Clock
-    new_id: Callable[[], str]  # a ULID
+    ids: Ids
+    now_ms: Callable[[], int]  # Unix milliseconds
     background: Background
     journal: Journal
     steps: AgentSteps
+    router: MessageRouter
     broker: PermissionBroker
+    permits: Permits
     quiet: QuietMoment
     standing: Standing
     requests: HumanRequests
@@ -84,23 +86,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     window: Callable[[str, str], int | None]  # of a model, in tokens, by provider and name
     abort: RunAbort
     steering: Steered
+    images: TurnImages
+    program_of: Callable[[str], str | None]  # the program that a provider is, None for a model's
     # Adds to an answer to an agent's call of a tool what became known of its team.
     with_news: Callable[[AgentRecord, str, ToolOutcome], ToolOutcome]
-
-
-class TurnSubject(Record, frozen=True, kw_only=True):
-    """Whose turns they are.
-
-    Attributes:
-        life: The life that the turns belong to.
-        tools: What its model may call.
-        stuck: Sees whether the agent goes round in circles.
-        is_external: Somebody outside the engine drives it: no clock of reasoning or silence runs.
-        owner: Fails the agent, whose provider does not end a turn.
-    """
-
-    life: Life
-    tools: Toolbox
-    stuck: StuckWatch
-    is_external: bool
-    owner: Owner

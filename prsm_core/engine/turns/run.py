@@ -20,9 +20,13 @@ from __future__ import annotations
 import asyncio
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.notes import WentOn
+from prsm_core.domain.tools import encode_data
 from prsm_core.domain.turns import (
     AgentError,
     AssistantMessage,
@@ -39,32 +43,39 @@ from prsm_core.domain.turns import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable
+from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnMetered, TurnOpened
+from prsm_core.engine.guarded.failing import breaks_ledger, describe, is_unfit, keepable
 from prsm_core.engine.guarded.provider import GuardedSession
-from prsm_core.engine.spending.budgets import Allowance
+from prsm_core.engine.spending.budgets import Allowance, price_of
+from prsm_core.engine.tokens import count_tokens
 from prsm_core.engine.turns.calls import LongCalls, TurnCalls
-from prsm_core.engine.turns.clock import clock_of
+from prsm_core.engine.turns.clock import TurnClock
+from prsm_core.engine.turns.context import assemble_context, window_of
+from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
 from prsm_core.engine.turns.limits import QUIET_SECONDS, Silence, TurnLimits, TurnStop
-from prsm_core.engine.turns.written import (
-    TurnBeginning,
-    TurnEnding,
-    fold_of,
-    keep_at_end,
-    keep_used,
-    told_of,
-)
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.lifecycle.machine import Machine
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Sequence
+
     from prsm_core.domain.permissions import PermissionRequest
+    from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AgentMessage, ProviderEvent, TurnResult
+    from prsm_core.domain.turns import (
+        AgentMessage,
+        AgentToolCall,
+        AssembledContext,
+        ProviderEvent,
+        TurnResult,
+    )
     from prsm_core.engine.guarded.provider import Events
-    from prsm_core.engine.turns.call import Call
+    from prsm_core.engine.turns.call import Call, Toolbox
     from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.going_on import GoingOn
-    from prsm_core.engine.turns.parts import TurnParts, TurnSubject
+    from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.engine.turns.ports import Life
+    from prsm_core.engine.turns.stuck import StuckWatch
     from prsm_core.engine.turns.vendor_calls import LiveTexts, VendorCalls
     from prsm_core.interfaces.provider import ProviderSession
 
@@ -118,8 +129,23 @@ TURN_MACHINE: Machine[TurnPhase] = Machine(
 )
 
 
+class TurnOwner(Protocol):
+    """The session that runs a turn."""
+
+    tools: Toolbox
+    stuck: StuckWatch
+    is_external: bool  # somebody outside drives it: no clock of reasoning or silence runs
+
+    @property
+    def life(self) -> Life:
+        """The life that the turn belongs to."""
+
+    def give_up(self) -> Coroutine[Any, Any, None]:
+        """Fail the agent, whose provider does not end a turn."""
+
+
 class TurnRun:
-    """Owns the streaming state and the phase of one turn, and tells its agent's life of it."""
+    """Owns one turn: its phase, its beginning and end in the ledger, and what is told of it."""
 
     __slots__ = (
         "_earlier",
@@ -147,27 +173,39 @@ class TurnRun:
 
     def __init__(
         self,
-        of: TurnSubject,
+        of: TurnOwner,
         parts: TurnParts,
         provider: ProviderSession,
         prompt: Prompt,
         going_on: GoingOn | None = None,
     ) -> None:
         record, clock = of.life.record, parts.clock
+        agent, limits = record.descriptor, parts.settings.engine
         self._life, self._record, self._stuck = of.life, record, of.stuck
         self._parts, self._provider, self._prompt = parts, provider, prompt
         self.going_on = going_on  # None: a new turn
         was = None if going_on is None else going_on.state
-        self.turn_id = parts.new_id() if was is None else was.turn_id
-        self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
+        self.turn_id = parts.ids.ulid() if was is None else was.turn_id
+        self.calls = TurnCalls(self, of.life, parts, of.tools)
         self._earlier: LongCalls | None = None
-        self.fold = fold_of(record, parts, was, self.turn_id)
+        self.fold = TurnFold(
+            turn_id=self.turn_id,
+            number=record.next_turn if was is None else was.number,
+            started_at_ms=parts.now_ms() if was is None else was.started_at,
+            new_id=parts.ids.ulid,
+            now_ms=parts.now_ms,
+            price=price_of(parts.settings.budgets.prices, agent.provider, agent.model),
+        )
         self._vendor_calls: VendorCalls | None = None
         self.is_external = of.is_external
-        used, limits = record.reasoning_used, parts.settings.engine
-        self.clock = clock_of(clock, limits, used=used, is_external=of.is_external)
-        self._silence = Silence(clock, self.clock, self.fold, parts.journal, record.descriptor)
-        self.stop = TurnStop(parts.background, clock, provider, of.life, of.owner)
+        self.clock = TurnClock(
+            clock,
+            idle_seconds=math.inf if of.is_external else limits.idle_timeout_seconds,
+            tool_seconds=limits.tool_timeout_seconds,
+            used=record.reasoning_used,
+        )
+        self._silence = Silence(clock, self.clock, self.fold, parts.journal, agent)
+        self.stop = TurnStop(parts.background, clock, provider, of.life, of.give_up)
         allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
         self.limits = TurnLimits(
             self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
@@ -281,11 +319,6 @@ class TurnRun:
         self.limits.hurry()
 
     @property
-    def calls_begun(self) -> int:
-        """How many calls, the vendor's and ours, have begun so far."""
-        return self.fold.calls_begun
-
-    @property
     def is_completing(self) -> bool:
         """Whether task_complete was accepted, or is about to be."""
         return self.calls.is_completing
@@ -335,7 +368,7 @@ class TurnRun:
                     self._endure(error)
                 else:
                     self.stop.take_back()  # the provider has kept it to itself
-                self._streamed()
+                self._check_open()
             else:  # of a turn that goes on, before it had a session
                 self.fold.end = end
             if self._is_put_off():
@@ -373,7 +406,7 @@ class TurnRun:
     def _is_put_off(self) -> bool:
         """Whether it is parked, and goes on in another session; then that is noted."""
         if self.is_parked:
-            keep_used(self._record, self._provider, self.fold, self.clock)
+            self._keep_used()
             self.stop.pause()
         return self.is_parked
 
@@ -427,7 +460,9 @@ class TurnRun:
         Where the turn ends with that, its result is returned; else it is `run` once it has a
         session attached. One that was closed meanwhile ends as in `run`.
         """
-        going_on = self._earlier_state()
+        going_on = self.going_on
+        if going_on is None:
+            raise RuntimeError("a new turn has nothing to settle")
         self.stop.begin(asyncio.current_task(), is_alone=True)
         self.clock.pause()
         self._enter(TurnPhase.SETTLING)
@@ -441,7 +476,7 @@ class TurnRun:
             except asyncio.CancelledError:
                 if not self.stop.take_back():
                     raise
-            self._settled()
+            self._check_open()
             if self.fold.end is None and not self.calls.has_completed:
                 self.stop.pause()
                 return None
@@ -452,21 +487,16 @@ class TurnRun:
         self.stop.over()
         return result
 
-    def _settled(self) -> None:
-        """Take note that no call is open any more, unless somebody else has closed the turn."""
+    def _check_open(self) -> None:
+        """Take note that nothing streams or settles any more; raise if others closed the turn."""
         if not self._phase.is_open:
-            raise asyncio.CancelledError
+            raise asyncio.CancelledError  # this one too
         self.fold.end = self.stop.end() or self.fold.end
 
     async def drop(self) -> None:
         """Close a turn that goes on no further, and was not even settled."""
         self._enter(TurnPhase.SETTLING)
         await self.abandon()
-
-    def _earlier_state(self) -> GoingOn:
-        if self.going_on is None:
-            raise RuntimeError("a new turn has nothing to settle")
-        return self.going_on
 
     def attach(self, provider: ProviderSession, prompt: Prompt) -> None:
         """Be run by this session, with what its vendor's thread does not hold."""
@@ -492,7 +522,7 @@ class TurnRun:
 
     async def steer(self, text: str) -> bool:
         """Say something to the model within the turn; whether the provider took it."""
-        shown = self._parts.calls.images(self._record, (text,))
+        shown = self._parts.images(self._record, (text,))
         if not self.is_running or not await self._provider.steer(text, shown):
             return False
         self.heard_from = self.fold.responses + (self._phase is not RESTING)
@@ -504,21 +534,18 @@ class TurnRun:
         self._stuck.tell(text)
 
     async def _open(self) -> Events:
-        steps, phase, prompt = self._parts.steps, self._phase, self._prompt
-        text, is_new = self._stuck.begin_turn(prompt.text), self.going_on is None
-        beginning = TurnBeginning(
-            self._record, self._parts, self.fold, self.calls.tools, parent_turn=self._parent_turn
-        )
-        if not is_new:
-            self._note_going_on()
-        limit = self._parts.settings.engine.agent_timeout_seconds
-        left = None if self.is_external else self.clock.left_of(limit)
-        context, step = beginning.make(prompt, text, self._provider, is_new=is_new, left_ms=left)
+        phase, prompt = self._phase, self._prompt
+        text = self._stuck.begin_turn(prompt.text)
+        if self.going_on is not None:  # this rides in the step by which it goes on
+            said, responses = len(self.fold.messages), self.fold.responses
+            went_on = WentOn(turn=self.turn_id, responses=responses, messages=said)
+            self._record.note(went_on=went_on)
+        context, step = self._beginning(prompt, text)
         if context.timeout_ms is not None:
             self.clock.bound(context.timeout_ms)
         self._enter(STREAMING)  # written or not if this is cancelled: it must be closed
         try:
-            await steps.commit(step, consumed=prompt.consumed)
+            await self._parts.steps.commit(step, consumed=prompt.consumed)
         except Exception:
             if phase is TurnPhase.NEW:
                 self._enter(phase)
@@ -528,27 +555,117 @@ class TurnRun:
             raise RuntimeError("a turn without a session cannot stream")  # noqa: TRY004 - no type is wrong
         return self._provider.stream(context)
 
-    def _note_going_on(self) -> None:
-        """Take note of how far the turn is: this rides in the step by which it goes on."""
-        said, responses = len(self.fold.messages), self.fold.responses
-        went_on = WentOn(turn=self.turn_id, responses=responses, messages=said)
-        self._record.note(went_on=went_on)
+    def _beginning(self, prompt: Prompt, text: str | None) -> tuple[AssembledContext, Step]:
+        """Return what the model is given, with `text` for the prompt's own, and the step.
+
+        By that step the turn begins, or goes on.
+        """
+        record, steps = self._record, self._parts.steps
+        message = None if text is None else self.fold.add_message("user", text, again=prompt.again)
+        context = self._assemble(prompt, message)
+        writes: list[Write] = []
+        if record.state is not AgentState.RUNNING:
+            writes += steps.move(record, AgentState.RUNNING, "turn started")
+        if self.going_on is None:
+            writes.append(self._opened(prompt, context))
+        if message is not None:
+            writes.append(self._told(message))
+        return context, steps.build(record, *writes, *self._kept_thread())
+
+    def _assemble(self, prompt: Prompt, message: AgentMessage | None) -> AssembledContext:
+        parts, agent = self._parts, self._record.descriptor
+        limit = parts.settings.engine.agent_timeout_seconds
+        return assemble_context(
+            self._record,
+            prompt.history,
+            message,
+            toolbox=self.calls.tools,
+            settings=parts.settings,
+            run_id=parts.journal.run_id,
+            workspace=parts.workspace(agent.cwd),
+            window=window_of(self._record, parts.window),
+            system_prompt=parts.system_prompt(agent),
+            images=parts.images,
+            timeout_ms=None if self.is_external else self.clock.left_of(limit),
+            source=next(iter(prompt.consumed), None),
+            abort_signal=parts.abort.signal,
+        )
+
+    def _opened(self, prompt: Prompt, context: AssembledContext) -> TurnOpened:
+        """Return what opens the turn; the agent's next one comes after it."""
+        record, agent = self._record, self._record.descriptor
+        record.next_turn += 1
+        record.head_turn_id, record.context_used = self.turn_id, context.token_budget.used
+        # Noted with the turn itself: a prompt that was never sent has shown nothing.
+        if prompt.reminds is not None:
+            record.was_reminded(prompt.reminds)
+        if prompt.repeats is not None:
+            record.note(repeated=(*record.open_among(record.notes.repeated), prompt.repeats))
+        return TurnOpened(
+            turn_id=self.turn_id,
+            number=self.fold.number,
+            parent_turn_id=self._parent_turn,
+            session_label=record.label,
+            model=agent.model,
+            provider=agent.provider,
+            role=context.role,
+            toolset_name=context.toolset_name,
+            tools_available=tuple(sorted({*agent.tools, *self.calls.tools.names})),
+            permissions_granted=context.permissions_granted,
+            workspace_path=context.workspace_path,
+            started_at_ms=self.fold.started_at_ms,
+            source_event_id=context.source_event_id,
+            consumed=prompt.consumed,
+        )
+
+    def _kept_thread(self, *, is_over: bool = False) -> tuple[ThreadKept, ...]:
+        """Take note of the vendor's thread; return what keeps it, if it is another than before.
+
+        Once its turn `is_over` a session that names none has none; before, it may not know it yet.
+        """
+        token = self._provider.resume_token
+        thread = sanitize(token) if isinstance(token, str) else None
+        if thread == self._record.resume_token or (thread is None and not is_over):
+            return ()
+        self._record.resume_token = thread
+        return (ThreadKept(thread=thread),)
+
+    def _keep_used(self) -> None:
+        """Have the next step carry what the turn has used, and the thread: a crash may come."""
+        self._keep_reasoning()
+        metered = TurnMetered(turn_id=self.turn_id, spent=self.fold.spent)
+        self._record.ride(metered, *self._kept_thread())
+
+    def _keep_reasoning(self) -> None:
+        """Take note of how long the agent has reasoned; a crash may lose a second of it."""
+        self._record.reasoning_used = seconds = self.clock.reasoning
+        if seconds - self._record.notes.reasoning_s >= 1.0:
+            self._record.note(reasoning_s=round(seconds, 3))
+
+    def _told(self, message: AgentMessage) -> Told:
+        """Return what tells of the turn's newest message."""
+        data = {
+            "turn": self.turn_id,
+            "role": message.role,
+            "text": message.content,
+            "thinking": message.thinking,
+            "message": self.fold.said if message.role == "assistant" else None,
+            "id": message.id,
+            "again": message.again,
+        }
+        return Told(kind="message_completed", data=data)
 
     async def _tell(self, message: AgentMessage) -> None:
-        told = told_of(self.fold, message)
+        told = self._told(message)
         await self._parts.journal.fact(told.kind, self._record.agent_id, **told.data)
-
-    def _streamed(self) -> None:
-        """Take note that the provider streams nothing more, unless the turn ends otherwise."""
-        if not self._phase.is_live and not self.is_parked:
-            raise asyncio.CancelledError  # this one too
-        self.fold.end = self.stop.end() or self.fold.end
 
     async def _take_last(self, event: ProviderEvent) -> bool:
         """Take an event that the provider streams; whether it is the last one of the turn."""
         self.clock.touch()
-        known = self._known(sanitize(event))
-        if known is not None:
+        known: ProviderEvent | None = sanitize(event)
+        if isinstance(known, (ToolCallStarted, ToolCallFinished, ToolOutput)):
+            known = self._vendors.known(known)
+        if known is not None and not self.fold.contradicts(known):
             await self._take(known)
         return isinstance(event, TurnEnded)
 
@@ -560,16 +677,7 @@ class TurnRun:
         if self._live is not None:
             self._live.heed(event)
 
-    def _known(self, event: ProviderEvent) -> ProviderEvent | None:
-        """Return an event with the ledger's id of its call; None: it contradicts an earlier one."""
-        if isinstance(event, (ToolCallStarted, ToolCallFinished, ToolOutput)):
-            return self._vendors.known(event)
-        return event
-
     async def _take(self, event: ProviderEvent) -> None:
-        if self.fold.contradicts(event):
-            return
-        journal, agent = self._parts.journal, self._record.agent_id
         self.fold.fold(event)
         self._silence.heard(event)
         self._tell_live(event)
@@ -592,16 +700,14 @@ class TurnRun:
             case UsageReported():
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
                 self._keep_used()
+                if self.has_open_call:  # it may wait for hours: no step would carry this before
+                    self._parts.steps.stage(self._record)
             case Notice():
-                await journal.fact("notice", agent, **event.to_dict())
+                agent = self._record.agent_id
+                await self._parts.journal.fact("notice", agent, **event.to_dict())
             case PlanUpdated():
                 await self._vendors.planned(event)
         self.limits.heed(event)
-
-    def _keep_used(self) -> None:
-        keep_used(self._record, self._provider, self.fold, self.clock)
-        if self.has_open_call:  # it may wait for hours, and until then no step would carry this
-            self._parts.steps.stage(self._record)
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""
@@ -670,18 +776,84 @@ class TurnRun:
         await self._close()
 
     async def _close(self) -> TurnResult:
-        record = self._record
         if self._phase.is_open:
             self._enter(TurnPhase.CLOSING)
         self.stop.closing()
-        of = record, self._parts, self.fold, self.calls, self._live
-        ending = TurnEnding(*of, parent_turn=self._parent_turn)
-        await ending.end_handlers()
+        await self._end_handlers()
         if self._vendor_calls is not None:
             self._vendor_calls.settle()
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
-        keep_at_end(record, self._provider, self.clock)
+        self._keep_reasoning()
+        self._record.ride(*self._kept_thread(is_over=True))
         if self._phase is not TurnPhase.CLOSED:
             self._enter(TurnPhase.CLOSED)
-        return await ending.write()
+        try:
+            return await self._write([*self._cut_off_text(), *self._cut_off_calls()])
+        except Exception as error:
+            if not is_unfit(error):
+                raise
+            return await self._write(self._cut_off_calls(), error)
+
+    async def _end_handlers(self) -> None:
+        """End what works for the turn: open calls, and requests that wait for a person.
+
+        Nothing more is told of the calls of its vendor: none runs any more.
+        """
+        parts, agent = self._parts, self._record.agent_id
+        resolved = parts.requests.close_agent(agent, "turn_ended")
+        await self.calls.end()
+        if resolved:
+            await parts.steps.write(self._record, *resolved)
+        parts.broker.turn_over(agent)
+        parts.quiet.turn_over(agent)
+
+    async def _write(self, cut_off: Sequence[Told], unfit: Exception | None = None) -> TurnResult:
+        """Write the end; where that is not fit to be written, what the turn used, and why."""
+        record, parts, fold = self._record, self._parts, self.fold
+        result = fold.result() if unfit is None else plain_turn(unfit, fold)
+        ours = list(self.calls.rows.values())
+        if unfit is not None:
+            ours = [plain_call(call, parts.journal.redact) for call in ours]
+        calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
+        result = replace(result, tool_calls=tuple(calls))
+        parts.budgets.close_turn(fold.turn_id, result.spent)
+        record.context_used = self._thread_tokens(calls)
+        record.context_window = fold.context.context_window or record.context_window
+        used, window = fold.context.used, window_of(record, parts.window)
+        closed = TurnClosed(
+            turn_id=fold.turn_id,
+            parent_turn_id=self._parent_turn,
+            session_label=record.label,
+            result=result,
+            completed_at_ms=parts.now_ms(),
+            resume_token=record.resume_token,
+            window=None if used is None else {"used": used, "window": window},
+        )
+        await parts.steps.write(record, *cut_off, closed)
+        return result
+
+    def _thread_tokens(self, calls: Iterable[AgentToolCall]) -> int | None:
+        """Return how much the vendor's thread holds now: as it says, else with what came to it."""
+        held = self._record.context_used
+        if self.fold.thread_used is not None or held is None:
+            return self.fold.thread_used
+        said = [message.content for message in self.fold.messages if message.role == "assistant"]
+        for call in calls:
+            said += [encode_data(call.params), call.result or call.error or ""]
+        return held + sum(map(count_tokens, said))
+
+    def _cut_off_text(self) -> list[Told]:
+        """Return what tells of the message that the turn's end has cut off."""
+        if self._live is not None:
+            self._live.end_all()
+        partial = self.fold.end_partial()
+        return [] if partial is None else [self._told(partial)]
+
+    def _cut_off_calls(self) -> list[Told]:
+        """Return what tells of the calls that the turn's end has cut off, and the ledger has."""
+        told = [call.cut_off() for call in self.calls.cut_off if not call.is_refused]
+        for call in self.fold.open_calls():
+            data = {"call": call.id, "status": "unknown", "error": UNTOLD}
+            told.append(Told(kind="tool_call_finished", data=data))
+        return told

@@ -320,7 +320,7 @@ class VendorCalls(Struct, eq=False):
     def _unused_id(self, wanted: str | None) -> str:
         """Return an id that no call of the vendor's has in this turn: some use one again."""
         if not wanted:
-            return self._parts.new_id()
+            return self._parts.ids.ulid()
         number, unique = 1, wanted
         while unique in self._fold.calls:
             number += 1

@@ -19,7 +19,7 @@ from prsm_core.domain.turns import AgentError, ErrorKind, Notice, StopReason, Tu
 from prsm_core.errors import AgentTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import ProviderEvent
@@ -203,6 +203,13 @@ _EXPIRED = {
 }
 
 
+class Owner(Protocol):
+    """Whose turn it is."""
+
+    def give_up(self) -> Coroutine[Any, Any, None]:
+        """Fail the agent, whose provider does not end a turn."""
+
+
 class TurnStop(Struct, eq=False):
     """Owns why one turn is to end, and sees to it that it does.
 
@@ -215,8 +222,7 @@ class TurnStop(Struct, eq=False):
     _clock: Clock
     _provider: ProviderSession
     _life: Life
-    # Fails the agent, whose provider does not end the turn.
-    _give_up: Callable[[], Coroutine[Any, Any, None]]
+    _owner: Owner
     expired: AgentTimeoutError | None = None
     is_by_person: bool = False
     over_budget: BudgetExceededError | None = None
@@ -274,7 +280,7 @@ class TurnStop(Struct, eq=False):
             self._cut_off(self._task)
             await self._clock.sleep(LET_GO_SECONDS)
             # In a task of its own: it closes the turn, which ends this one.
-            self._background.launch(self._give_up(), name=f"giving up {name}")
+            self._background.launch(self._owner.give_up(), name=f"giving up {name}")
 
     async def hear(self) -> None:
         """Be cancelled now, where the turn was cut off by its own task and has not waited since.

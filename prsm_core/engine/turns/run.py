@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -52,12 +52,12 @@ from prsm_core.engine.turns.calls import LongCalls, TurnCalls
 from prsm_core.engine.turns.clock import TurnClock
 from prsm_core.engine.turns.context import assemble_context, window_of
 from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
-from prsm_core.engine.turns.limits import QUIET_SECONDS, Silence, TurnLimits, TurnStop
+from prsm_core.engine.turns.limits import QUIET_SECONDS, Owner, Silence, TurnLimits, TurnStop
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.lifecycle.machine import Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from prsm_core.domain.permissions import PermissionRequest
     from prsm_core.domain.steps import Step, Write
@@ -129,7 +129,7 @@ TURN_MACHINE: Machine[TurnPhase] = Machine(
 )
 
 
-class TurnOwner(Protocol):
+class TurnOwner(Owner, Protocol):
     """The session that runs a turn."""
 
     tools: Toolbox
@@ -139,9 +139,6 @@ class TurnOwner(Protocol):
     @property
     def life(self) -> Life:
         """The life that the turn belongs to."""
-
-    def give_up(self) -> Coroutine[Any, Any, None]:
-        """Fail the agent, whose provider does not end a turn."""
 
 
 class TurnRun:
@@ -205,7 +202,7 @@ class TurnRun:
             used=record.reasoning_used,
         )
         self._silence = Silence(clock, self.clock, self.fold, parts.journal, agent)
-        self.stop = TurnStop(parts.background, clock, provider, of.life, of.give_up)
+        self.stop = TurnStop(parts.background, clock, provider, of.life, of)
         allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
         self.limits = TurnLimits(
             self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch

@@ -69,7 +69,7 @@ async def test_a_clock_that_runs_out_is_an_error_that_names_what_allows_more(whi
     session = Interrupted()
     failed: list[tuple[str, Exception]] = []
     async with Background(lambda *error: failed.append(error), FakeClock()) as background:
-        stop = TurnStop(background, FakeClock(), session, life([]), Owner().give_up)
+        stop = TurnStop(background, FakeClock(), session, life([]), Owner())
         stop.begin(asyncio.current_task())
         assert stop.end() is None
         stop.expire(which)
@@ -91,7 +91,7 @@ async def alone():
     """Yield what stops a turn without a session, and who has moved."""
     moved: list[str] = []
     async with Background(lambda *error: pytest.fail(str(error)), FakeClock()) as background:
-        yield TurnStop(background, FakeClock(), Interrupted(), life(moved), Owner().give_up), moved
+        yield TurnStop(background, FakeClock(), Interrupted(), life(moved), Owner()), moved
 
 
 async def test_a_turn_that_is_cut_off_waits_for_nobody_from_then_on(alone):

@@ -2,11 +2,7 @@
 
 Who waits for what any agent of the run may write waits for ANYONE. That is in the graph as if it
 were an agent, blocked by one wait for all who may write: it is live while one of them is. So their
-number is in the graph once, and not with each that waits. That an agent is among those it waits for
-changes nothing, for nobody is live by itself.
-
-What to do about a knot is decided by who made the detector. The sweep is a backstop: a knot
-found there was missed at block time, which is a bug and is told as one.
+number is in the graph once, and not with each that waits.
 """
 
 from __future__ import annotations
@@ -28,9 +24,8 @@ SWEEP_SECONDS = 5.0
 class DeadlockDetector:
     """Owns the wait graph of a run.
 
-    `on_knot(agents, by_sweep)` is called in the same loop step that closed the knot; it must
-    make some member move (by `moved`) or end, so that the same knot is not found again. `is_ready`
-    and `is_over` are asked of agents alone.
+    `on_knot(agents, by_sweep)` is called in the loop step that closed the knot; it must make some
+    member move (by `moved`) or end. One found by the sweep was missed before, which is a bug.
     """
 
     def __init__(

@@ -1,8 +1,6 @@
 """The router: one mailbox per agent, filled only with committed messages.
 
-The inbox in the store is the truth; this view is filled after a commit is acknowledged and is
-rebuilt from the store at start. A claim is selective: it takes the oldest message that
-matches and leaves the others; the claim becomes final when the step that consumed it commits.
+The store is the truth. A claim of a message becomes final when the step that consumed it commits.
 """
 
 from __future__ import annotations
@@ -58,6 +56,9 @@ class Mailbox(Struct, eq=False):
                 waiter.set_result(None)
 
 
+_CLOSED = Mailbox(incarnation=0)  # in place of one that is not there: it stays empty
+
+
 class MessageRouter:
     """Owns the mailboxes."""
 
@@ -67,16 +68,13 @@ class MessageRouter:
 
     def register_agent(self, agent_id: str, incarnation: int = 1) -> None:
         """Open an empty mailbox; a new incarnation starts without the old one's messages."""
-        old = self._boxes.get(agent_id)
+        old = self._boxes.get(agent_id, _CLOSED)
         self._boxes[agent_id] = Mailbox(incarnation=incarnation)
-        if old is not None:
-            old.wake()
+        old.wake()
 
     def unregister_agent(self, agent_id: str) -> None:
         """Close the mailbox; its unread messages are gone and its waiters are woken."""
-        box = self._boxes.pop(agent_id, None)
-        if box is not None:
-            box.wake()
+        self._boxes.pop(agent_id, _CLOSED).wake()
 
     def mailbox(self, agent_id: str) -> Mailbox | None:
         """Return the agent's mailbox as it is now, to sleep at; None where it has none."""
@@ -103,11 +101,7 @@ class MessageRouter:
             )
 
     def send(self, message: RoutedMessage) -> None:
-        """Put a committed message into its mailbox.
-
-        A message of an older incarnation is dropped here, since the store has refused it or its
-        target has begun a new life since.
-        """
+        """Put a committed message into its mailbox, unless it was for an older life."""
         box = self._boxes.get(message.target)
         if box is None or message.incarnation < box.incarnation:
             return
@@ -117,20 +111,11 @@ class MessageRouter:
 
     def claim(self, agent_id: str, match: Match) -> RoutedMessage | None:
         """Claim and return the oldest unclaimed message that matches, or None."""
-        box = self._boxes.get(agent_id)
-        if box is None:
-            return None
-        for message in box.messages.values():
-            if message.message_id not in box.claimed and match(message):
-                box.claimed = put(box.claimed, message.message_id, None)
-                return message
-        return None
+        return next(iter(self.claim_all(agent_id, match, 1)), None)
 
     def claim_all(self, agent_id: str, match: Match, limit: int) -> list[RoutedMessage]:
         """Claim and return up to `limit` unclaimed messages that match, oldest first."""
-        box = self._boxes.get(agent_id)
-        if box is None:
-            return []
+        box = self._boxes.get(agent_id, _CLOSED)
         free = (m for key, m in box.messages.items() if key not in box.claimed and match(m))
         found = list(islice(free, limit))
         for message in found:
@@ -139,17 +124,14 @@ class MessageRouter:
 
     def unclaim(self, agent_id: str, message_ids: Iterable[str]) -> None:
         """Give claimed messages back; they keep their place."""
-        box = self._boxes.get(agent_id)
-        if box is not None:
-            for message_id in message_ids:
-                drop(box.claimed, message_id)
-            box.wake()
+        box = self._boxes.get(agent_id, _CLOSED)
+        for message_id in message_ids:
+            drop(box.claimed, message_id)
+        box.wake()
 
     def consumed(self, agent_id: str, message_ids: Iterable[str]) -> None:
         """Forget messages whose consumption was committed."""
-        box = self._boxes.get(agent_id)
-        if box is None:
-            return
+        box = self._boxes.get(agent_id, _CLOSED)
         for message_id in message_ids:
             drop(box.messages, message_id)
             drop(box.claimed, message_id)
@@ -165,50 +147,38 @@ class MessageRouter:
 
     def unread(self, agent_id: str) -> tuple[RoutedMessage, ...]:
         """Return the unclaimed messages, oldest first."""
-        box = self._boxes.get(agent_id)
-        if box is None:
-            return ()
+        box = self._boxes.get(agent_id, _CLOSED)
         return tuple(m for key, m in box.messages.items() if key not in box.claimed)
 
     def count_unread(self, agent_id: str, match: Match) -> int:
         """Return how many unclaimed messages match."""
-        box = self._boxes.get(agent_id)
-        if box is None or len(box.messages) == len(box.claimed):
-            return 0
+        box = self._boxes.get(agent_id, _CLOSED)
         return sum(key not in box.claimed and match(m) for key, m in box.messages.items())
 
     def has_unread(self, agent_id: str, match: Match) -> bool:
         """Return whether an unclaimed message matches."""
-        box = self._boxes.get(agent_id)
-        if box is None:
-            return False
+        box = self._boxes.get(agent_id, _CLOSED)
         return any(key not in box.claimed and match(m) for key, m in box.messages.items())
 
     def has_had_letters(self, agent_id: str) -> bool:
         """Return whether this life of the agent was ever sent any: most never are."""
-        box = self._boxes.get(agent_id)
-        return box is not None and box.has_had_letters
+        return self._boxes.get(agent_id, _CLOSED).has_had_letters
 
     def held(self, agent_id: str, match: Match) -> list[RoutedMessage]:
         """Return the messages that match and wait in the agent's mailbox, claimed or not."""
-        box = self._boxes.get(agent_id)
-        return [] if box is None else [one for one in box.messages.values() if match(one)]
+        return [m for m in self._boxes.get(agent_id, _CLOSED).messages.values() if match(m)]
 
     def holds(self, agent_id: str, message_id: str | None) -> bool:
         """Return whether a message waits in the agent's mailbox, claimed or not."""
-        box = self._boxes.get(agent_id)
-        return box is not None and message_id in box.messages
+        return message_id in self._boxes.get(agent_id, _CLOSED).messages
 
     def wake(self, agent_id: str) -> None:
         """Make the agent's waits look again (another agent's state changed)."""
-        box = self._boxes.get(agent_id)
-        if box is not None:
-            box.wake()
+        self._boxes.get(agent_id, _CLOSED).wake()
 
     def is_awaited(self, agent_id: str) -> bool:
         """Return whether a wait of the agent sleeps until the next change, or is just woken."""
-        box = self._boxes.get(agent_id)
-        return box is not None and box.sleepers > 0
+        return self._boxes.get(agent_id, _CLOSED).sleepers > 0
 
     async def changed(self, agent_id: str) -> None:
         """Return after the next change that the agent's waits may care for."""

@@ -47,14 +47,10 @@ class _Watch:
 
 
 class WaitGraph(Struct):
-    """Owns the waits of blocked agents.
+    """Owns the waits of blocked agents."""
 
-    `is_ready(agent, wait)` tells whether something is there that ends the wait now; `is_over`
-    whether an agent has ended and can satisfy no one any more.
-    """
-
-    is_ready: Callable[[str, WaitFor], bool]
-    is_over: Callable[[str], bool]
+    is_ready: Callable[[str, WaitFor], bool]  # something is there that ends the wait now
+    is_over: Callable[[str], bool]  # the agent has ended, and can satisfy no one any more
     visits: int = 0  # agents looked at since the start; what the cost of checking is made of
     _blocked: dict[str, tuple[_Watch, ...]] = field(default_factory=dict)
     _watchers: dict[str, set[_Watch]] = field(default_factory=dict)
@@ -104,8 +100,7 @@ class WaitGraph(Struct):
     def reread(self, agent: str) -> frozenset[str]:
         """Look again at an agent a message of which was consumed; return the knot.
 
-        Nothing but that may have satisfied a wait of its own. Who relies on the agent goes on to,
-        unless it is dead without the message. Most that consume one move, and wait for nothing.
+        Nothing but that may have satisfied a wait of its own.
         """
         if self._dead:
             return self.recheck((agent,))

@@ -328,7 +328,7 @@ KEPT = {
             WIRED,
         ),
         "limits": CONFIG,
-        **dict.fromkeys(("_turns", "_ending", "_patience"), WITH_TASK),
+        **dict.fromkeys(("_asking", "_ending", "_patience"), WITH_TASK),
     },
     CircuitBreaker: {
         "clock": WIRED,

@@ -22,9 +22,9 @@ from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import Contexts, Opening
 from prsm_core.engine.agents.peers import Peers
-from prsm_core.engine.agents.saying import Prompting, Saying, Steering
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.skills import Skills
+from prsm_core.engine.agents.user_prompts import Prompting, Steering, UserPrompts
 from prsm_core.engine.journal.steps import AgentSteps
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.outcome import RunAbort
@@ -173,8 +173,8 @@ class Assembly:
         self.manager = self._make_manager()
         self._knots = self._make_knots()
         where = config.workspace, config.state_dir
-        self.saying = Saying(self.providers, settings, journal, *where, self.files)
-        of = self._roster, self.router, self.steps, self.saying, self._steering
+        self.user_prompts = UserPrompts(self.providers, settings, journal, *where, self.files)
+        of = self._roster, self.router, self.steps, self.user_prompts, self._steering
         self.prompting = Prompting(*of, config.broker, config.workspace)
         self._standing = self._make_standing()
         self.quiet.watch = self.files.watch

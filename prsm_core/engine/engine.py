@@ -81,7 +81,7 @@ class OrchestrationEngine:
         parts = self._parts = Assembly(config, self._background, self.journal, self.feed)
         self._starting = Starting(parts)
         self.manager, self.ends, self.detector = parts.manager, parts.ends, parts.detector
-        self.prompting, self.saying = parts.prompting, parts.saying
+        self.prompting, self.user_prompts = parts.prompting, parts.user_prompts
         self.router, self.slots, self.peers = parts.router, parts.slots, parts.peers
         self.requests, self.holds = parts.requests, parts.holds
         self.quiet, self.files = parts.quiet, parts.files

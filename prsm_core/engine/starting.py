@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.writes import SessionNamed
-    from prsm_core.engine.agents.saying import Said
     from prsm_core.engine.agents.side_query import Naming
+    from prsm_core.engine.agents.user_prompts import KeptText
     from prsm_core.engine.assembly import Assembly
     from prsm_core.engine.providers.configured_names import SetName
     from prsm_core.engine.state import AgentRecord
@@ -246,22 +246,24 @@ class Starting(Struct, eq=False):
 
     def task(
         self, said: str, images: Sequence[str], choice: ModelChoice
-    ) -> AbstractAsyncContextManager[Said]:
-        """Yield the text that is kept of a task; see `Saying.text`."""
+    ) -> AbstractAsyncContextManager[KeptText]:
+        """Yield the text that is kept of a task; see `UserPrompts.text`."""
         external = self.parts.config.external
         provider = choice.provider if external is None else external.name
-        return self.parts.saying.text(said, images, provider, self.cwd)
+        return self.parts.user_prompts.text(said, images, provider, self.cwd)
 
     def going_on(self) -> AbstractAsyncContextManager[None]:
         """Have a snapshot taken of the files as they are when a run is gone on with."""
-        return self.parts.saying.before("the run is gone on with", self.cwd)
+        return self.parts.files.before("the run is gone on with", self.cwd, None)
 
     @property
     def cwd(self) -> str:
         """The folder in which masters work."""
         return default_cwd(self.parts.config.settings, self.parts.config.workspace)
 
-    def writes(self, task: Said, told: Sequence[Notice], options: Mapping[str, Any]) -> list[Write]:
+    def writes(
+        self, task: KeptText, told: Sequence[Notice], options: Mapping[str, Any]
+    ) -> list[Write]:
         """Return what is written of a run that begins, before its master."""
         config, engine = self.parts.config, own_process()
         said = [Told(kind=kind, data=fields) for kind, fields in config.told_at_start]

@@ -283,7 +283,7 @@ KEPT = {
                     "workforce",
                     "steps",
                 ),
-                *("planner", "manager", "ends", "_knots", "prompting", "saying", "_standing"),
+                *("planner", "manager", "ends", "_knots", "prompting", "user_prompts", "_standing"),
                 *("_permits", "_sessions", "labelling", "_steering"),
             ),
             WIRED,
@@ -302,7 +302,7 @@ KEPT = {
         **dict.fromkeys(
             (
                 *("_background", "feed", "journal", "_parts", "_starting"),
-                *("manager", "ends", "detector", "prompting", "saying"),
+                *("manager", "ends", "detector", "prompting", "user_prompts"),
                 *("quiet", "files", "holds"),
                 *("router", "peers", "slots", "requests", "budgets", "providers", "enforcement"),
                 *("conversations", "listings", "_run", "parting"),

@@ -14,7 +14,7 @@ failover   what an agent goes on with after a turn that failed
 holds      agents that a login or a limit keeps from going on
 deadlock   what is done about a knot of waits
 peers      what agents write to each other that need be no kin, and who may write
-saying     what a person says: its text, and how it reaches an agent
+user_prompts the texts of prompts of persons, and how they reach agents
 labelling  what is said of agents and of a run, and by whom
 resuming   those of an earlier engine: let live on, or taken over
 external   masters that somebody outside the engine drives

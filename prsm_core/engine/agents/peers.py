@@ -1,11 +1,8 @@
-"""Messages between agents of a run that need be neither parent nor child.
-
-What is sent is in the ledger with the step that sends it, and consumed in the step in which its
-reader has it. Owns who may write to any other agent, which the wait graph is told.
-"""
+"""Messages between agents of a run that need be neither parent nor child."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -20,7 +17,7 @@ from prsm_core.kit.sanitize import sanitize
 from prsm_core.messaging.waits import ANYONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.journal.steps import AgentSteps
@@ -36,14 +33,11 @@ UNREAD_BYTES = 128 * 1024  # of their texts: an agent may be prompted with all a
 _NEAR = 3  # names that a refusal suggests
 
 
-class _Listening(Struct, eq=False):
-    """A call that waits for what others write."""
-
-    is_given_up: bool = False  # it ends without a message
-
-
 class Peers(Struct, eq=False):
-    """Lets agents write to each other, and wait for what others write."""
+    """Lets agents write to each other, and wait for what others write.
+
+    Owns who may write to any other agent, which the wait graph is told.
+    """
 
     roster: Roster
     router: MessageRouter
@@ -53,28 +47,23 @@ class Peers(Struct, eq=False):
     # Has a blocked agent wait for who has begun since, too.
     wait_anew: Callable[[str], None]
     # Those that may write to any other agent, or spawn one that may.
-    _senders: dict[str, AgentRecord] = field(default_factory=dict)
+    senders: dict[str, AgentRecord] = field(default_factory=dict)
     # Whose wait has ended in a knot; see `may_give_up`.
     _gave_up: set[str] = field(default_factory=set)
-    # Who waits for what these write.
-    _listening: dict[str, list[_Listening]] = field(default_factory=dict)
-
-    @property
-    def senders(self) -> Mapping[str, AgentRecord]:
-        """The agents that may write to any other, or spawn one that may."""
-        return self._senders
+    # Who waits for what these write; a wait that is done ends without a message.
+    _listening: dict[str, list[asyncio.Event]] = field(default_factory=dict)
 
     def begins(self, record: AgentRecord, tools: Toolbox) -> Toolbox:
         """Take note of what a new life can do with messages of peers; return its tools."""
-        record.peers = self._senders
+        record.peers = self.senders
         record.takes_messages = tools.takes_messages
         record.sends_messages = tools.sends_messages
         self._gave_up.discard(record.agent_id)
         if record.is_over or not (tools.sends_messages or tools.brings_senders):
             return tools
-        was_nobody = not self._senders
-        self._senders[record.agent_id] = record
-        self.detector.may_write(tuple(self._senders))
+        was_nobody = not self.senders
+        self.senders[record.agent_id] = record
+        self.detector.may_write(tuple(self.senders))
         for agent_id in self.detector.graph.blocked if was_nobody else ():
             self.wait_anew(agent_id)
         return tools
@@ -82,33 +71,40 @@ class Peers(Struct, eq=False):
     def falls_silent(self, record: AgentRecord) -> None:
         """Take note that an agent writes nothing any more."""
         self._gave_up.discard(record.agent_id)
-        if self._senders.pop(record.agent_id, None) is None:
+        if self.senders.pop(record.agent_id, None) is None:
             return
         for agent_id in self._listening:
             self.router.wake(agent_id)  # perhaps nobody is left who could write to it
-        self.detector.may_write(tuple(self._senders))
+        self.detector.may_write(tuple(self.senders))
 
     def may_give_up(self, record: AgentRecord) -> bool:
-        """Whether a wait of an agent that is in a knot may end without a message.
-
-        It may once, until the agent has taken a message: who waits on is not helped by it.
-        """
+        """Whether a wait of an agent in a knot may end without a message: once in a row."""
         return record.agent_id in self._listening and record.agent_id not in self._gave_up
 
     def is_given_up(self, agent_id: str) -> bool:
         """Whether the waits of an agent are about to end without a message."""
-        return any(listening.is_given_up for listening in self._listening.get(agent_id, ()))
+        return any(wait.is_set() for wait in self._listening.get(agent_id, ()))
 
     def give_up(self, record: AgentRecord) -> None:
         """End the waits of an agent without a message: all who could write wait themselves."""
         self._gave_up.add(record.agent_id)
-        for listening in self._listening[record.agent_id]:
-            listening.is_given_up = True
+        for wait in self._listening[record.agent_id]:
+            wait.set()
         self.router.wake(record.agent_id)
 
     def now(self) -> Sequence[PeerNow]:
         """Return the agents that have not ended, oldest first."""
-        return tuple(_now(record) for record in self.roster.records() if self._is_there(record))
+        return tuple(
+            PeerNow(
+                agent_id=record.agent_id,
+                name=record.descriptor.name,
+                role=record.descriptor.role,
+                state=record.state,
+                labels=record.descriptor.labels,
+            )
+            for record in self.roster.records()
+            if self._is_there(record)
+        )
 
     def _is_there(self, record: AgentRecord) -> bool:
         return not record.is_over and self.router.is_registered(record.agent_id)
@@ -119,8 +115,7 @@ class Peers(Struct, eq=False):
         """Build a message to the live agent of this id or name; nothing is written yet.
 
         What the same step sends `beside` counts as unread already. Raises MessageRoutingError for
-        an agent that is unknown, has ended, is the sender itself or has too much to read, and for
-        a text that is blank or has more than TEXT_LIMIT bytes.
+        an agent that cannot read it, and for a text that is blank or too long.
         """
         said = sanitize(text)
         if not said.strip():
@@ -142,16 +137,13 @@ class Peers(Struct, eq=False):
             (one for one in self.roster.records() if one.descriptor.name == wanted), None
         )
         if found is sender:
-            raise self._refused(sender, wanted, "is you yourself", "own_message")
-        if found is not None and found.is_over:
-            raise self._refused(sender, found.descriptor.name, "has ended", "agent_ended")
-        if found is None or not self._is_there(found):
-            raise self._refused(sender, wanted, "is no agent of this run", "unknown_agent")
-        return found
-
-    def _refused(
-        self, sender: AgentRecord, wanted: str, why: str, code: str
-    ) -> MessageRoutingError:
+            why, code = "is you yourself", "own_message"
+        elif found is not None and found.is_over:
+            wanted, why, code = found.descriptor.name, "has ended", "agent_ended"
+        elif found is None or not self._is_there(found):
+            why, code = "is no agent of this run", "unknown_agent"
+        else:
+            return found
         names = [
             record.descriptor.name
             for record in self.roster.records()
@@ -163,7 +155,7 @@ class Peers(Struct, eq=False):
         hint = f"agents that you can write to: {', '.join(near) or 'none'}"
         if len(near) < len(names):
             hint += f", and {len(names) - len(near)} more"
-        return MessageRoutingError(f"{wanted[:80]!r} {why}", hint=hint, code=code)
+        raise MessageRoutingError(f"{wanted[:80]!r} {why}", hint=hint, code=code)
 
     def _check_room(self, target: AgentRecord, text: str, beside: Sequence[RoutedMessage]) -> None:
         """Refuse what the target would have to read beyond its limits."""
@@ -194,10 +186,11 @@ class Peers(Struct, eq=False):
         return None if message is None else self._told(message)
 
     async def _receive(self, call: Call, seconds: float | None) -> RoutedMessage | None:
-        record, listening = call.record, _Listening()
+        record, given_up = call.record, asyncio.Event()
 
         def is_in_vain() -> bool:
-            return listening.is_given_up or not self._has_others(record)
+            # Or no agent but this one may write to it, or spawn one that does.
+            return given_up.is_set() or len(self.senders) <= (record.agent_id in self.senders)
 
         wait = MessageWaitOf(
             state=AgentState.WAITING_FOR_CHILD,
@@ -207,21 +200,17 @@ class Peers(Struct, eq=False):
             fits=is_peer,
             is_vain=is_in_vain,
         )
-        all_of_it = self._listening.setdefault(record.agent_id, [])
-        all_of_it.append(listening)
+        waits = self._listening.setdefault(record.agent_id, [])
+        waits.append(given_up)
         try:
             message = await call.receive(wait, seconds=seconds)
         finally:
-            all_of_it.remove(listening)
-            if not all_of_it:
+            waits.remove(given_up)
+            if not waits:
                 del self._listening[record.agent_id]
         if message is not None:
             self._gave_up.discard(record.agent_id)
         return message
-
-    def _has_others(self, record: AgentRecord) -> bool:
-        """Whether an agent but this one may write to it, or spawn one that does."""
-        return len(self._senders) > (record.agent_id in self._senders)
 
     def _told(self, message: RoutedMessage) -> PeerMessage:
         sender = message.source or ""
@@ -237,14 +226,3 @@ class Peers(Struct, eq=False):
 
 def _size(text: str) -> int:
     return len(text.encode())
-
-
-def _now(record: AgentRecord) -> PeerNow:
-    agent = record.descriptor
-    return PeerNow(
-        agent_id=record.agent_id,
-        name=agent.name,
-        role=agent.role,
-        state=record.state,
-        labels=agent.labels,
-    )

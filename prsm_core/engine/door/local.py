@@ -249,8 +249,8 @@ class LocalApp:
         record = self._engine.manager.roster.resolve(agent)
         if record.descriptor.parent_id is None:  # the run may be closing already
             raise ConfigError("a run ends with its master", hint="start another run")
-        of, saying = record.descriptor, self._engine.saying
-        async with saying.text(prompt, (), of.provider, of.cwd, record.agent_id) as said:
+        of, prompts = record.descriptor, self._engine.user_prompts
+        async with prompts.text(prompt, (), of.provider, of.cwd, record.agent_id) as said:
             manager = self._engine.manager
             await manager.restart_agent(record.agent_id, said.text, besides=said.notices)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.ends import AgentEnds
-    from prsm_core.engine.agents.saying import Steering
+    from prsm_core.engine.agents.user_prompts import Steering
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Roster

@@ -373,7 +373,7 @@ async def test_a_call_that_goes_on_makes_the_snapshot_unquiet_and_is_named(kept)
 async def test_what_was_never_said_is_not_kept(kept):
     async with kept() as team:
         with pytest.raises(ConfigError, match="unsayable"):
-            async with team.engine.saying.before("x", str(team.workspace)):
+            async with team.engine.files.before("x", str(team.workspace), None):
                 raise ConfigError("unsayable")
         assert team.engine.quiet._holds == []
         assert not (team.workspace.parent / "state" / "shadows").exists()

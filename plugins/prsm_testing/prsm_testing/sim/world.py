@@ -22,7 +22,7 @@ from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
 from prsm_core.domain.structs import json_schema
 from prsm_core.domain.tools import ToolSpec
-from prsm_core.engine.agents.saying import DELIVERIES
+from prsm_core.engine.agents.user_prompts import DELIVERIES
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher

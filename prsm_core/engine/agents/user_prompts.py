@@ -1,11 +1,7 @@
-"""What a person says to an agent, and how it reaches the agent.
+"""Prompts of persons: their texts, and how they reach agents.
 
-Its text is made before anything is written, so that whoever says it hears what is wrong with it.
-What it refers to by `@path` is read once, here: a resume sends the same text. Texts of agents do
-not come by: what they write reads no file.
-
-A prompt to an agent that runs is queued, put into its turn, or takes the turn's place. Within a
-turn a message is given to the vendor, and consumed once the vendor has it.
+A text is made before anything is written, so that a person hears what is wrong with it. What it
+refers to by `@path` is read once, here: a resume sends the same text.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ from prsm_core.kit.sanitize import UNFIT_CURE, is_fit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prsm_core.config import Settings
@@ -45,8 +40,8 @@ if TYPE_CHECKING:
     from prsm_core.workspace.references import Read
 
 
-class Said(Record, frozen=True):
-    """The text that is kept, and what of its references is not shown and why."""
+class KeptText(Record, frozen=True):
+    """The text of a prompt, and what of its references is not shown and why."""
 
     text: str
     told: Sequence[str] = ()
@@ -57,8 +52,8 @@ class Said(Record, frozen=True):
         return [Told(kind="notice", data={"level": "warning", "text": one}) for one in self.told]
 
 
-class Saying(Struct, eq=False):
-    """Makes the texts of what persons say: with their images, and what they refer to."""
+class UserPrompts(Struct, eq=False):
+    """Makes the texts of prompts: with their images, and what they refer to."""
 
     providers: ProviderRegistry
     settings: Settings
@@ -75,53 +70,47 @@ class Saying(Struct, eq=False):
         provider: str,
         folder: str,
         agent: str | None = None,
-    ) -> AsyncIterator[Said]:
-        """Yield what is kept of what is said to an agent of a provider; its images are kept.
+    ) -> AsyncIterator[KeptText]:
+        """Yield the text to keep of a prompt for an agent of a provider; its images are kept.
 
-        This is left once a ledger has the text: until then none of its images is removed, whatever
-        is deleted meanwhile, and nothing new is written to files; then a snapshot of the `folder`
-        is taken. Each image is a path, a `data:` URL, or the mark of one that is kept. Raises
-        ConfigError for one that is unfit (code `unfit_image`), for a provider that takes none
-        (`no_images`), for what no ledger can keep (`unfit`), and for a text that says nothing
-        (`blank`): vendors refuse it, and an agent may not end while it has not read it.
+        Leave this once a ledger has the text. Until then none of its images is removed, and nothing
+        new is written to files; then a snapshot of the `folder` is taken. Each image is a path, a
+        `data:` URL, or the mark of one that is kept. Raises ConfigError for one that is unfit (code
+        `unfit_image`), for a provider that takes none (`no_images`), for what no ledger can keep
+        (`unfit`), and for a `blank` text: an agent may not end while it has not read it.
         """
         if not said.strip() and not images:
             raise ConfigError("what is said is blank", hint="say something", code="blank")
         if not is_fit(said):  # nothing has begun yet: later a step would be refused in the middle
             raise ConfigError("what is said is no Unicode text", hint=UNFIT_CURE, code="unfit")
-        async with self._text(said, images, provider) as kept, self.before(said, folder, agent):
+        async with (
+            self._text(said, images, provider) as kept,
+            self.files.before(said, folder, agent),
+        ):
             yield kept
 
-    def before(
-        self, said: str, folder: str, agent: str | None = None
-    ) -> AbstractAsyncContextManager[None]:
-        """Have a snapshot taken of the files as they are before this is said, if any is."""
-        return self.files.before(said, folder, agent)
-
     @asynccontextmanager
-    async def _text(self, said: str, images: Sequence[str], provider: str) -> AsyncIterator[Said]:
+    async def _text(
+        self, said: str, images: Sequence[str], provider: str
+    ) -> AsyncIterator[KeptText]:
         may_refer = "@" in said and self.settings.context.references
         if not images and not may_refer:
-            yield Said(said)
+            yield KeptText(said)
             return
         shows_images = await self._shows_images(provider)
         if images and not shows_images:
             raise ConfigError(
                 f"{provider} takes no images", hint="choose another provider", code="no_images"
             )
-        read = None
+        from prsm_core.workspace.images import IMAGES, holding_images  # once there may be an image
+        from prsm_core.workspace.references import Read
+
+        read = Read()
         if may_refer and not self.providers.is_external(provider):
             read = await self._read(said, shows_images=shows_images)
-        async with self._holding([*images, *(() if read is None else read.images)]):
+        has_images = images or read.images
+        async with holding_images(self.state_dir / IMAGES) if has_images else nullcontext():
             yield await asyncio.to_thread(self._kept, said, images, read)
-
-    def _holding(self, images: Sequence[str]) -> AbstractAsyncContextManager[None]:
-        """Let no image be removed that is kept meanwhile, if there are some."""
-        if not images:
-            return nullcontext()
-        from prsm_core.workspace.images import IMAGES, holding_images  # once there is an image
-
-        return holding_images(self.state_dir / IMAGES)
 
     async def _shows_images(self, provider: str) -> bool:
         if self.providers.is_external(provider):
@@ -140,23 +129,22 @@ class Saying(Struct, eq=False):
             read_references, said, workspace, why_not, shows_images=shows_images
         )
 
-    def _kept(self, said: str, images: Sequence[str], read: Read | None) -> Said:
+    def _kept(self, said: str, images: Sequence[str], read: Read) -> KeptText:
         """Keep the images; those that are only referred to are told of where they are unfit."""
-        from prsm_core.workspace.images import IMAGES, keep_images  # once there is an image
+        from prsm_core.workspace.images import IMAGES, keep_images
+        from prsm_core.workspace.references import with_references
 
-        folder, told = self.state_dir / IMAGES, [] if read is None else list(read.told)
+        folder, told = self.state_dir / IMAGES, list(read.told)
         marks = keep_images(images, folder)
-        for path in () if read is None else read.images:
+        for path in read.images:
             try:
-                marks = [*marks, *keep_images([*marks, path], folder)[len(marks) :]]
+                marks = keep_images([*marks, path], folder)
             except ConfigError as unfit:
                 told.append(unfit.message)
         text = "\n".join((said, "", *marks)) if marks else said
-        if read is not None and read.blocks:
-            from prsm_core.workspace.references import with_references
-
+        if read.blocks:
             text = with_references(text, [self.journal.redact(block) for block in read.blocks])
-        return Said(text, told)
+        return KeptText(text, told)
 
 
 class Steering(Struct, eq=False):
@@ -254,7 +242,7 @@ class Prompting(Struct, eq=False):
     roster: Roster
     router: MessageRouter
     steps: AgentSteps
-    saying: Saying
+    user_prompts: UserPrompts
     steering: Steering
     broker: PermissionBroker
     workspace: str
@@ -265,11 +253,10 @@ class Prompting(Struct, eq=False):
         """Send a person's prompt; return `injected`, `queued` or `interrupting`.
 
         `inject` puts it into the running turn where the provider can, `interrupt` ends the turn
-        and begins the next one with it; an agent that just waits for a message gets it at once
-        anyway. Otherwise it is queued: read at the next wait_for_message or the next turn.
+        and begins the next one with it. Otherwise it is read at the next wait_for_message or turn.
 
         Raises MessageRoutingError for an agent that has ended, ConfigError for an unknown
-        delivery, and what `Saying.text` does; then nothing was sent.
+        delivery, and what `UserPrompts.text` does; then nothing was sent.
         """
         if delivery not in DELIVERIES:
             raise ConfigError(
@@ -278,7 +265,7 @@ class Prompting(Struct, eq=False):
         record = self.roster.get(agent_id)
         _check_lives(record)
         agent = record.descriptor
-        told = self.saying.text(text, images, agent.provider, agent.cwd, agent_id)
+        told = self.user_prompts.text(text, images, agent.provider, agent.cwd, agent_id)
         async with told as said:
             _check_lives(record)  # it may have ended meanwhile
             self.router.check(agent_id)

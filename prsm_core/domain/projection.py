@@ -82,9 +82,7 @@ def _joined(first: Update, second: Update) -> Update | None:
 
 
 def fork_of(step: Step) -> SessionForked | None:
-    """Return what a session begins with by the step, if it is a fork."""
-    if not made_of(step).forks:
-        return None
+    """Return what a session begins with by a step that forks."""
     from prsm_core.domain.writes.forks import SessionForked  # few processes need it
 
     return step.find(SessionForked)
@@ -132,14 +130,6 @@ def event_of(telling: Telling, session_id: str, run_id: str) -> Event:
         agent=telling.agent_id,
         data=telling.data,
     )
-
-
-def kind_of(step: Step) -> str:
-    """Return what tells the step from another one of the same id: the facts it is made of.
-
-    What is told besides may differ from try to try.
-    """
-    return made_of(step).names
 
 
 @lru_cache(maxsize=1024)  # there are as many as the engine has kinds of acts

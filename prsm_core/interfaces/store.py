@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.usage import Provenance, Spent, TokenUsage
+from prsm_core.domain.usage import Spent
 from prsm_core.door import OpenTool, RunState
 from prsm_core.errors import StoreError
 
@@ -53,31 +53,14 @@ class AgentRow(Record, frozen=True, gc=False, kw_only=True):
     waiting_on: str | None
     result: AgentResult | None
     resume_token: str | None
-    usage: TokenUsage  # of its own turns
-    cost_usd: float | None
     next_turn: int
     head_turn_id: str | None
     started_at: float | None  # first turn, Unix seconds
     ended_at: float | None
     last_tool: str | None
     last_event_at: float | None
-    usage_provenance: Provenance = Provenance.UNKNOWN
-    cost_provenance: Provenance = Provenance.UNKNOWN
-    turns_without_usage: int = 0  # closed turns whose tokens nobody told
-    turns_without_cost: int = 0
+    spent: Spent = Spent()  # by its own turns
     chosen: NamedModel | None = None  # by a person, for its next turn on
-
-    @property
-    def spent(self) -> Spent:
-        """What its own turns used, and where the numbers come from."""
-        return Spent(
-            usage=self.usage,
-            cost_usd=self.cost_usd,
-            tokens_from=self.usage_provenance,
-            cost_from=self.cost_provenance,
-            turns_without_tokens=self.turns_without_usage,
-            turns_without_cost=self.turns_without_cost,
-        )
 
 
 class OpenCalls:

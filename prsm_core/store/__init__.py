@@ -3,7 +3,6 @@
 sqlite      SqliteStore, the public face      apply       a step, whole or not at all
 connection  lock and pragmas of the file      migrations  versions of the schema
 writer      groups of steps, at once or by its thread
-known       what the writer need not ask again
 codec       JSON                              inspection  a look that changes nothing
 tables      rows as SQL                       event_log   the log, and what each step told
 picture     a session as of one event           state       a session with all that a resume needs
@@ -11,8 +10,7 @@ open_turn   what the log tells of a turn        as_of       SQL of what was, aft
 removal     a session is taken out, its disk space given back; what its texts cite
 session_rows  which rows are a session's
 copies      a session as JSON, and back; what a copy must be
-changes     of files, after any commit
-agent_rows · waiting · runs read back what the rows of `domain.writes` have written.
+agent_rows · readers read back what the rows of `domain.writes` have written.
 """
 
 from prsm_core.store.codec import arguments_hash

@@ -1,10 +1,10 @@
-"""Reading agents, their tool calls and the line of turns a turn stands in."""
+"""Reading agents and their tool calls."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from sys import intern
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import (
     NO_LABELS,
@@ -75,22 +75,9 @@ LEFT JOIN (
 ) AS u USING (agent_id)
 WHERE a.session_id = :session ORDER BY a.rowid
 """  # noqa: S608 - names
-_CERTAINTY = (
-    Provenance.UNKNOWN,
-    Provenance.MEASURED,
-    Provenance.REPORTED,
-    Provenance.ESTIMATED,
-)
+_CERTAINTY = (Provenance.UNKNOWN, *Provenance)  # by the number that `SUMS` gives
 _LAST_EVENTS = 1000  # far more than are said within the 20 ms that a fact may be kept
 _NO_SERVERS: Mapping[str, McpServer] = {}
-_COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cached_input_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "total_tokens",
-)
 
 
 def read_agents(conn: sqlite3.Connection, session_id: str) -> list[AgentRow]:
@@ -141,18 +128,10 @@ def read_calls(conn: sqlite3.Connection, agent_id: str) -> list[Mapping[str, Any
     ]
 
 
-def read_ancestry(conn: sqlite3.Connection, turn_id: str) -> list[str]:
-    """Return the turns from the root of the thread to `turn_id`; empty for an unknown turn."""
-    row = conn.execute(
-        "SELECT ancestry FROM thread_ancestry WHERE turn_id = ?", (turn_id,)
-    ).fetchone()
-    return [] if row is None else cast("list[str]", decode(row["ancestry"]))
-
-
 def read_sums(row: Mapping[str, Any]) -> Spent:
     """Return what turns used together, from their `SUMS`."""
     return Spent(
-        usage=TokenUsage(**{name: row[name] for name in _COUNTS}),
+        usage=TokenUsage(**{name: row[name] for name in TokenUsage.__struct_fields__}),
         cost_usd=None if row["cost_usd"] is None else round(row["cost_usd"], 9),
         tokens_from=_CERTAINTY[row["tokens_from"] or 0],
         cost_from=_CERTAINTY[row["cost_from"] or 0],
@@ -162,24 +141,19 @@ def read_sums(row: Mapping[str, Any]) -> Spent:
 
 
 def _agent_row(row: dict[str, Any]) -> AgentRow:
-    first_turn_at, spent = row["first_turn_at"], read_sums(row)
+    first_turn_at = row["first_turn_at"]
     return AgentRow(
         descriptor=read_descriptor(row),
         waiting_on=row["waiting_on"],
         result=None if row["result"] is None else AgentResult.from_dict(decode(row["result"])),
         resume_token=row["resume_token"],
-        usage=spent.usage,
-        cost_usd=spent.cost_usd,
         next_turn=row["next_turn"],
         head_turn_id=row["thread_id"],
         started_at=None if first_turn_at is None else first_turn_at / 1000,
         ended_at=row["ended_at"],
         last_tool=row["last_tool"],
         last_event_at=row["last_event_at"],
-        usage_provenance=spent.tokens_from,
-        cost_provenance=spent.cost_from,
-        turns_without_usage=spent.turns_without_tokens,
-        turns_without_cost=spent.turns_without_cost,
+        spent=read_sums(row),
         chosen=_chosen(row["notes"]),
     )
 

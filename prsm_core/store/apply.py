@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.rows import Values
     from prsm_core.domain.steps import Step
-    from prsm_core.store.known import WritingConnection
+    from prsm_core.store.connection import WritingConnection
     from prsm_core.store.tables import Statement
 
 _FENCE = "SELECT agent_id, a.session_id, name, incarnation, state, next_turn FROM"

@@ -11,19 +11,20 @@ import fcntl
 import logging
 import os
 import sqlite3
+import threading
 import time
 from contextlib import closing
 from itertools import count
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import StoreError
-from prsm_core.store.known import BUSY_TIMEOUT_MS, WritingConnection
 from prsm_core.store.migrations import check_version, migrate, no_ledger, require_current
 
 if TYPE_CHECKING:
-    import threading
     from pathlib import Path
+
+    from prsm_core.domain.rows import Fence
 
 
 class StoreLimits(Record, frozen=True, kw_only=True):
@@ -43,27 +44,87 @@ C = TypeVar("C", bound=sqlite3.Connection)
 
 _LOCK_POLL_S = 0.0005  # a waiter that looks rarely starves beside a busy engine
 _STATEMENTS = 256
+_BUSY_TIMEOUT_MS = 5000
+_MOST = 4096  # entries of each kind; beyond it they are all read again
 STRANGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OLDEST_SQLITE = (3, 37)
 
 
+class Known:
+    """What the writer remembers of the ledger in its transaction, so as not to ask again.
+
+    It looks once a group whether another connection has committed since. If one has, or a
+    transaction of its own was taken back, everything here is forgotten.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._version = -1  # SQLite's count of foreign commits; never negative
+        self.fences: dict[str, Fence] = {}  # by agent
+        self.last_seqs: dict[str, int] = {}  # number of the newest event, by session
+
+    def refresh(self, version: int) -> None:
+        """Begin a transaction at `version` of the ledger."""
+        if version != self._version or len(self.fences) + len(self.last_seqs) > self._most:
+            self.forget()
+            self._version = version
+
+    def forget(self) -> None:
+        """Forget everything: what was learnt in this transaction is taken back."""
+        self.fences.clear()
+        self.last_seqs.clear()
+
+
+class WritingConnection(sqlite3.Connection):
+    """The writer's connection, with what it knows."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # as `sqlite3.connect` calls it
+        self.known = Known()
+        self._waits = True  # for the locks of others, as long as `open_unlocked` has said
+        self.own_cursor = self.cursor()  # runs all statements of steps: one for each takes its time
+
+    def begin(self, *, wait: bool = True) -> bool:
+        """Begin a transaction that may write; False where another one does, and `wait` is not."""
+        if wait != self._waits:
+            self.own_cursor.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS if wait else 0}")
+            self._waits = wait
+        try:
+            self.own_cursor.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if wait or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        # Asked inside of it: from here on nobody else can commit.
+        (version,) = self.own_cursor.execute("PRAGMA data_version").fetchone()
+        self.known.refresh(version)
+        return True
+
+    def take_back(self) -> None:
+        """Roll back, if SQLite has not done so by itself as where the disk is full."""
+        self.known.forget()
+        if self.in_transaction:
+            self.execute("ROLLBACK")
+
+
 class LedgerLock:
     """The advisory lock `<ledger>.lock`; each instance excludes every other, threads included.
 
-    Setting `abandoned` ends a wait for the lock at once.
+    It is held inside `with`. Setting `abandoned` ends a wait for the lock at once.
     """
 
-    def __init__(self, ledger: Path, abandoned: threading.Event, timeout_s: float) -> None:
+    def __init__(
+        self,
+        ledger: Path,
+        abandoned: threading.Event | None = None,
+        timeout_s: float = StoreLimits().lock_timeout_s,
+    ) -> None:
         self._path = ledger.with_name(ledger.name + ".lock")
-        self._abandoned = abandoned
+        self._abandoned = abandoned or threading.Event()
         self._timeout_s = timeout_s
-        self._fd = self._open()
-        self._held = _Held(self)
-
-    def _open(self) -> int:
         try:
-            return os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(
                 f"the ledger cannot be locked: {self._path}: {error.strerror}",
@@ -71,14 +132,7 @@ class LedgerLock:
                 "or let PRSM_HOME name a copy that is",
             ) from error
 
-    def held(self) -> _Held:
-        """Return what holds the lock inside `with`.
-
-        Entering raises StoreError when another process keeps the lock too long.
-        """
-        return self._held
-
-    def acquire(self) -> None:
+    def __enter__(self) -> None:
         """Take the lock; raise StoreError when another process keeps it too long."""
         # Not a blocking flock: a stopped process that holds the lock must not hang this one.
         if self.take_free():
@@ -86,7 +140,15 @@ class LedgerLock:
         deadline = time.monotonic() + self._timeout_s
         while not self.take_free():
             if time.monotonic() > deadline or self._abandoned.wait(_LOCK_POLL_S):
-                raise self._stuck()
+                raise StoreError(
+                    f"another process holds {self._path}; waited {self._timeout_s:g} seconds at"
+                    " most",
+                    hint=f"see who holds it (fuser {self._path}); continue or end that process",
+                    code="locked",
+                )
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Give the lock back."""
@@ -100,35 +162,9 @@ class LedgerLock:
             return False
         return True
 
-    def _stuck(self) -> StoreError:
-        return StoreError(
-            f"another process holds {self._path}; waited {self._timeout_s:g} seconds at most",
-            hint=f"see who holds it (fuser {self._path}); continue or end that process",
-            code="locked",
-        )
-
     def close(self) -> None:
         """Close the lock file; it stays on disk, since removing it would split the lock."""
         os.close(self._fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-
-class _Held:
-    """A lock while it is held: entered for every group of steps, hence no generator."""
-
-    def __init__(self, lock: LedgerLock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._lock.release()
 
 
 def to_store_error(error: Exception, doing: str) -> StoreError:
@@ -168,7 +204,7 @@ def open_writer(path: Path, lock: LedgerLock, *, replaces_older: bool = False) -
 
     Any thread may use the connection, one at a time.
     """
-    with lock.held():
+    with lock:
         try:
             return _open_writer(path)
         except StoreError as error:
@@ -240,7 +276,7 @@ def require_file(path: Path) -> None:
 
 def open_reader(path: Path, lock: LedgerLock) -> sqlite3.Connection:
     """Open an existing ledger for reading."""
-    with lock.held():
+    with lock:
         conn = open_unlocked(path, "ro", sqlite3.Connection)
         try:
             require_current(conn)
@@ -290,6 +326,6 @@ def open_unlocked(path: Path, mode: str, factory: type[C], *, any_thread: bool =
         check_same_thread=not any_thread,
         factory=factory,
     )
-    conn.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    conn.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
     conn.execute("PRAGMA wal_autocheckpoint = 0")
     return conn

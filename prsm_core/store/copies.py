@@ -41,7 +41,7 @@ from prsm_core.store.tables import JSON
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from prsm_core.store.known import WritingConnection
+    from prsm_core.store.connection import WritingConnection
 
 Rows = dict[str, list[dict[str, Any]]]
 

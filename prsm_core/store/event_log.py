@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import LIVE_TYPES, Event
-from prsm_core.domain.projection import kind_of
+from prsm_core.domain.projection import made_of
 from prsm_core.domain.record import Record
 from prsm_core.domain.steps import Committed
 from prsm_core.errors import StoreError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.steps import Step
-    from prsm_core.store.known import WritingConnection
+    from prsm_core.store.connection import WritingConnection
 
 PAGE = 256
 AFTER_ALL = (1 << 63) - 1  # the largest number of SQLite
@@ -92,29 +92,20 @@ def last_seq(conn: WritingConnection, session_id: str) -> int:
 
 def append(conn: WritingConnection, events: Sequence[Event]) -> tuple[Event, ...]:
     """Number the events, each in its own session, and insert them."""
-    last = conn.known.last_seqs
     by_session: dict[str, list[Event]] = {}
     numbered = []
     for event in events:
         if event.type in LIVE_TYPES:
             raise StoreError(f"{event.type} events are live only", code="live_event")
-        seq = last_seq(conn, event.session) + 1
-        event = event.at(seq)
-        numbered.append(event)
-        by_session.setdefault(event.session, []).append(event)
-        last[event.session] = seq
+        own = by_session.setdefault(event.session, [])
+        own.append(event)
+        numbered.append(event.at(last_seq(conn, event.session) + len(own)))
     for session_id, own in by_session.items():
-        told = (None, session_id, "", own[0].seq, len(own))
-        insert(conn, own, conn.own_cursor.execute(_RECORD, told).lastrowid)
+        last = last_seq(conn, session_id)
+        told = (None, session_id, "", last + 1, len(own))
+        position = conn.own_cursor.execute(_RECORD, told).lastrowid
+        insert_told(conn, own, [text_of(event) for event in own], last, position)
     return tuple(numbered)
-
-
-def insert(conn: WritingConnection, events: Sequence[Event], position: int | None) -> None:
-    """Insert events of one session that have their numbers, by the commit at `position`."""
-    if events:
-        conn.own_cursor.executemany(_INSERT, [_to_row(event, position) for event in events])
-        last = events[-1]
-        conn.known.last_seqs[last.session] = last.seq or 0
 
 
 def read_page(
@@ -172,7 +163,11 @@ def find_commit(conn: sqlite3.Connection, session_id: str, seq: int) -> list[tup
 
 
 def insert_told(
-    conn: WritingConnection, events: Sequence[Event], texts: Sequence[str], last: int, position: int
+    conn: WritingConnection,
+    events: Sequence[Event],
+    texts: Sequence[str],
+    last: int,
+    position: int | None,
 ) -> None:
     """Insert events of one session that come after `last`, with their texts."""
     if events:
@@ -201,47 +196,36 @@ def unrecord(conn: sqlite3.Connection, step: Step) -> None:
 
 def read_committed(conn: sqlite3.Connection, step: Step) -> Committed:
     """Return the first result of a step that was committed before."""
-    session_id, kind, first_seq, count = conn.execute(
-        "SELECT session_id, kind, first_seq, event_count FROM steps WHERE step_id = ?",
-        (step.step_id,),
-    ).fetchone()
-    if (session_id, kind) != (step.session_id, kind_of(step)):
+    session_id, kind, events = _result_of(conn, step.step_id)
+    if (session_id, kind) != (step.session_id, made_of(step).names):
         raise StoreError(
             f"step {step.step_id} was already committed in session {session_id}: {kind or 'told'}",
             code="step_id_reused",
         )
-    return Committed(
-        step_id=step.step_id, events=_stretch(conn, session_id, first_seq, count), duplicate=True
-    )
+    return Committed(step_id=step.step_id, events=events, duplicate=True)
 
 
 def committed_by(conn: sqlite3.Connection, step: Step, first: str) -> Committed:
     """Return the result of the step `first`, which did before what `step` asks for."""
-    session_id, first_seq, count = conn.execute(
-        "SELECT session_id, first_seq, event_count FROM steps WHERE step_id = ?", (first,)
-    ).fetchone()
-    events = _stretch(conn, session_id, first_seq, count)
+    *_, events = _result_of(conn, first)
     return Committed(step_id=step.step_id, events=events, duplicate=True)
 
 
-def _stretch(
-    conn: sqlite3.Connection, session_id: str, first_seq: int, count: int
-) -> tuple[Event, ...]:
+def _result_of(conn: sqlite3.Connection, step_id: str) -> tuple[str, str, tuple[Event, ...]]:
+    """Return the session of a step that was committed, its kind, and its events."""
+    session_id, kind, first_seq, count = conn.execute(
+        "SELECT session_id, kind, first_seq, event_count FROM steps WHERE step_id = ?", (step_id,)
+    ).fetchone()
     rows = conn.execute(
         f"{_SELECT} WHERE session_id = ? AND seq >= ? ORDER BY seq LIMIT ?",
         (session_id, first_seq, count),
     )
-    return tuple(_to_event(row) for row in rows)
+    return session_id, kind, tuple(_to_event(row) for row in rows)
 
 
 def text_of(event: Event) -> str:
     """Return what an event tells as JSON."""
     return encode(event.data) if event.data else "{}"
-
-
-def _to_row(event: Event, position: int | None) -> tuple[object, ...]:
-    data = text_of(event)
-    return (event.session, event.seq, event.ts, event.run, event.agent, event.type, data, position)
 
 
 def _event_here(row: tuple[Any, ...], part: Stretch) -> Event:

@@ -7,7 +7,6 @@ nobody has open is therefore read as one that cannot change, and the result is d
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -67,14 +66,14 @@ def _is_open(path: Path) -> bool:
 
 
 def _inspect_open(path: Path, seconds: float) -> LedgerReport:
-    with LedgerLock(path, threading.Event(), LOCK_SECONDS) as lock:
-        with lock.held():
+    with closing(LedgerLock(path, timeout_s=LOCK_SECONDS)) as lock:
+        with lock:
             conn = open_unlocked(path, "ro", sqlite3.Connection)
             version = check_version(conn)
         try:
             return _report(path, version, *_check(conn, seconds))
         finally:
-            with lock.held():
+            with lock:
                 conn.close()
 
 

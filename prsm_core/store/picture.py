@@ -14,7 +14,7 @@ from prsm_core.interfaces.store import OpenCalls, OpenTurn, Picture
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode
 from prsm_core.store.event_log import stretches
-from prsm_core.store.waiting import read_open, read_unconsumed
+from prsm_core.store.readers import read_open, read_unconsumed
 
 if TYPE_CHECKING:
     import sqlite3

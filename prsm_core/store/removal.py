@@ -9,16 +9,13 @@ each row that is deleted, since few columns that refer to others have an index.
 from __future__ import annotations
 
 import sqlite3
-import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import StoreError
 from prsm_core.store.connection import (
     LedgerLock,
-    StoreLimits,
-    has_begun,
     open_reader,
     open_writer,
     require_file,
@@ -31,6 +28,56 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+_MIN_BYTES = 4 * 1024 * 1024  # less is not worth the time that it takes to write the file anew
+_MIN_SHARE = 0.25  # of the file
+
+_FORKS = (
+    "SELECT session_id FROM forks WHERE origin_id = :session UNION"
+    " SELECT DISTINCT a.session_id FROM turns AS t JOIN agents AS a USING (agent_id)"
+    " WHERE a.session_id <> :session AND t.parent_turn_id IN ("
+    " SELECT id FROM turns JOIN agents USING (agent_id) WHERE session_id = :session)"
+    " ORDER BY session_id DESC"  # a fork of a fork is newer, and goes first
+)
+_UNUSED = (
+    "DELETE FROM engines WHERE engine_id NOT IN"
+    " (SELECT engine_id FROM runs WHERE engine_id NOT NULL"
+    " UNION SELECT engine_id FROM runs_past WHERE engine_id NOT NULL)"
+)
+_OVERWRITE = "PRAGMA wal_checkpoint(TRUNCATE)"
+_OUTSIDE = (
+    "SELECT agent_id FROM agents WHERE session_id = :session UNION"
+    " SELECT resume_token FROM agents WHERE session_id = :session UNION"
+    " SELECT p.resume_token FROM agents_past AS p JOIN agents USING (agent_id)"
+    " WHERE session_id = :session"
+)
+_SNAPSHOTS = (
+    "SELECT snapshot_id FROM snapshots WHERE session_id = :session AND kind <> 'manual'"
+    " EXCEPT SELECT snapshot_id FROM snapshots WHERE session_id <> :session"
+)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the ledger for reading. Raises StoreError, also for what fails meanwhile."""
+    require_file(path)
+    try:
+        with closing(LedgerLock(path)) as lock, closing(open_reader(path, lock)) as conn:
+            yield conn
+    except (sqlite3.Error, OSError) as error:
+        raise to_store_error(error, f"the ledger {path} cannot be read") from error
+
+
+@contextmanager
+def _writing(path: Path, failure: str) -> Iterator[sqlite3.Connection]:
+    """Open the ledger for writing, under its lock until it is closed; else as `_reading`."""
+    try:
+        with closing(LedgerLock(path)) as lock:
+            conn = open_writer(path, lock)
+            with lock, closing(conn):
+                yield conn
+    except (sqlite3.Error, OSError) as error:
+        raise to_store_error(error, failure) from error
+
 
 def cited_in(
     path: Path, begins: str, cited: re.Pattern[str], session_id: str | None = None
@@ -40,18 +87,9 @@ def cited_in(
     Only texts that hold `begins` are looked at; nothing that JSON escapes may be in either.
     Raises StoreError where the ledger cannot be read.
     """
-    try:
-        with (
-            LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock,
-            closing(open_reader(path, lock)) as conn,
-        ):
-            return frozenset(
-                match[0]
-                for text in _texts(conn, begins, session_id)
-                for match in cited.finditer(text)
-            )
-    except (sqlite3.Error, OSError) as error:
-        raise to_store_error(error, f"the ledger {path} cannot be read") from error
+    with _reading(path) as conn:
+        texts = _texts(conn, begins, session_id)
+        return frozenset(match[0] for text in texts for match in cited.finditer(text))
 
 
 def _texts(conn: sqlite3.Connection, begins: str, session_id: str | None) -> Iterator[str]:
@@ -69,10 +107,6 @@ def _texts(conn: sqlite3.Connection, begins: str, session_id: str | None) -> Ite
             yield from (text for (text,) in conn.execute(sql, wanted))
 
 
-_MIN_BYTES = 4 * 1024 * 1024  # less is not worth the time that it takes to write the file anew
-_MIN_SHARE = 0.25  # of the file
-
-
 class Space(Record, frozen=True, kw_only=True):
     """How much of a ledger's file is in use, in bytes."""
 
@@ -87,18 +121,11 @@ class Space(Record, frozen=True, kw_only=True):
 
 def measure(path: Path) -> Space:
     """Return how much of the ledger at `path` is in use. Raises StoreError."""
-    require_file(path)
-    try:
-        with (
-            LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock,
-            closing(open_reader(path, lock)) as conn,
-        ):
-            return _measure(conn)
-    except (sqlite3.Error, OSError) as error:
-        raise to_store_error(error, f"the ledger {path} cannot be read") from error
+    with _reading(path) as conn:
+        return _measure(conn)
 
 
-def compact(path: Path, limits: StoreLimits | None = None) -> tuple[Space, Space]:
+def compact(path: Path) -> tuple[Space, Space]:
     """Write the ledger at `path` anew without its free pages; return it as before and as after.
 
     SQLite keeps the pages of deleted rows in the file, for rows to come. This is one transaction:
@@ -110,30 +137,25 @@ def compact(path: Path, limits: StoreLimits | None = None) -> tuple[Space, Space
             written, as on a full disk. Then it is as it was.
     """
     require_file(path)
-    wait_s = (limits or StoreLimits()).lock_timeout_s
-    try:
-        with LedgerLock(path, threading.Event(), wait_s) as lock:
-            conn = open_writer(path, lock)
-            with lock.held(), closing(conn):
-                before = _measure(conn)
-                # What SQLite writes aside holds all of the ledger: in its own folder, which is
-                # private, and not in memory, which may be less.
-                conn.execute("PRAGMA temp_store = FILE")
-                conn.execute(f"PRAGMA temp_store_directory = '{_quoted(path.parent)}'")
-                try:
-                    conn.execute("VACUUM")
-                finally:
-                    conn.execute("PRAGMA temp_store_directory = ''")
-                (is_busy, *_) = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                if is_busy:
-                    raise StoreError(
-                        f"another process reads the ledger {path}: its space is given back later",
-                        hint="try again when that has ended: prsm sessions compact",
-                        code="locked",
-                    )
-                return before, _measure(conn)
-    except (sqlite3.Error, OSError) as error:
-        raise to_store_error(error, f"the ledger {path} is not compacted") from error
+    with _writing(path, f"the ledger {path} is not compacted") as conn:
+        before = _measure(conn)
+        # What SQLite writes aside holds all of the ledger: in its own folder, which is
+        # private, and not in memory, which may be less.
+        folder = str(path.parent).replace("'", "''")
+        conn.execute("PRAGMA temp_store = FILE")
+        conn.execute(f"PRAGMA temp_store_directory = '{folder}'")
+        try:
+            conn.execute("VACUUM")
+        finally:
+            conn.execute("PRAGMA temp_store_directory = ''")
+        (is_busy, *_) = conn.execute(_OVERWRITE).fetchone()
+        if is_busy:
+            raise StoreError(
+                f"another process reads the ledger {path}: its space is given back later",
+                hint="try again when that has ended: prsm sessions compact",
+                code="locked",
+            )
+        return before, _measure(conn)
 
 
 def _measure(conn: sqlite3.Connection) -> Space:
@@ -142,53 +164,15 @@ def _measure(conn: sqlite3.Connection) -> Space:
     return Space(size=page * count, free=page * free)
 
 
-def _quoted(folder: Path) -> str:
-    return str(folder).replace("'", "''")
-
-
-_FORKS = (
-    "SELECT session_id FROM forks WHERE origin_id = :session UNION"
-    " SELECT DISTINCT a.session_id FROM turns AS t JOIN agents AS a USING (agent_id)"
-    " WHERE a.session_id <> :session AND t.parent_turn_id IN ("
-    " SELECT id FROM turns JOIN agents USING (agent_id) WHERE session_id = :session)"
-    " ORDER BY session_id DESC"  # a fork of a fork is newer, and goes first
-)
-_UNUSED = (
-    "DELETE FROM engines WHERE engine_id NOT IN"
-    " (SELECT engine_id FROM runs WHERE engine_id NOT NULL"
-    " UNION SELECT engine_id FROM runs_past WHERE engine_id NOT NULL)"
-)
-
-_OVERWRITE = "PRAGMA wal_checkpoint(TRUNCATE)"
-_OUTSIDE = (
-    "SELECT agent_id FROM agents WHERE session_id = :session UNION"
-    " SELECT resume_token FROM agents WHERE session_id = :session UNION"
-    " SELECT p.resume_token FROM agents_past AS p JOIN agents USING (agent_id)"
-    " WHERE session_id = :session"
-)
-
-_SNAPSHOTS = (
-    "SELECT snapshot_id FROM snapshots WHERE session_id = :session AND kind <> 'manual'"
-    " EXCEPT SELECT snapshot_id FROM snapshots WHERE session_id <> :session"
-)
-
-
 def names_outside(path: Path, session_id: str) -> frozenset[str]:
     """Return by what others know what is of a session: ids of its agents, tokens of their threads.
 
     Raises StoreError as `remove_session` does, for one that cannot be deleted.
     """
-    require_file(path)
     wanted = {"session": session_id}
-    try:
-        with (
-            LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock,
-            closing(open_reader(path, lock)) as conn,
-        ):
-            _check(conn, wanted)
-            return frozenset(name for (name,) in conn.execute(_OUTSIDE, wanted) if name)
-    except (sqlite3.Error, OSError) as error:
-        raise to_store_error(error, f"the ledger {path} cannot be read") from error
+    with _reading(path) as conn:
+        _check(conn, wanted)
+        return frozenset(name for (name,) in conn.execute(_OUTSIDE, wanted) if name)
 
 
 def own_snapshots(path: Path, session_id: str) -> frozenset[str]:
@@ -198,33 +182,19 @@ def own_snapshots(path: Path, session_id: str) -> frozenset[str]:
 
     Raises StoreError where the ledger cannot be read.
     """
-    try:
-        with (
-            LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock,
-            closing(open_reader(path, lock)) as conn,
-        ):
-            return frozenset(name for (name,) in conn.execute(_SNAPSHOTS, {"session": session_id}))
-    except (sqlite3.Error, OSError) as error:
-        raise to_store_error(error, f"the ledger {path} cannot be read") from error
+    with _reading(path) as conn:
+        return frozenset(name for (name,) in conn.execute(_SNAPSHOTS, {"session": session_id}))
 
 
 def holds_session(path: Path, session_id: str) -> bool:
     """Return whether there is such a session; raises StoreError where that cannot be read."""
-    if not has_begun(path):
-        return False
     try:
-        with (
-            LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock,
-            closing(open_reader(path, lock)) as conn,
-        ):
-            sql = "SELECT 1 FROM meta WHERE session_id = ?"
-            return conn.execute(sql, (session_id,)).fetchone() is not None
+        with _reading(path) as conn:
+            return _is_there(conn, {"session": session_id})
     except StoreError as error:
         if error.code == "no_ledger":
             return False
         raise
-    except (sqlite3.Error, OSError) as error:
-        raise to_store_error(error, f"the ledger {path} cannot be read") from error
 
 
 def remove_session(path: Path, session_id: str) -> Mapping[str, int]:
@@ -237,18 +207,12 @@ def remove_session(path: Path, session_id: str) -> Mapping[str, int]:
             on from turns of this one (`has_forks`), or the ledger cannot be written.
     """
     require_file(path)
-    wait_s = StoreLimits().lock_timeout_s
-    try:
-        with LedgerLock(path, threading.Event(), wait_s) as lock:
-            conn = open_writer(path, lock)
-            with lock.held(), closing(conn):
-                conn.execute("PRAGMA foreign_keys = OFF")
-                conn.execute("PRAGMA secure_delete = ON")
-                counts = _remove(conn, session_id)
-                conn.execute(_OVERWRITE).fetchall()
-                return counts
-    except (sqlite3.Error, OSError) as error:
-        raise to_store_error(error, f"nothing was deleted from the ledger {path}") from error
+    with _writing(path, f"nothing was deleted from the ledger {path}") as conn:
+        conn.execute("PRAGMA foreign_keys = OFF")
+        conn.execute("PRAGMA secure_delete = ON")
+        counts = _remove(conn, {"session": session_id})
+        conn.execute(_OVERWRITE).fetchall()
+        return counts
 
 
 def overwrite_removed(path: Path) -> None:
@@ -256,17 +220,11 @@ def overwrite_removed(path: Path) -> None:
 
     Raises StoreError where it cannot be written.
     """
-    try:
-        with LedgerLock(path, threading.Event(), StoreLimits().lock_timeout_s) as lock:
-            conn = open_writer(path, lock)
-            with lock.held(), closing(conn):
-                conn.execute(_OVERWRITE).fetchall()
-    except (sqlite3.Error, OSError) as error:
-        raise to_store_error(error, f"the ledger {path} cannot be written") from error
+    with _writing(path, f"the ledger {path} cannot be written") as conn:
+        conn.execute(_OVERWRITE).fetchall()
 
 
-def _remove(conn: sqlite3.Connection, session_id: str) -> Mapping[str, int]:
-    wanted = {"session": session_id}
+def _remove(conn: sqlite3.Connection, wanted: Mapping[str, str]) -> Mapping[str, int]:
     conn.execute("BEGIN IMMEDIATE")
     try:
         _check(conn, wanted)
@@ -284,10 +242,15 @@ def _remove(conn: sqlite3.Connection, session_id: str) -> Mapping[str, int]:
     return counts
 
 
+def _is_there(conn: sqlite3.Connection, wanted: Mapping[str, str]) -> bool:
+    sql = "SELECT 1 FROM meta WHERE session_id = :session"
+    return conn.execute(sql, wanted).fetchone() is not None
+
+
 def _check(conn: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
     """Raise StoreError where the session is not there, or others need rows of it."""
     session = wanted["session"]
-    if conn.execute("SELECT 1 FROM meta WHERE session_id = :session", wanted).fetchone() is None:
+    if not _is_there(conn, wanted):
         raise StoreError(f"there is no session {session}", code="unknown_session")
     forks = [fork for (fork,) in conn.execute(_FORKS, wanted)]
     if forks:

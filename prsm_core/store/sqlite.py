@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -19,7 +20,7 @@ from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store, TakenNames
-from prsm_core.store import agent_rows, event_log, runs, waiting
+from prsm_core.store import agent_rows, event_log, readers
 from prsm_core.store.apply import Applied, apply_step, prepare
 from prsm_core.store.connection import (
     STRANGE,
@@ -76,18 +77,17 @@ class Reader:
         if self._closed:
             raise closed_error()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._executor, lambda: self._query(lambda conn: query(conn, *args, **kwargs))
-        )
+        asked = partial(self._query, query, *args, **kwargs)
+        return await loop.run_in_executor(self._executor, asked)
 
     async def aclose(self) -> None:
         """Close the connection after the queries that were asked before."""
         if self._closed:
             return
         self._closed = True
-        closing = asyncio.get_running_loop().run_in_executor(self._executor, self._close)
+        closed = asyncio.get_running_loop().run_in_executor(self._executor, self._close)
         self._executor.shutdown(wait=False)
-        await asyncio.shield(closing)
+        await asyncio.shield(closed)
 
     def _open(self) -> None:
         try:
@@ -97,14 +97,19 @@ class Reader:
         except (sqlite3.Error, OSError) as exc:
             raise to_store_error(exc, f"cannot read the ledger {self._path}") from exc
 
-    def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    def _query(
+        self,
+        query: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
         conn = self._conn
         if conn is None:
             raise closed_error()
         try:
             conn.execute("BEGIN")
             try:
-                return query(conn)
+                return query(conn, *args, **kwargs)
             finally:
                 conn.execute("ROLLBACK")
         except sqlite3.Error as exc:
@@ -116,9 +121,9 @@ class Reader:
         if self._lock is None:
             return
         self._abandoned.clear()  # opening was, if at all; closing takes its time
-        with self._lock as lock:
+        with closing(self._lock) as lock:
             if self._conn is not None:
-                with lock.held():
+                with lock:
                     self._conn.close()
 
 
@@ -261,7 +266,7 @@ class SqliteStore(Store):
 
     async def shared_snapshots(self) -> frozenset[str]:
         """Return the ids of the snapshots of files that forks name."""
-        return frozenset(await self._read(runs.read_shared_snapshots))
+        return frozenset(await self._read(readers.read_shared_snapshots))
 
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
         """Return whose commit holds the session's event `seq`, and its position."""
@@ -274,11 +279,11 @@ class SqliteStore(Store):
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
-        return await self._read(runs.read_sessions)
+        return await self._read(readers.read_sessions)
 
     async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
         """Return the newest `limit` sessions in which an agent has this label, newest first."""
-        return await self._read(runs.read_sessions_with, label, text, _held(limit))
+        return await self._read(readers.read_sessions_with, label, text, _held(limit))
 
     async def copy(self, session_id: str) -> Mapping[str, Any]:
         """Return all rows of a session by table, as JSON values; see store.copies."""
@@ -316,11 +321,11 @@ class SqliteStore(Store):
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
         """Return the messages that the present incarnations have not consumed."""
-        return await self._read(waiting.read_unconsumed, session_id)
+        return await self._read(readers.read_unconsumed, session_id)
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
         """Return the requests nobody has answered, oldest first."""
-        return await self._read(waiting.read_open, session_id)
+        return await self._read(readers.read_open, session_id)
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""
@@ -328,17 +333,9 @@ class SqliteStore(Store):
 
     async def changes(self, session_id: str) -> Sequence[ChangeRow]:
         """Return all changes of files that the session has found, oldest first."""
-        from prsm_core.store.changes import read_changes  # no run needs it before a call has ended
+        from prsm_core.store.state import read_changes  # no run needs it before a call has ended
 
         return await self._read(read_changes, session_id)
-
-    async def grants(self, session_id: str) -> Sequence[Mapping[str, Any]]:
-        """Return what the session's grant steps stored: agent_id, data, created_at."""
-        return await self._read(runs.read_grants, session_id)
-
-    async def ancestry(self, turn_id: str) -> Sequence[str]:
-        """Return the turns from the root of the thread to `turn_id`."""
-        return await self._read(agent_rows.read_ancestry, turn_id)
 
     async def aclose(self) -> None:
         """Finish what was submitted, end the followers, close; a second call does nothing."""

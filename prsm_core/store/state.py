@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.changes import to_change_row
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES, Notes
 from prsm_core.domain.renaming import renamed
@@ -23,17 +24,16 @@ from prsm_core.domain.sessions import (
 from prsm_core.errors import StoreError
 from prsm_core.store import as_of
 from prsm_core.store.agent_rows import read_descriptor, read_sums
-from prsm_core.store.changes import read_changes
 from prsm_core.store.codec import decode, encode
 from prsm_core.store.event_log import AFTER_ALL, read_names, stretches
 from prsm_core.store.open_turn import ToldTurn, build_call, build_effect
-from prsm_core.store.runs import to_grant
-from prsm_core.store.waiting import to_message, to_request
+from prsm_core.store.readers import to_grant, to_message, to_request
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Mapping
 
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.sessions import CallState, TurnState
     from prsm_core.domain.turns import Effect
 
@@ -98,6 +98,12 @@ def _moment(conn: sqlite3.Connection, session_id: str, at: int | None) -> tuple[
     return at, found[0]
 
 
+def read_changes(conn: sqlite3.Connection, session_id: str, at: int = AFTER_ALL) -> list[ChangeRow]:
+    """Return the session's changes of files as they were after a commit, oldest first."""
+    rows = _by_name(conn.execute(as_of.CHANGES, {"session": session_id, "at": at}))
+    return [to_change_row({**row, **_decoded(row, "authors", "beside")}) for row in rows]
+
+
 class _Reading:
     """Reads one session as it was after one commit, once."""
 
@@ -148,10 +154,7 @@ class _Reading:
         return self._conn.execute(query, {**own, **more})
 
     def _rows(self, query: str, **more: Any) -> Rows:
-        """Return rows by the names of their columns; of those of one name the last counts."""
-        found = self._ask(query, **more)
-        names = [column[0] for column in found.description]
-        return (dict(zip(names, row, strict=True)) for row in found)
+        return _by_name(self._ask(query, **more))
 
     def _agents(self) -> Iterator[AgentNow]:
         (run,) = self._ask(as_of.NEWEST_RUN).fetchone()
@@ -265,18 +268,8 @@ def build_snapshot(row: Mapping[str, Any]) -> SessionSnapshot:
 def build_run(row: Mapping[str, Any]) -> RunNow:
     """Return a run from its columns and those of its engine; JSON decoded."""
     engine = None if row["boot_id"] is None else (row["boot_id"], row["pid"], row["start"])
-    return RunNow(
-        run_id=row["run_id"],
-        task=row["task"],
-        workspace=row["workspace"],
-        status=row["status"],
-        epoch=row["epoch"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        options=row["options"] or {},
-        outcome=row["outcome"],
-        engine=engine,
-    )
+    values = {name: row[name] for name in RunNow.__struct_fields__ if name != "engine"}
+    return RunNow(**{**values, "options": row["options"] or {}}, engine=engine)
 
 
 def asked_by(agents: Iterable[AgentNow]) -> set[tuple[str | None, str | None]]:
@@ -290,6 +283,12 @@ def asked_by(agents: Iterable[AgentNow]) -> set[tuple[str | None, str | None]]:
         for effect in state.effects
         if effect.name == "question" and effect.ref is not None
     }
+
+
+def _by_name(found: sqlite3.Cursor) -> Rows:
+    """Return rows by the names of their columns; of those of one name the last counts."""
+    names = [column[0] for column in found.description]
+    return (dict(zip(names, row, strict=True)) for row in found)
 
 
 def _decoded(row: Mapping[str, Any] | sqlite3.Row, *names: str) -> dict[str, Any]:

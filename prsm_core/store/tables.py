@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prsm_core.domain.rows import Computed, Given, Ledger, Row, Values
-    from prsm_core.store.known import WritingConnection
+    from prsm_core.store.connection import WritingConnection
 
 JSON = {
     "runs": frozenset({"outcome", "options"}),

@@ -21,6 +21,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from prsm_core.store.connection import StoreLimits
-    from prsm_core.store.known import WritingConnection
+    from prsm_core.store.connection import StoreLimits, WritingConnection
 
 T = TypeVar("T")
 
@@ -233,7 +233,8 @@ class Writer:
         error = None
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with LedgerLock(self._path, self._abandoned, self._limits.lock_timeout_s) as lock:
+            lock = LedgerLock(self._path, self._abandoned, self._limits.lock_timeout_s)
+            with closing(lock):
                 self._serve(lock)
         except Exception as exc:  # noqa: BLE001 - it is raised where the store is opened or closed
             error = to_store_error(exc, f"the ledger {self._path} failed")
@@ -303,7 +304,7 @@ class Pen:
     def write(self, jobs: Sequence[Job]) -> None:
         """Write jobs and wait for whom it takes; what fails is the error of each job."""
         try:
-            with self._lock.held():
+            with self._lock:
                 self._checkpoint_if_due()
                 began = self._monotonic()
                 _commit(self._conn, jobs)
@@ -335,7 +336,7 @@ class Pen:
 
     def close(self) -> None:
         """Fold the log into the ledger and close the connection."""
-        with self._lock.held():
+        with self._lock:
             self._checkpoint()
             self._conn.close()
 

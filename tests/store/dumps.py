@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -23,6 +24,12 @@ def query(path: Path, sql: str, *values: object) -> list[tuple]:
     """Return the rows of a query."""
     with reading(path) as conn:
         return conn.execute(sql, values).fetchall()
+
+
+def ancestry(path: Path, turn_id: str) -> list[str]:
+    """Return the turns from the root of a thread to one of its turns."""
+    ((found,),) = query(path, "SELECT ancestry FROM thread_ancestry WHERE turn_id = ?", turn_id)
+    return json.loads(found)
 
 
 def size(path: Path) -> int:

@@ -87,9 +87,9 @@ def _seen_agent(row: Any) -> dict[str, Any]:
         "head": row.head_turn_id,
         "started_at": row.started_at,
         "ended_at": row.ended_at,
-        "tokens": row.usage.total_tokens,
-        "cost": row.cost_usd,
-        "untold": row.turns_without_cost,
+        "tokens": row.spent.usage.total_tokens,
+        "cost": row.spent.cost_usd,
+        "untold": row.spent.turns_without_cost,
         "last_tool": row.last_tool,
         "last_event_at": row.last_event_at,
     }

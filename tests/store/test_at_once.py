@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from prsm_core.store.known import WritingConnection
+    from prsm_core.store.connection import WritingConnection
 
 HERE, THREAD = "MainThread", "prsm-ledger-write"
 ROW = "INSERT INTO steps (session_id, kind, first_seq, event_count) VALUES ('s', ?, 1, 0)"
@@ -166,7 +166,7 @@ async def test_who_writes_without_the_lock_holds_up_the_thread_alone(path: Path)
 
 
 def test_a_transaction_that_does_not_wait_has_sqlite_wait_for_nobody(path: Path):
-    with LedgerLock(path, threading.Event(), 10) as lock:
+    with closing(LedgerLock(path, timeout_s=10)) as lock:
         conn = open_writer(path, lock)
         with closing(conn), closing(sqlite3.connect(path, isolation_level=None)) as other:
             (waits,) = conn.execute("PRAGMA busy_timeout").fetchone()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import threading
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.steps import Step
     from prsm_core.store.apply import Prepared
-    from prsm_core.store.known import WritingConnection
+    from prsm_core.store.connection import WritingConnection
 
 FEW, MANY = 5, 50  # messages and calls of a turn
 
@@ -55,7 +55,7 @@ def team() -> Steps:
 @pytest.fixture
 def conn(path: Path, team: Steps) -> Iterator[WritingConnection]:
     """A writer's connection to a ledger with an agent, whose first turn is over."""
-    with LedgerLock(path, threading.Event(), 10) as lock:
+    with closing(LedgerLock(path, timeout_s=10)) as lock:
         conn = open_writer(path, lock)
         conn.begin()
         for step in (team.run_started(), team.spawn("w1"), *turn_of(team, 1, FEW)):

@@ -21,7 +21,7 @@ from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.store.removal import remove_session
-from tests.store.dumps import dump
+from tests.store.dumps import ancestry, dump
 from tests.store.ledger_walk import Walk
 from tests.store.rewriting import rewritten
 
@@ -154,12 +154,12 @@ async def test_a_fork_copies_no_closed_turn(path, store):
     ]
 
 
-async def test_a_fork_goes_on_in_the_line_of_turns_that_it_shares(store):
+async def test_a_fork_goes_on_in_the_line_of_turns_that_it_shares(path, store):
     await run_of_two_turns(store)
     closed = (await store.state("s1")).agents[0].head_turn_id
     (now,) = (await fork(store, "s1")).agents
     assert now.head_turn_id == closed
-    assert await store.ancestry(now.open_turn.turn_id) == [closed, now.open_turn.turn_id]
+    assert ancestry(path, now.open_turn.turn_id) == [closed, now.open_turn.turn_id]
 
 
 async def test_what_fails_in_the_midst_of_a_fork_leaves_nothing(path, store):

@@ -13,7 +13,7 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.store.known import Known
+from prsm_core.store.connection import Known
 
 if TYPE_CHECKING:
     from pathlib import Path

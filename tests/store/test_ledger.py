@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prsm_core.domain.turns import AgentError, AgentMessage, CompactionResult, ErrorKind, StopReason
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.store import arguments_hash
-from tests.store.dumps import dump, query
+from tests.store.dumps import ancestry, dump, query
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,15 +177,10 @@ async def test_the_status_of_a_turn_follows_its_stop_reason(
 async def test_ancestry_is_computed_for_every_branch(store: SqliteStore, team: Steps, path: Path):
     trunk = await run_turns(store, team, "w1", 3)
     branch = await run_turns(store, team, "w2", 2, head=trunk[1])
-    assert await store.ancestry(trunk[2]) == trunk
-    assert await store.ancestry(branch[1]) == [*trunk[:2], *branch]
-    assert await store.ancestry("nothing") == []
-    ((listed, total),) = query(
-        path,
-        "SELECT ancestry, total_tokens FROM thread_ancestry WHERE turn_id = ?",
-        branch[1],
-    )
-    assert (json.loads(listed), total) == ([*trunk[:2], *branch], 60)
+    assert ancestry(path, trunk[2]) == trunk
+    assert ancestry(path, branch[1]) == [*trunk[:2], *branch]
+    total = "SELECT total_tokens FROM thread_ancestry WHERE turn_id = ?"
+    assert query(path, total, branch[1]) == [(60,)]
 
 
 @pytest.mark.requirement("N16")
@@ -206,14 +201,16 @@ async def test_a_thread_totals_what_is_known(store: SqliteStore, team: Steps, pa
 
 
 @pytest.mark.requirement("N16")
-async def test_a_child_turn_may_stand_under_an_open_turn(store: SqliteStore, team: Steps):
+async def test_a_child_turn_may_stand_under_an_open_turn(
+    store: SqliteStore, team: Steps, path: Path
+):
     parent = team.turn("master")
     await store.commit(team.step("master", parent))
     child = team.turn("w1", parent_turn_id=parent.turn_id)
     await store.commit(team.step("w1", child))
     await store.commit(team.close_turn(child, "w1"))
     await store.commit(team.close_turn(parent, "master"))
-    assert await store.ancestry(child.turn_id) == [parent.turn_id, child.turn_id]
+    assert ancestry(path, child.turn_id) == [parent.turn_id, child.turn_id]
 
 
 @pytest.mark.requirement("N16")

@@ -241,7 +241,7 @@ async def test_a_closed_turn_takes_no_more_calls(store: SqliteStore, team: Steps
 async def test_grants_are_kept_in_order(store: SqliteStore, team: Steps):
     for name in ("master", "w1"):
         await store.commit(team.step(name, Granted(grant={"tool": "Bash", "rule": "make"})))
-    grants = await store.grants("s1")
+    grants = (await store.state("s1")).grants
     assert [g["agent_id"] for g in grants] == [team.agent("master"), team.agent("w1")]
     assert grants[0]["data"] == {"tool": "Bash", "rule": "make"}
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import LIVE_TYPES
-from prsm_core.domain.projection import check_step, events_of, fork_of, kind_of, made_of, rows_of
+from prsm_core.domain.projection import check_step, events_of, fork_of, made_of, rows_of
 from prsm_core.domain.record import Record
 from prsm_core.domain.renaming import renamed
 from prsm_core.domain.steps import Committed
@@ -160,7 +160,7 @@ class MemoryLedger:
 
 
 def _first_result(step: Step, session_id: str, kind: str, events: tuple[Event, ...]) -> Committed:
-    if (session_id, kind) != (step.session_id, kind_of(step)):
+    if (session_id, kind) != (step.session_id, made_of(step).names):
         raise StoreError(
             f"step {step.step_id} was already committed in session {session_id}: {kind or 'told'}",
             code="step_id_reused",

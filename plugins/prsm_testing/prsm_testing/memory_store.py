@@ -258,25 +258,19 @@ class MemoryStore(Store):
 
 
 def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
-    spent = total(_spent(turn) for turn in turns if turn.get("closed_by") is not None)
     result = row.get("result")
     return AgentRow(
         descriptor=build_descriptor(row),
         waiting_on=row.get("waiting_on"),
         result=None if result is None else AgentResult.from_dict(result),
         resume_token=row.get("resume_token"),
-        usage=spent.usage,
-        cost_usd=spent.cost_usd,
         next_turn=row["next_turn"],
         head_turn_id=None,
         started_at=turns[0]["started_at"] / 1000 if turns else None,
         ended_at=row.get("ended_at"),
         last_tool=None,
         last_event_at=None,
-        usage_provenance=spent.tokens_from,
-        cost_provenance=spent.cost_from,
-        turns_without_usage=spent.turns_without_tokens,
-        turns_without_cost=spent.turns_without_cost,
+        spent=total(_spent(turn) for turn in turns if turn.get("closed_by") is not None),
         chosen=Notes.from_dict(row.get("notes") or {}).chosen,
     )
 

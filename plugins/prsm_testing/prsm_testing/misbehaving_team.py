@@ -260,7 +260,7 @@ class MisbehavingTeam:
         assert neighbour.has_ended
         assert _longest_gap(neighbour.beats) - _longest_gap(pulse) < LONGEST_GAP
         names = {row.descriptor.agent_id: row.descriptor.name for row in rows}
-        (usage,) = (row.usage for row in rows if row.descriptor.name == "odd")
+        (usage,) = (row.spent.usage for row in rows if row.descriptor.name == "odd")
         return Outcome(results=results, usage=usage, log=log, names=names)
 
     def _config(

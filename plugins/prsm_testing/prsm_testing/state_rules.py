@@ -604,7 +604,7 @@ class ForkRules:
         await store.commit(team.step(None, RunFinished(status="failed", used={})))
         assert await store.state(state.session_id) == state
         (row,) = [a for a in await store.agents(state.session_id) if a.descriptor.name == "w1"]
-        assert row.usage == team.result().usage  # of its first turn only
+        assert row.spent.usage == team.result().usage  # of its first turn only
         assert (row.descriptor.state, row.next_turn) == (AgentState.PENDING, 3)
         picture = await store.picture(state.session_id)
         assert picture.run is not None

@@ -459,7 +459,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         await store.commit(team.close_call(turn, "c1", "w1"))
         await store.commit(team.close_turn(turn, "w1"))
         await store.commit(team.step("w1"))
-        assert (await one_agent(store, "s1", "w1")).usage.total_tokens == 15
+        assert (await one_agent(store, "s1", "w1")).spent.usage.total_tokens == 15
 
     async def test_a_change_must_fit_the_stored_state(self, store: Store, team: Steps) -> None:
         """A change whose source is not the stored state applies nothing of its step."""
@@ -628,7 +628,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         assert again.duplicate
         assert again.events == first.events
         row = await one_agent(store, "s1", "w1")
-        assert (row.usage.total_tokens, row.head_turn_id) == (15, turn.turn_id)
+        assert (row.spent.usage.total_tokens, row.head_turn_id) == (15, turn.turn_id)
 
     async def test_an_answer_is_stored_under_its_call_once(self, store: Store, team: Steps) -> None:
         """The stored answer outlives what the turn says about the call later."""
@@ -656,8 +656,8 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
             await store.commit(team.close_turn(turn, "w1", resume_token=f"thread-{number}"))
             head = turn.turn_id
         row = await one_agent(store, "s1", "w1")
-        assert (row.usage.input_tokens, row.usage.reasoning_tokens) == (20, None)
-        assert (row.cost_usd, row.resume_token, row.head_turn_id) == (None, "thread-2", head)
+        assert (row.spent.usage.input_tokens, row.spent.usage.reasoning_tokens) == (20, None)
+        assert (row.spent.cost_usd, row.resume_token, row.head_turn_id) == (None, "thread-2", head)
 
     async def test_a_model_that_takes_over_is_the_agents_from_then_on(
         self, store: Store, team: Steps

@@ -100,7 +100,7 @@ async def test_a_new_kind_of_fact_needs_nothing_but_itself(store, team, tmp_path
         assert await sqlite.commit(step) == await store.commit(step)
         rows = [(await one.agents("s1"))[1].waiting_on for one in (store, sqlite)]
         assert rows == ["soon", "soon"]
-        [grant] = await sqlite.grants("s1")
+        [grant] = (await sqlite.state("s1")).grants
         assert grant["data"] == {"promised": "soon"}
         await sqlite.commit(team.end("w1"))
         with pytest.raises(FencedError):

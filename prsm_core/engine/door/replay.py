@@ -334,9 +334,8 @@ _COUNTS = TokenUsage.__struct_fields__
 _KINDS = {"permission_requested": "permission", "question_asked": "question"}
 # What is not told of an agent that has just been spawned.
 _UNTOLD: Mapping[str, Any] = {
-    **dict.fromkeys(("waiting_on", "result", "resume_token", "cost_usd", "head_turn_id")),
+    **dict.fromkeys(("waiting_on", "result", "resume_token", "head_turn_id")),
     **dict.fromkeys(("started_at", "ended_at", "last_tool", "last_event_at")),
-    "usage": TokenUsage(),
     "next_turn": 1,
 }
 
@@ -485,16 +484,7 @@ class Played:
             data.get("cost_usd"),
             *(Provenance(sources.get(name, "unknown")) for name in ("tokens", "cost")),
         )
-        self._set(
-            event,
-            head_turn_id=data["turn"],
-            usage=spent.usage,
-            cost_usd=spent.cost_usd,
-            usage_provenance=spent.tokens_from,
-            cost_provenance=spent.cost_from,
-            turns_without_usage=spent.turns_without_tokens,
-            turns_without_cost=spent.turns_without_cost,
-        )
+        self._set(event, head_turn_id=data["turn"], spent=spent)
 
     def _asked(self, event: Event) -> None:
         id_ = event.data["request"]

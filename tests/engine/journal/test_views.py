@@ -83,14 +83,13 @@ def make_row(
         waiting_on=None,
         result=None,
         resume_token=None,
-        usage=usage,
-        cost_usd=None,
         next_turn=1,
         head_turn_id=None,
         started_at=started,
         ended_at=ended,
         last_tool="Bash",
         last_event_at=last_event,
+        spent=Spent(usage=usage),
     )
 
 

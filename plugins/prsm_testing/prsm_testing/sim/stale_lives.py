@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.permissions import Deny, PermissionRequest, Question
-from prsm_core.domain.projection import kind_of
+from prsm_core.domain.projection import made_of
 from prsm_core.domain.writes import (
     AgentEnded,
     AgentRestarted,
@@ -168,7 +168,7 @@ class StaleLives:
             holds = isinstance(error, FencedError) or self._has_crashed
         else:
             holds = is_known and committed.duplicate
-        what = f"{kind_of(step)} of life {step.incarnation}"
+        what = f"{made_of(step).names} of life {step.incarnation}"
         self._findings.check("incarnations", holds, f"{what} was not fenced off in the next one")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import AgentState, PermissionMode
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.projection import kind_of
+from prsm_core.domain.projection import made_of
 from prsm_core.domain.writes import (
     AgentEnded,
     AgentRestarted,
@@ -134,7 +134,7 @@ class Watch:
             self._findings.check(
                 "incarnations",
                 isinstance(error, FencedError),
-                f"{kind_of(step)} of life {step.incarnation} of"
+                f"{made_of(step).names} of life {step.incarnation} of"
                 f" {self._name(step.agent_id)} came to the next one: {error.message}",
             )
             return
@@ -144,7 +144,7 @@ class Watch:
         rule = {"not_consumable": "messages"}.get(error.code, "surprises")
         if isinstance(error, InvalidTransitionError):
             rule = "results"
-        self._findings.fail(rule, f"the ledger refused {kind_of(step)}: {error.message}")
+        self._findings.fail(rule, f"the ledger refused {made_of(step).names}: {error.message}")
 
     def applied(self, step: Step) -> None:
         """Take in a step."""
@@ -153,12 +153,12 @@ class Watch:
             self._findings.check(
                 "log",
                 step.find(RunStarted) is not None or step.find(RunResumed) is not None,
-                f"{kind_of(step)} of {self._name(step.agent_id)} came after run_finished",
+                f"{made_of(step).names} of {self._name(step.agent_id)} came after run_finished",
             )
         self._findings.check(
             "incarnations",
             not self._is_past(step),
-            f"{kind_of(step)} of life {step.incarnation} of {self._name(step.agent_id)} was"
+            f"{made_of(step).names} of life {step.incarnation} of {self._name(step.agent_id)} was"
             " taken in the next one",
         )
         for sent in step.all(MessageSent):

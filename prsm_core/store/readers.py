@@ -1,24 +1,17 @@
-"""Reading sessions as people see them, their newest runs, and grants."""
+"""Reading sessions as people see them, and what waits: messages and requests to a person."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.messages import MessageType, RoutedMessage
+from prsm_core.domain.steps import HumanRequest
 from prsm_core.interfaces.store import SessionInfo
 from prsm_core.store.codec import decode
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
-
-
-def read_grants(conn: sqlite3.Connection, session_id: str) -> list[Mapping[str, Any]]:
-    """Return the session's grants, oldest first: agent_id, data, created_at."""
-    rows = conn.execute(
-        "SELECT agent_id, data, created_at FROM grants WHERE session_id = ? ORDER BY grant_id",
-        (session_id,),
-    )
-    return [to_grant(row) for row in rows]
 
 
 def read_shared_snapshots(conn: sqlite3.Connection) -> list[str]:
@@ -95,3 +88,55 @@ def _engine(told: Sequence[Any]) -> tuple[str, int, Any] | None:
     """Return boot id, pid and start of a process, None where it is not known."""
     boot_id, pid, start = told
     return None if boot_id is None else (boot_id, pid, start)
+
+
+def read_unconsumed(conn: sqlite3.Connection, session_id: str) -> list[RoutedMessage]:
+    """Return the messages that the present incarnations have not consumed, oldest first.
+
+    What an agent left unread when it ended stays with the incarnation that ended.
+    """
+    rows = conn.execute(
+        "SELECT m.message_id, m.type, m.source, m.target, m.incarnation, m.correlation_id,"
+        " m.payload, m.created_at FROM agents AS a JOIN inbox AS m ON m.target = a.agent_id"
+        " WHERE a.session_id = ? AND m.ended IS NULL AND m.incarnation = a.incarnation"
+        " ORDER BY m.position",
+        (session_id,),
+    )
+    return [to_message(row) for row in rows]
+
+
+def to_message(row: tuple[Any, ...]) -> RoutedMessage:
+    """Return a message from its columns."""
+    message_id, kind, source, target, incarnation, correlation_id, payload, created_at = row
+    return RoutedMessage(
+        message_id=message_id,
+        type=MessageType(kind),
+        source=source,
+        target=target,
+        incarnation=incarnation,
+        correlation_id=correlation_id,
+        payload=decode(payload),
+        created_at=created_at,
+    )
+
+
+def read_open(conn: sqlite3.Connection, session_id: str) -> list[HumanRequest]:
+    """Return the session's open requests, oldest first."""
+    rows = conn.execute(
+        "SELECT request_id, agent_id, kind, payload, opened_at FROM requests"
+        " WHERE session_id = ? AND ended IS NULL ORDER BY rowid",
+        (session_id,),
+    )
+    return [to_request(row) for row in rows]
+
+
+def to_request(row: tuple[Any, ...]) -> HumanRequest:
+    """Return a request from its columns."""
+    request_id, agent_id, kind, payload, opened_at = row
+    return HumanRequest(
+        request_id=request_id,
+        agent_id=agent_id,
+        kind=kind,
+        payload=decode(payload),
+        opened_at=opened_at,
+    )

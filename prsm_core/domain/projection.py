@@ -74,7 +74,7 @@ def rows_of(step: Step) -> list[Row]:
 def _joined(first: Update, second: Update) -> Update | None:
     """Return two changes of the same rows as one; None where they are not, or need the ledger."""
     for row in (first, second):
-        if row.given is not None or row.refusal is not None or row.computed is not None:
+        if row.refusal is not None or row.computed is not None:
             return None
     if first.where != second.where:
         return None

@@ -36,21 +36,12 @@ ENDS: Mapping[str, str] = {
 }
 
 
-class Given(Record, frozen=True, gc=False):
-    """A row that must be there."""
-
-    table: str
-    where: Values
-
-
 class Insert(Record, frozen=True, gc=False):
     """A new row; one with its key that is there is an error, or stays as it is (`keep`)."""
 
     table: str
     row: dict[str, Any]
     keep: bool = False
-    given: Given | None = None  # else nothing is written
-    refusal: Refusal | None = None  # why nothing was
     computed: Computed | None = None  # more columns
 
 
@@ -110,7 +101,6 @@ class Update(Record, frozen=True, gc=False):
     table: str
     where: Values
     values: Values
-    given: Given | None = None
     refusal: Refusal | None = None  # why there was no such row
     computed: Computed | None = None  # more columns
 
@@ -151,12 +141,6 @@ class Total(Record, frozen=True, gc=False):
     tokens: int | None
 
 
-class Count(Record, frozen=True, gc=False):
-    """As a value: how many calls a turn has, with those that the step has written before."""
-
-    turn_id: str
-
-
 class Of(Record, frozen=True, gc=False):
     """As a value: a column of another row."""
 
@@ -169,7 +153,7 @@ class Now(Record, frozen=True, gc=False):
     """As a value: the position of the commit that is written."""
 
 
-Computed: TypeAlias = Mapping[str, "Of | Count | Now"]
+Computed: TypeAlias = Mapping[str, "Of | Now"]
 Row: TypeAlias = Insert | Several | Merge | Update | Amend | Advance | Place | Total
 
 

@@ -6,8 +6,8 @@ takes it in numbers them anew. So a copy of a copy equals it.
 Whoever shows a session, or goes on with it, takes what the ledger has as it is. A copy may be
 anybody's, so it is looked at once, when it is taken in.
 
-Fields of events that have one name hold the same in each, but for those in `_OTHERS`. Any of them
-may be lacking; which ones an event must have is told apart.
+Fields of events that have one name hold the same in each, but for those in `_OTHERS`. Any but
+those in `_NEEDED` may be lacking.
 """
 # ruff: noqa: S608 - all of it is made of names
 
@@ -17,7 +17,7 @@ import math
 import sqlite3
 from functools import cache
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -79,13 +79,13 @@ _ORDER = {
 }
 # What is an id of this session alone, by table: all of them get new ones where one is taken.
 _IDS = {
-    "meta": ("session_id",),
-    "runs": ("run_id",),
-    "agents": ("agent_id",),
-    "turns": ("id",),
-    "inbox": ("message_id",),
-    "requests": ("request_id",),
-    "file_changes": ("id",),
+    "meta": "session_id",
+    "runs": "run_id",
+    "agents": "agent_id",
+    "turns": "id",
+    "inbox": "message_id",
+    "requests": "request_id",
+    "file_changes": "id",
 }
 # It comes now, whatever commits it has.
 _CAME = "UPDATE meta SET came = (SELECT ifnull(max(position), 0) FROM steps) WHERE session_id = ?"
@@ -122,14 +122,14 @@ _OBJECTS = frozenset(
         *(("events", "data"), ("tool_calls", "params")),
     }
 )  # columns of JSON
-# What is read of events as it is, by type: texts that each has had since there are any.
-_TEXTS: Mapping[str, tuple[str, ...]] = {
+# What is read of events as it is, by type: what each has had since there are any.
+_NEEDED: Mapping[str, tuple[str, ...]] = {
     "run_started": ("task",),
     "run_finished": ("status",),
     "agent_spawned": ("name", "provider", "model", "prompt"),
     "agent_state_changed": ("to",),
     "agent_model_changed": ("provider", "model"),
-    "turn_started": ("turn",),
+    "turn_started": ("turn", "n"),
     "turn_finished": ("turn",),
     "message_completed": ("role", "text"),
     "tool_call_started": ("call", "tool"),
@@ -141,7 +141,7 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "question_answered": ("request",),
 }
 _ASKED = {"permission": "permission_requested", "question": "question_asked"}
-_STATUSES = frozenset({"running", "completed", "failed", "killed", "interrupted"})  # of a run
+_Status = Literal["running", "completed", "failed", "killed", "interrupted"]  # of a run
 
 LAST_SECOND = 253_402_214_400  # the last day that a calendar has
 _LARGEST = 2**63 - 1  # what a column of the ledger holds
@@ -156,13 +156,8 @@ _Counts = dict[str, _Whole | None]
 def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
     """Return the session's rows by table, JSON decoded; a list of one, as all queries give."""
     wanted = {"session": session_id}
-    copy: Rows = {}
-    for table, condition in TABLES.items():
-        order = _ORDER.get(table, "rowid")
-        sql = f"SELECT * FROM {table} WHERE {condition} ORDER BY {order}"
-        copy[table] = [_told(table, dict(row)) for row in conn.execute(sql, wanted)]
-    is_fork = bool(copy["forks"])
-    shared = add_shared(conn, session_id, copy, _ORDER, _told) if is_fork else 0
+    copy = {table: _rows(conn, table, condition, wanted) for table, condition in TABLES.items()}
+    shared = _add_shared(conn, session_id, copy) if copy["forks"] else 0
     copy["forks"] = []  # all of it is here
     _refer_by_place(copy)
     numbered = [row["position"] for row in copy["steps"]]
@@ -172,6 +167,21 @@ def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
     return [copy]
 
 
+def _rows(
+    conn: sqlite3.Connection, table: str, condition: str, wanted: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return rows of a table in their order, JSON decoded."""
+    json, order = _JSON.get(table, ()), _ORDER.get(table, "rowid")
+    rows = conn.execute(f"SELECT * FROM {table} WHERE {condition} ORDER BY {order}", wanted)
+    return [
+        {
+            name: decode(row[name]) if name in json and row[name] is not None else row[name]
+            for name in row.keys()  # noqa: SIM118 - a Row yields its values
+        }
+        for row in rows
+    ]
+
+
 def _move(copy: Rows, places: Mapping[int, int]) -> None:
     """Give commits other positions, wherever rows tell them; others stay what they are."""
     for table, rows in copy.items():
@@ -179,13 +189,6 @@ def _move(copy: Rows, places: Mapping[int, int]) -> None:
         for row in rows:
             for name in names & row.keys():
                 row[name] = places.get(row[name], row[name])
-
-
-def _told(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    for name, value in row.items():
-        if value is not None and name in _JSON.get(table, ()):
-            row[name] = decode(value)
-    return row
 
 
 def _refer_by_place(copy: Rows) -> None:
@@ -231,13 +234,11 @@ def _places(conn: sqlite3.Connection, copy: Rows) -> Mapping[int, int]:
 
 
 def _is_taken(conn: sqlite3.Connection, copy: Rows) -> bool:
-    for table, columns in _IDS.items():
-        for column in columns:
-            sql = f"SELECT 1 FROM {table} WHERE {column} = ?"
-            for row in copy[table]:
-                if conn.execute(sql, (row[column],)).fetchone():
-                    return True
-    return False
+    return any(
+        conn.execute(f"SELECT 1 FROM {table} WHERE {column} = ?", (row[column],)).fetchone()
+        for table, column in _IDS.items()
+        for row in copy[table]
+    )
 
 
 def _renamed(copy: Rows, new_id: Callable[[str], str]) -> Rows:
@@ -248,8 +249,7 @@ def _renamed(copy: Rows, new_id: Callable[[str], str]) -> Rows:
         for column in columns
         for row in copy[table]
     }
-
-    return {table: [renamed(row, names) for row in rows] for table, rows in copy.items()}
+    return {table: renamed(rows, names) for table, rows in copy.items()}
 
 
 def _engine_id(conn: sqlite3.Connection, row: Mapping[str, Any]) -> int:
@@ -271,38 +271,24 @@ def _insert(
 ) -> None:
     """Insert rows in their order; columns that they do not name have what is usual."""
     known = {row[1] for row in conn.execute(f"PRAGMA table_info({table})")}
+    json = _JSON.get(table, ())
     for row in rows:
-        kept = {name: _kept(table, name, value) for name, value in row.items()}
+        kept: dict[str, Any] = {
+            name: encode(value) if name in json and value is not None else value
+            for name, value in row.items()
+        }
         if table in {"runs", "runs_past"} and kept["engine_id"] is not None:
             kept["engine_id"] = engines[kept["engine_id"]]
         if strange := sorted(kept.keys() - known):
             raise ValueError(f"{table} has no column {', '.join(map(repr, strange))}")
         names = ", ".join(f'"{name}"' for name in kept)
         marks = ", ".join("?" * len(kept))
-        conn.execute(
-            f"INSERT INTO {table} ({names}) VALUES ({marks})",
-            tuple(kept.values()),
-        )
+        conn.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(kept.values()))
 
 
-def _kept(table: str, name: str, value: Any) -> Any:
-    if value is None or name not in _JSON.get(table, ()):
-        return value
-    return encode(value)
-
-
-def add_shared(
-    conn: sqlite3.Connection,
-    session_id: str,
-    copy: dict[str, list[dict[str, Any]]],
-    order: Mapping[str, str],
-    told: Callable[[str, dict[str, Any]], dict[str, Any]],
-) -> int:
-    """Put what a fork shares in front of its own rows, `told` as JSON values.
-
-    Return how many commits of it there are.
-    """
-    shared = _shared_rows(conn, session_id, order, told)
+def _add_shared(conn: sqlite3.Connection, session_id: str, copy: Rows) -> int:
+    """Put what a fork shares in front of its own rows; return how many commits that is."""
+    shared = _shared_rows(conn, session_id)
     read = {row["message_id"]: row for row in reversed(shared["inbox"])}  # the first one counts
     for row in copy["inbox"]:  # of a question that is open it has a row, which hides who read it
         then = read.pop(row["message_id"], row)
@@ -315,22 +301,14 @@ def add_shared(
     return len(shared["steps"])
 
 
-def _shared_rows(
-    conn: sqlite3.Connection,
-    session_id: str,
-    order: Mapping[str, str],
-    told: Callable[[str, dict[str, Any]], dict[str, Any]],
-) -> dict[str, list[dict[str, Any]]]:
+def _shared_rows(conn: sqlite3.Connection, session_id: str) -> Rows:
     """Return by table what a session shares with its origins, oldest first."""
-    found: dict[str, list[dict[str, Any]]] = {table: [] for table in _SHARED}
+    found: Rows = {table: [] for table in _SHARED}
     names = read_names(conn, session_id)
     for part in stretches(conn, session_id)[:-1]:
         wanted = {"fork": session_id, "session": part.session_id, "seq": part.last}
         for table, condition in _SHARED.items():
-            by = order.get(table, "rowid")
-            sql = f"SELECT * FROM {table} WHERE {condition} ORDER BY {by}"
-            rows = (dict(row) for row in conn.execute(sql, wanted))
-            found[table] += [renamed(told(table, row), names) for row in rows]
+            found[table] += renamed(_rows(conn, table, condition, wanted), names)
     return found
 
 
@@ -394,7 +372,7 @@ def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
             unit = 1000 if table in _MILLISECONDS else 1
             fits = value is None or 0 <= value < LAST_SECOND * unit
         elif name == "status" and table in {"runs", "runs_past"}:
-            fits = value in _STATUSES
+            fits = value in get_args(_Status)
         elif name == "depth" and table == "agents":
             fits = 0 <= value < agents
         elif isinstance(value, float):
@@ -405,17 +383,12 @@ def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
 
 def check_told(kind: str, data: Mapping[str, Any]) -> None:
     """Raise ValueError for an event that whoever reads the log could not take."""
-    odd = find_odd(kind, data)
-    if odd is not None:
-        raise ValueError(f"an event {kind}: {odd}")
-    needed = (*_TEXTS.get(kind, ()), *(("n",) if kind == "turn_started" else ()))
-    lacking = [name for name in needed if data.get(name) is None]
-    if kind == "run_finished" and str(data.get("status")) not in _STATUSES:
-        lacking.append("status")
-    if lacking:
-        raise ValueError(f"an event {kind} tells no {lacking[0]}")
-    if kind == "agent_state_changed":
-        AgentState(data["to"])
+    fault = find_fault(told(kind), data)
+    if fault is not None:
+        raise ValueError(f"an event {kind}: {': '.join(filter(None, fault))}")
+    if kind in _SPENT:
+        # Nobody knows where a number is from that has another source than these.
+        Spent.from_dict({**(data.get("usage") or {}), **data})
 
 
 def _object(**kinds: Any) -> Any:
@@ -438,35 +411,36 @@ class _Edit(Record, frozen=True):
     more: _Whole | None = None
 
 
+def _all(kind: Any, names: str) -> dict[str, Any]:
+    return dict.fromkeys(names.split(), kind)
+
+
 _KINDS: Mapping[str, Any] = {
-    **dict.fromkeys(("act", "action", "branch", "by", "call", "change", "check"), str),
-    "command": str,
-    **dict.fromkeys(("commit", "continues", "correlation_id", "cwd", "description"), str),
-    **dict.fromkeys(
-        ("error", "evidence", "folder", "from", "gate", "head", "how", "id", "kind"), str
+    **_all(
+        str,
+        "act action branch by call change check command commit continues correlation_id "
+        "cwd description error evidence folder from gate head how id kind level mid "
+        "mode model name origin parent path plugin problem prompt provider question "
+        "reason reasoning_effort request result role scope sink snapshot status "
+        "stop_reason summary task text thinking to tool tree trigger turn verdict via "
+        "victim waiting_on why workspace worktree",
     ),
-    **dict.fromkeys(("level", "mid", "mode", "model", "name", "origin", "parent", "path"), str),
-    **dict.fromkeys(
-        ("plugin", "problem", "prompt", "provider", "question", "reason", "request"), str
+    **_all(
+        _Texts,
+        "agents beside calls evidence_by evidence_gaps files options parts paths region unquiet",
     ),
-    **dict.fromkeys(("reasoning_effort", "result", "role", "scope", "sink", "snapshot"), str),
-    **dict.fromkeys(("status", "stop_reason", "summary", "task", "text", "thinking", "to"), str),
-    **dict.fromkeys(("tool", "tree", "trigger", "turn", "verdict", "via", "victim"), str),
-    **dict.fromkeys(("waiting_on", "why", "workspace", "worktree"), str),
-    **dict.fromkeys(("evidence_by", "evidence_gaps", "files", "options", "parts"), _Texts),
-    **dict.fromkeys(("agents", "beside", "calls", "paths", "region", "unquiet"), _Texts),
-    **dict.fromkeys(("added", "at", "attempt", "bytes_skipped", "count", "depth"), _Whole),
-    **dict.fromkeys(("epoch", "exit_code", "incarnation", "kept", "message", "n"), _Whole),
-    **dict.fromkeys(("removed", "response", "tokens", "tokens_after", "tokens_before"), _Whole),
-    **dict.fromkeys(("tries_left", "window"), _Whole),
-    **dict.fromkeys(("cost_usd", "delay_s", "duration_s", "limit", "pauses_s"), _Number),
-    **dict.fromkeys(("percent", "reserved", "used"), _Number),
-    **dict.fromkeys(("again", "multiple", "once", "orchestration", "required", "whole"), _Flag),
-    **dict.fromkeys(("conflicts", "left_out", "outside"), _Files),
-    **dict.fromkeys(("context", "unknown_turns", "usage"), _Counts),
-    **dict.fromkeys(("arguments", "data"), dict[str, Any]),
-    **dict.fromkeys(("expires_at", "until"), _Time),
-    **dict.fromkeys(("labels", "provenance"), dict[str, str]),
+    **_all(
+        _Whole,
+        "added at attempt bytes_skipped count depth epoch exit_code incarnation kept "
+        "message n removed response tokens tokens_after tokens_before tries_left window",
+    ),
+    **_all(_Number, "cost_usd delay_s duration_s limit pauses_s percent reserved used"),
+    **_all(_Flag, "again multiple once orchestration required whole"),
+    **_all(_Files, "conflicts left_out outside"),
+    **_all(_Counts, "context unknown_turns usage"),
+    **_all(dict[str, Any], "arguments data"),
+    **_all(_Time, "expires_at until"),
+    **_all(dict[str, str], "labels provenance"),
     "rules": dict[str, list[str | _Texts]],
     "waits": _objects(agent=str, name=str, on=str, targets=_Texts),
     "answer": _object(choices=_Texts, text=str),
@@ -478,6 +452,8 @@ _OTHERS: Mapping[tuple[str, str], Any] = {
     ("turn_finished", "error"): _Error,
     **dict.fromkeys((("retry_scheduled", "error"), ("compaction_finished", "error")), str | _Error),
     ("permission_requested", "change"): _Edit,
+    ("run_finished", "status"): _Status,
+    ("agent_state_changed", "to"): AgentState,
     ("budget_warned", "provenance"): str,
     ("budget_exceeded", "provenance"): str,
 }
@@ -487,19 +463,10 @@ _SPENT = frozenset({"run_finished", "turn_finished"})  # what tells what was use
 @cache
 def told(event: str) -> type[msgspec.Struct]:
     """Return the struct of what an event of this type holds."""
+    needed = _NEEDED.get(event, ())
     kinds = {name: _OTHERS.get((event, name), _KINDS[name]) for name in EVENT_FIELDS[event]}
-    shape = [(name, kind | None, None) for name, kind in kinds.items()]
-    return msgspec.defstruct(event, shape, frozen=True, forbid_unknown_fields=True)
-
-
-def find_odd(event: str, data: Mapping[str, Any]) -> str | None:
-    """Return what of an event is something else than whoever reads it takes, and why."""
-    fault = find_fault(told(event), data)
-    if fault is not None:
-        return ": ".join(filter(None, fault))
-    if event in _SPENT:
-        try:
-            Spent.from_dict({**(data.get("usage") or {}), **data})
-        except ValueError as error:  # nobody knows where a number is from
-            return f"provenance: {error}"
-    return None
+    shape = [
+        (name, kind) if name in needed else (name, kind | None, None)
+        for name, kind in kinds.items()
+    ]
+    return msgspec.defstruct(event, shape, frozen=True, kw_only=True, forbid_unknown_fields=True)

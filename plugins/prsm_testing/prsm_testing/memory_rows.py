@@ -12,7 +12,6 @@ from prsm_core.domain.rows import (
     ENDS,
     Advance,
     Amend,
-    Count,
     Insert,
     Merge,
     Now,
@@ -24,7 +23,7 @@ from prsm_core.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from prsm_core.domain.rows import Computed, Given, Ledger, Of, Row
+    from prsm_core.domain.rows import Computed, Ledger, Of, Row
 
 Values = Mapping[str, Any]
 Rows = dict[Any, dict[str, Any]]
@@ -101,13 +100,6 @@ class Table:
             found = [row for row in found if row.get(name) == value]
         return found
 
-    def holds(self, where: Values) -> bool:
-        """Return whether there is a row that `where` tells."""
-        way = self._ways.get(tuple(where))
-        if way is None or way.key_of is None:
-            return bool(self.find(where))
-        return self._one(way.key_of(where), way.rest, where) is not None
-
     def _one(self, key: Any, rest: Sequence[str], where: Values) -> dict[str, Any] | None:
         """Return the row of a key, if the rest of `where` fits it."""
         row = self.rows.get(key)
@@ -157,17 +149,14 @@ class Tables:
         """
         self._position = position
         for row in rows:
-            if type(row) is Update:
-                done = self._update(row)
-            elif type(row) is Insert:
-                done = self._insert(row)
-            else:
+            if type(row) is Insert:
+                self._insert(row)
+            elif type(row) is not Update:
                 self._write_many(row)
-                continue
-            if done or row.refusal is None or ledger is None:
-                continue
-            if (error := row.refusal(ledger)) is not None:
-                raise error
+            elif not self._update(row) and row.refusal is not None and ledger is not None:
+                error = row.refusal(ledger)
+                if error is not None:
+                    raise error
 
     def _write_many(self, row: Row) -> None:
         """Write what stands for many rows; lines of turns are none of a store in memory."""
@@ -178,19 +167,17 @@ class Tables:
                 new = dict(zip(row.form.columns, values, strict=True))
                 self._insert(Insert(row.form.table, new))
         elif type(row) is Amend:
-            self._update(_told(row))
+            self._amend(row)
         elif type(row) is Advance:
             for one in row.each():
                 self._update(one)
 
-    def _insert(self, row: Insert) -> bool:
-        if row.given is not None and not self._is_given(row.given):
-            return False
+    def _insert(self, row: Insert) -> None:
         table, new = self._tables[row.table], row.row
         key = table.key_of(new)
         if key in table.rows:
             if row.keep:
-                return True
+                return
             raise StoreError(f"{key} is used already", code="conflict")
         if table.needs is not None:
             self._require(new, *table.needs)
@@ -203,15 +190,12 @@ class Tables:
         table.rows[key] = new
         if table.index is not None:
             table.indexed.setdefault(new[table.index], {})[key] = new
-        return True
 
     def _require(self, row: Values, column: str, there: str) -> None:
         if row[column] not in self[there]:
             raise StoreError(f"{row[column]} is not in {there}", code="conflict")
 
     def _update(self, row: Update) -> bool:
-        if row.given is not None and not self._is_given(row.given):
-            return False
         table = self._tables[row.table]
         found, values, by = table.find(row.where), row.values, table.ends_by
         if row.computed is not None:
@@ -221,6 +205,14 @@ class Tables:
         for one in found:
             one.update(values)
         return bool(found)
+
+    def _amend(self, row: Amend) -> None:
+        form = row.form
+        values = dict(zip((*form.columns, *form.key), row.values, strict=True))
+        where = {name: values.pop(name) for name in form.key}
+        if form.counted is not None:
+            values[form.counted] = len(self.find("tool_calls", {"turn_id": where["id"]}))
+        self._update(Update(form.table, where, values))
 
     def _merge(self, row: Merge) -> None:
         form = row.form
@@ -237,24 +229,11 @@ class Tables:
             news |= {name: new[name] for name in form.known if new[name] is not None}
             there.update(news)
 
-    def _is_given(self, given: Given) -> bool:
-        return self._tables[given.table].holds(given.where)
-
     def _compute(self, computed: Computed) -> dict[str, Any]:
         return {name: self._value(value) for name, value in computed.items()}
 
-    def _value(self, value: Of | Count | Now) -> Any:
+    def _value(self, value: Of | Now) -> Any:
         if isinstance(value, Now):
             return self._position
-        if isinstance(value, Count):
-            return len(self.find("tool_calls", {"turn_id": value.turn_id}))
         found = self.find(value.table, value.where)
         return found[0].get(value.column) if found else None
-
-
-def _told(row: Amend) -> Update:
-    form = row.form
-    told = dict(zip((*form.columns, *form.key), row.values, strict=True))
-    where = {name: told.pop(name) for name in form.key}
-    counted = None if form.counted is None else {form.counted: Count(where["id"])}
-    return Update(form.table, where, told, computed=counted)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from prsm_core.domain.rows import Given, Insert, Update
+from prsm_core.domain.rows import Insert, Update
 from prsm_core.domain.steps import Write
 from prsm_core.domain.writes.agents import own_fence
 from prsm_core.domain.writes.messages import consumed, unread
@@ -33,16 +33,15 @@ class CallOpened(Write, frozen=True, kw_only=True):
     call: AgentToolCall
     response: int = 0  # of its turn's model: those of one are answered together
 
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse a call of a turn that is closed, or not the agent's."""
+        _, closed_by = require_turn(step, self.turn_id, ledger)
+        if closed_by is not None:
+            raise StoreError(f"turn {self.turn_id} is closed", code="turn_closed")
+
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the call, which runs."""
-        running = {"id": self.turn_id, "agent_id": step.agent_id, "status": "running"}
-
-        def refuse(ledger: Ledger) -> StoreError:
-            require_turn(step, self.turn_id, ledger)
-            return StoreError(f"turn {self.turn_id} is closed", code="turn_closed")
-
-        row = running_row(self.turn_id, self.call)
-        return (Insert("tool_calls", row, given=Given("turns", running), refusal=refuse),)
+        return (Insert("tool_calls", running_row(self.turn_id, self.call)),)
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `tool_call_started`."""
@@ -71,13 +70,15 @@ class CallClosed(Write, frozen=True, kw_only=True):
     duration_s: float = 0.0
     exit_code: int | None = None  # of a command
 
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse a call of a turn that is not the agent's."""
+        require_turn(step, self.turn_id, ledger)
+
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the answer, and the messages it used."""
-        own = {"id": self.turn_id, "agent_id": step.agent_id}
         is_open = {"turn_id": self.turn_id, "id": self.call_id, "completed_at": None}
 
-        def refuse(ledger: Ledger) -> StoreError:
-            require_turn(step, self.turn_id, ledger)
+        def refuse(_: Ledger) -> StoreError:
             return StoreError(
                 f"turn {self.turn_id} has no open call {self.call_id}", code="call_not_open"
             )
@@ -88,7 +89,7 @@ class CallClosed(Write, frozen=True, kw_only=True):
             "error": self.result if self.status == "failed" else None,
             "completed_at": self.at_ms,
         }
-        close = Update("tool_calls", is_open, answer, given=Given("turns", own), refusal=refuse)
+        close = Update("tool_calls", is_open, answer, refusal=refuse)
         return close, *consumed(step, self.consumed, self.call_id)
 
     def events(self, step: Step) -> Iterable[Telling]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.rows import Count, Insert, Now, Of, Update
+from prsm_core.domain.rows import Insert, Now, Of, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.errors import StoreError
 
@@ -150,7 +150,7 @@ class SessionNamed(Write, frozen=True, kw_only=True):
         return (Update("meta", own, named, refusal=refuse),)
 
 
-def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of | Count]]:
+def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of]]:
     """Return the row of an engine's process, and how a run refers to it."""
     row = dict(zip(("boot_id", "pid", "start"), engine, strict=True))
     return Insert("engines", row, keep=True), {"engine_id": Of("engines", dict(row), "engine_id")}

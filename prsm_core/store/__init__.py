@@ -5,7 +5,7 @@ connection  lock and pragmas of the file      migrations  versions of the schema
 writer      groups of steps, at once or by its thread
 codec       JSON                              inspection  a look that changes nothing
 tables      rows as SQL                       event_log   the log, and what each step told
-picture     a session as of one event           state       a session after any commit, with all that a resume needs
+picture     a session as of one event           state       a session after any commit
 open_turn   what the log tells of a turn
 removal     a session is taken out, its disk space given back; what its texts cite
 session_rows  which rows are a session's

@@ -69,7 +69,7 @@ _HOMES = {
     "interfaces.store": "Store",
     "interfaces.tool": "PeerMessage PeerNow ToolCall ToolContribution",
     "lifecycle.machine": "Machine",
-    "permissions.notes": "read_notes",
+    "permissions.paths": "why_not_read",
     "version": "__version__",
 }
 

@@ -123,11 +123,9 @@ class Sandbox(Protocol):
 
     async def prepare(self) -> SandboxState:
         """Find out whether the sandbox works and holds here, and get it ready."""
-        ...
 
     async def examine(self) -> SandboxState:
         """Find out whether it would hold here; write nothing."""
-        ...
 
     def confined(
         self, argv: Sequence[str], cwd: str, region: Sequence[str] | None, closed: Sequence[str]
@@ -138,11 +136,9 @@ class Sandbox(Protocol):
         never is. Called only once `prepare` has found the sandbox active. Raises ProcessError for
         a path that cannot be mounted.
         """
-        ...
 
     def close(self) -> None:
         """Leave nothing behind."""
-        ...
 
 
 class BoxState(Record, frozen=True, kw_only=True):
@@ -208,7 +204,6 @@ class Boxes(Protocol):
 
     async def examine(self) -> BoxState:
         """Find out, once, what boxes can be made with here and which limits it holds."""
-        ...
 
     def boxed(self, program: BoxProgram) -> AbstractAsyncContextManager[Command]:
         """Lend out what starts a program in a box; it has started when this is left.
@@ -216,11 +211,9 @@ class Boxes(Protocol):
         Raises ProcessError for a box that cannot be had, ProviderNotAvailableError where no box can
         be made here or the program is not in it.
         """
-        ...
 
     def close(self) -> None:
         """Leave nothing behind; what still runs is removed at its end."""
-        ...
 
 
 class Executor(Protocol):
@@ -228,22 +221,18 @@ class Executor(Protocol):
 
     def open_sandbox(self, scope: SandboxScope) -> Sandbox:
         """Return the sandbox of an engine's commands."""
-        ...
 
     def open_boxes(self, host: BoxHost) -> Boxes:
         """Return what puts an engine's programs into boxes."""
-        ...
 
     def left_boxes(self, folder: Path) -> Sequence[str]:
         """Return the names of the boxes that a dead engine left in its folder; touch nothing."""
-        ...
 
     def end_left(self, folder: Path, run: Callable[[Sequence[str]], object]) -> None:
         """Remove the boxes that a dead engine left in its folder, and the folder.
 
         `run(argv)` runs a program to its end, whatever that is.
         """
-        ...
 
 
 class ExecutorSpec(Record, frozen=True, kw_only=True):

@@ -13,7 +13,6 @@ class Timer(Protocol):
 
     def cancel(self) -> object:
         """Make it not; one that was made already, or cancelled, is left."""
-        ...
 
 
 class Clock(Protocol):
@@ -21,19 +20,15 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Return monotonic seconds; only differences mean something."""
-        ...
 
     def time(self) -> float:
         """Return Unix seconds."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds` of this clock's time."""
-        ...
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         """Call `callback` from the running loop after `seconds` of this clock's time.
 
         It costs no task, unlike one that sleeps. A callback must not raise.
         """
-        ...

@@ -182,36 +182,28 @@ class Process(Protocol):
     @property
     def pid(self) -> int:
         """The process id of the shim."""
-        ...
 
     @property
     def stderr_tail(self) -> str:
         """The last 64 KiB of stderr, decoded with replacement."""
-        ...
 
     async def write(self, data: bytes) -> None:
         """Write to stdin; raise ProcessError when the process has closed it."""
-        ...
 
     def close_stdin(self) -> None:
         """Close stdin; closing it twice is fine."""
-        ...
 
     def lines(self) -> AsyncIterator[bytes]:
         """Yield stdout lines without their end, 16 MiB at most, else LineTooLongError."""
-        ...
 
     async def wait(self) -> int:
         """Return the exit code, 128+n for signal n; never blocked by a held pipe."""
-        ...
 
     async def stop(self, grace: float = 5.0) -> int:
         """Close stdin, send TERM, after `grace` seconds KILL; return the exit code."""
-        ...
 
     def kill(self) -> None:
         """End the process and its family at once (the way to stop for a resume)."""
-        ...
 
 
 class BackgroundTask(Protocol):
@@ -219,11 +211,9 @@ class BackgroundTask(Protocol):
 
     def cancel(self) -> Any:
         """Ask the task to stop."""
-        ...
 
     def done(self) -> bool:
         """Return whether the task has ended."""
-        ...
 
 
 class ProviderServices(Protocol):
@@ -239,7 +229,6 @@ class ProviderServices(Protocol):
         Where a vendor's program hands less of it to its shells and MCP servers, the provider names
         the rest to it. Values may hold passwords: name them in no command line.
         """
-        ...
 
     async def start_process(
         self,
@@ -257,21 +246,17 @@ class ProviderServices(Protocol):
         not in the box or cannot be executed, or no box can be made here, and ProcessError for a
         box that cannot be had.
         """
-        ...
 
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
     ) -> BackgroundTask:
         """Run `fn(*args)` in the engine's task group until the provider is closed."""
-        ...
 
     def shielded(self, argv: Sequence[str]) -> Sequence[str]:
         """Return argv under the reaper shim, for SDKs that start processes themselves."""
-        ...
 
     def redact(self, value: Any) -> Any:
         """Return a JSON value without known secrets: what a provider itself keeps on disk."""
-        ...
 
 
 class AgentHost(Protocol):
@@ -280,11 +265,9 @@ class AgentHost(Protocol):
     @property
     def tools(self) -> Sequence[ToolSpec]:
         """The orchestration tools of this agent."""
-        ...
 
     def is_orchestration(self, vendor_name: str) -> bool:
         """Return whether a vendor's tool name (mcp__x__spawn_child …) is one of them."""
-        ...
 
     async def call_tool(
         self,
@@ -302,7 +285,6 @@ class AgentHost(Protocol):
         call made again by a client that never got the token. Without it a call ends with the one
         who awaits it.
         """
-        ...
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
         """Decide; an Ask has been answered by a person before this returns.
@@ -311,14 +293,12 @@ class AgentHost(Protocol):
         the `ToolCallStarted` that names the same id, or else the same tool and command or paths,
         whichever comes first. Without a `ToolCallFinished` it is unknown once its turn is over.
         """
-        ...
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person; without one the answer says so.
 
         Raises ToolInputError for a question whose `data` are too much, or no JSON.
         """
-        ...
 
     async def relabel(
         self, changes: Mapping[str, str | None], agent: str | None = None
@@ -330,11 +310,9 @@ class AgentHost(Protocol):
         OrchestrationError where the provider is no program (see `ProviderSpec.program`) or a label
         cannot be, MessageRoutingError for an agent that is no child.
         """
-        ...
 
     def children(self) -> Sequence[ChildNow]:
         """Return all children that the agent ever had, ended ones too, in order of their birth."""
-        ...
 
     async def end_child(self, agent: str, reason: str) -> None:
         """Kill a child, by id or name, and all below it; one that has ended stays as it is.
@@ -342,7 +320,6 @@ class AgentHost(Protocol):
         Its result is told as that of any child. Raises OrchestrationError where the provider is no
         program, MessageRoutingError for an agent that is no child.
         """
-        ...
 
     async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
         """Return what agents with such a label have used that have ended, by the newest sessions.
@@ -351,7 +328,6 @@ class AgentHost(Protocol):
         below it, which is not counted for itself where it has inherited the label. Raises
         OrchestrationError where the provider is no program.
         """
-        ...
 
     def mcp_endpoint(
         self, *, patience_s: float | None = None
@@ -370,7 +346,6 @@ class AgentHost(Protocol):
         A CLI asks its model once more as soon as it has the answer of `task_complete`. So one that
         can be stopped from outside is stopped in what `endpoint.before_end` is given.
         """
-        ...
 
 
 class ProviderSession(ABC):

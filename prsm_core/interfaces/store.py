@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -12,7 +10,6 @@ from msgspec.structs import replace
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent
 from prsm_core.door import OpenTool, RunState
-from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -153,6 +150,7 @@ class Store(ABC):
         another process commits.
         """
 
+    @abstractmethod
     async def last_events(
         self,
         session_id: str,
@@ -162,108 +160,47 @@ class Store(ABC):
         limit: int,
         before: int | None = None,
     ) -> Sequence[Event]:
-        """Return the agent's last `limit` events of these kinds with seq < `before`, in order.
+        """Return the agent's last `limit` events of these kinds with seq < `before`, in order."""
 
-        A store whose own way is not slower the longer the session is overrides this one.
-        """
-        last: deque[Event] = deque(maxlen=min(limit, sys.maxsize))
-        async for event in self.events(session_id, agent=agent):
-            if before is not None and (event.seq or 0) >= before:
-                break
-            if event.type in kinds:
-                last.append(event)
-        return list(last)
-
+    @abstractmethod
     async def picture(self, session_id: str) -> Picture:
-        """Return the session at one moment, between two commits.
+        """Return the session at one moment, between two commits."""
 
-        This one reads again whatever is committed while it reads; a store that can read all at
-        once overrides it.
-        """
-        while True:
-            log = SessionLog()
-            async for event in self.events(session_id):
-                log.add(event)
-            agents = await self.agents(session_id)
-            requests = await self.open_requests(session_id)
-            unread = await self.inbox(session_id)
-            is_still = True
-            async for _ in self.events(session_id, log.seq):
-                is_still = False
-            if is_still:
-                return Picture(
-                    seq=log.seq,
-                    run=log.run,
-                    agents=agents,
-                    requests=requests,
-                    unread=unread,
-                    turns=log.open_turns([row.descriptor.agent_id for row in agents]),
-                    contexts=log.contexts,
-                )
-
+    @abstractmethod
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
         """Return the session as it was after the commit `at`, else as it is; in one snapshot.
 
         Raises StoreError (code `unknown_session`) for one that the ledger does not have, and
         (`unknown_position`) for a commit that it does not have.
         """
-        raise StoreError(
-            f"{type(self).__name__} cannot tell what a resume needs",
-            hint="use a store that implements `Store.state`",
-            code="no_state",
-        )
 
+    @abstractmethod
     async def shared_snapshots(self) -> frozenset[str]:
         """Return the ids of the snapshots of files that forks name, of all sessions."""
-        raise StoreError(
-            f"{type(self).__name__} does not know which snapshots forks name",
-            hint="use a store that implements `Store.shared_snapshots`",
-            code="no_state",
-        )
 
+    @abstractmethod
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
         """Return whose commit holds the session's event `seq`, and its position.
 
         It is of the session, or of one whose past it shares. Raises StoreError (code
         `unknown_position`) where there is no such event, or none that a position is known of.
         """
-        raise StoreError(
-            f"{type(self).__name__} does not number commits",
-            hint="use a store that implements `Store.find_commit`",
-            code="no_state",
-        )
 
     @abstractmethod
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
 
+    @abstractmethod
     async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
-        """Return the newest `limit` sessions in which an agent has this label, newest first.
-
-        This one looks through all of them; a store that can look for it overrides it.
-        """
-        found: list[str] = []
-        for info in await self.sessions():
-            if len(found) == limit:
-                break
-            rows = await self.agents(info.session_id)
-            if any(row.descriptor.labels.get(label) == text for row in rows):
-                found.append(info.session_id)
-        return found
+        """Return the newest `limit` sessions in which an agent has this label, newest first."""
 
     @abstractmethod
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""
 
+    @abstractmethod
     async def taken(self, session_id: str) -> TakenNames:
-        """Return the names of the session's agents, and when its last event was.
-
-        This one builds all agents. A store that can read the names alone overrides it, so that a
-        run does not cost more the older its session is.
-        """
-        rows = await self.agents(session_id)
-        last = max((row.last_event_at or 0.0 for row in rows), default=0.0)
-        return TakenNames(names=frozenset(row.descriptor.name for row in rows), last_event_at=last)
+        """Return the names of the session's agents, and when its last event was."""
 
     @abstractmethod
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
@@ -277,16 +214,9 @@ class Store(ABC):
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the agent's tool calls of all turns, oldest first, as ledger rows."""
 
+    @abstractmethod
     async def changes(self, session_id: str) -> Sequence[ChangeRow]:
-        """Return all changes of files that the session has found, oldest first.
-
-        Raises StoreError (code `no_state`) for a store that does not tell them.
-        """
-        raise StoreError(
-            f"{type(self).__name__} cannot tell what agents have changed",
-            hint="use a store that implements `Store.changes`",
-            code="no_state",
-        )
+        """Return all changes of files that the session has found, oldest first."""
 
     @abstractmethod
     async def aclose(self) -> None:

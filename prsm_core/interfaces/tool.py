@@ -61,76 +61,61 @@ class ToolCall(Protocol):
     @property
     def id(self) -> str:
         """The call's id; the same when it is made again after a crash."""
-        ...
 
     @property
     def name(self) -> str:
         """The tool's name."""
-        ...
 
     @property
     def args(self) -> Mapping[str, Any]:
         """The arguments as they were given, which fit the tool's struct."""
-        ...
 
     @property
     def agent_id(self) -> str:
         """The id of the calling agent."""
-        ...
 
     @property
     def agent_name(self) -> str:
         """The name of the calling agent."""
-        ...
 
     @property
     def role(self) -> AgentRole:
         """The role of the calling agent."""
-        ...
 
     @property
     def provider(self) -> str:
         """The name of the provider that runs the calling agent."""
-        ...
 
     @property
     def cwd(self) -> str:
         """The folder that the calling agent works in."""
-        ...
 
     @property
     def workspace(self) -> str:
         """The folder of the session, which `cwd` is in."""
-        ...
 
     @property
     def trusted(self) -> bool:
         """Whether the person trusts that folder, and what its files say of plugins and rules."""
-        ...
 
     @property
     def labels(self) -> Mapping[str, str]:
         """The labels of the calling agent as they are now, with what this call has changed."""
-        ...
 
     @property
     def context_used(self) -> float | None:
         """What share (0..1) of its model's context the last response used; None: not known."""
-        ...
 
     @property
     def now(self) -> float:
         """Unix seconds, by the engine's clock."""
-        ...
 
     @property
     def is_again(self) -> bool:
         """Whether an earlier engine opened the call, and died before it was answered."""
-        ...
 
     def agents(self) -> Sequence[PeerNow]:
         """Return the live agents of the run, oldest first, the calling one among them."""
-        ...
 
     def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
         """Change labels of the calling agent, by its answer; return all it has then.
@@ -140,7 +125,6 @@ class ToolCall(Protocol):
         the agent since the handler last read `labels`, its answer is an error (`labels_changed`)
         and nothing is written. Raises OrchestrationError (`bad_labels`) for what can be no label.
         """
-        ...
 
     def send(self, to: str, text: str) -> str:
         """Send a text to a live agent of the run by id or name, with the answer; return its id.
@@ -148,7 +132,6 @@ class ToolCall(Protocol):
         For tools with `sends_messages`. Raises MessageRoutingError, with the nearest names, for an
         agent that cannot be sent anything.
         """
-        ...
 
     async def next_message(self, seconds: float | None) -> PeerMessage | None:
         """Take the oldest unread message of another agent; None: there is none.
@@ -157,14 +140,12 @@ class ToolCall(Protocol):
         0 does not wait. It counts as read with the answer: a call that fails gives it back. For
         tools with `takes_messages`.
         """
-        ...
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person, once a call; without one the answer says so.
 
         A call that is made again after a crash waits for the same question, or has its answer.
         """
-        ...
 
 
 ToolAnswer = Awaitable[Mapping[str, Any]] | Mapping[str, Any]

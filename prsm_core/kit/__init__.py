@@ -49,7 +49,7 @@ _HOMES = {
     "pauses": "read_pause",
     "places": "state_folder",
     "programs": "proxy_missing require_folder runnable",
-    "quotation": "quote_conversation unquote",
+    "quotation": "quote quote_conversation quote_word unquote",
     "reading": "as_object as_objects read_object token_count whole_number",
     "section": (
         "Key Parser parse_argv parse_choice parse_environment parse_flag parse_models parse_text "

@@ -22,7 +22,9 @@ from prsm_core.kit.places import state_folder as state_folder
 from prsm_core.kit.programs import proxy_missing as proxy_missing
 from prsm_core.kit.programs import require_folder as require_folder
 from prsm_core.kit.programs import runnable as runnable
+from prsm_core.kit.quotation import quote as quote
 from prsm_core.kit.quotation import quote_conversation as quote_conversation
+from prsm_core.kit.quotation import quote_word as quote_word
 from prsm_core.kit.quotation import unquote as unquote
 from prsm_core.kit.reading import as_object as as_object
 from prsm_core.kit.reading import as_objects as as_objects

@@ -12,7 +12,6 @@ kept_names     what agents may have written of the project's environment, in a f
 redaction      secrets out of text
 secret_shapes  … what they look like
 random_keys    … keys that no table lists
-notes          the notes of a repository
 skills         which there are, of the user and of a workspace
 
 What judges commands takes longer to import than all else before a run's first turn. A plugin brings

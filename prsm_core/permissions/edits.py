@@ -32,7 +32,6 @@ class Files(Protocol):
 
     def text(self, path: str) -> str | None:
         """Return what is in a file, nothing where there is none, None where it is not looked at."""
-        ...
 
 
 def find_change(

@@ -16,8 +16,8 @@ from prsm_core import attach
 
 _HOMES = {
     "names": (
-        "HOME_PLACES SYSTEM_PLACES may_be_secret may_be_secrets may_match_secret may_show_secret "
-        "moved_places needs_path protected_part secret_part"
+        "HOME_PLACES KEY_SUFFIXES SECRET_NAMES SYSTEM_PLACES moved_places protected_part "
+        "secret_part"
     ),
     "own_state": "OwnState Trespass",
     "patterns": "Part UntoldError part_of",

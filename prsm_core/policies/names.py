@@ -1,4 +1,4 @@
-"""Which names and places are protected or secret, and which patterns may stand for one that is."""
+"""Which names and places are protected or secret."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prsm_core.policies.patterns import UntoldError, part_of
-from prsm_core.policies.tables import word_set
+from prsm_core.policies.tables import read_lines, word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 # Writing to one of these can widen what an agent may do, or run code later.
 _PROTECTED = word_set(
@@ -35,7 +34,11 @@ _SECRET_FILE = word_set(
     " rclone.conf .rclone.conf logins.json key4.db cookies.sqlite credentials.tfrc.json"
     " settings-security.xml"
 )
+SECRET_NAMES = _SECRET | _SECRET_FILE
+"""Names of files that hold secrets, and of folders of such."""
 _KEY = r"pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk|gpg|ovpn|keychain|keychain-db|tfvars|tfstate"
+KEY_SUFFIXES = frozenset(_KEY.split("|"))
+"""What the names of keys end with."""
 _SECRET_SHAPE = re.compile(
     rf"\.env\..*|.+\.env|.*\.(?:{_KEY})|.*\.(?:tfvars\.json|tfstate\.backup)"
     r"|id_(?:rsa|dsa|ecdsa|ed25519).*|\..*(?:history|hsts|lesshst)"
@@ -62,31 +65,8 @@ _SOURCE = re.compile(
     r".+\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|java|kt|rb|php|c|h|cc|cpp|hpp|cs|swift|scala|ex|exs"
     r"|clj|hs|lua|vue|svelte|html|css|scss|md|rst|sh|sql|proto)"
 )
-_CLOSE = re.compile(r"/(?:\.config|\.cargo|\.gem|\.m2|secrets?|credentials?)(?:/|$)")
 _TRANSLATED = re.compile(r"(?:^|/)(?:locales?|i18n|lang|languages|translations|messages)/")
 _SEPARATOR = re.compile(r"[/:=,@]")
-# What a pattern must not match, lest the shell fills in one of the above.
-_EXAMPLES = (
-    *sorted(_SECRET | _SECRET_FILE),
-    *(
-        ".env.local",
-        "prod.env",
-        "key.pem",
-        "server.key",
-        "id_rsa",
-        ".bash_history",
-        ".zsh_history",
-        "credentials",
-    ),
-)
-# A name is looked at closely only if it begins or ends so.
-_BEGINNINGS = (
-    *(".", "_netrc", "id_", "secret", "credential", "client", "app", "service"),
-    *("shadow", "gshadow", "environ", "auth.json", "oauth_creds", "terraform.rc", "rclone.conf"),
-    *("logins.json", "key4.db", "cookies.sqlite", "settings-security", "keyrings"),
-)
-_ENDINGS = frozenset({*_KEY.split("|"), "env", "json", "backup"})
-_FIRST = frozenset(beginning[:3] for beginning in _BEGINNINGS)
 
 
 @lru_cache(maxsize=4096)
@@ -118,53 +98,6 @@ def protected_part(path: str) -> str | None:
     return secret_part(path)
 
 
-def needs_path(folder: str) -> bool:
-    """Return whether names in a folder can be secret by where they are."""
-    is_close = _CLOSE.search(f"/{folder}".casefold()) is not None
-    return is_close or secret_part(f"{folder}/x") is not None
-
-
-def may_be_secret(name: str) -> bool:
-    """Return quickly whether a name needs a closer look, unless its folder `needs_path`."""
-    folded = name.casefold()
-    return folded.startswith(_BEGINNINGS) or folded.rpartition(".")[2] in _ENDINGS
-
-
-def may_be_secrets(names: Sequence[str]) -> list[str]:
-    """Return those of many names that `may_be_secret`, which none is in most folders."""
-    return [
-        name
-        for name, text in zip(names, "/".join(names).casefold().split("/"), strict=False)
-        if (text[:1] == "." or text[:3] in _FIRST or text.rpartition(".")[2] in _ENDINGS)
-        and may_be_secret(name)
-    ]
-
-
-def may_show_secret(pattern: str) -> bool:
-    """Return whether a pattern for hidden names, or one below the home folder, finds a secret.
-
-    Its parts are as the shell matches them, with a backslash before what is quoted.
-    """
-    parts = pattern.split("/")
-    is_near = any(part[:1] in {".", "~"} and part not in {".", ".."} for part in parts)
-    return is_near and may_match_secret(pattern)
-
-
-def may_match_secret(pattern: str) -> bool:
-    """Return whether a pattern may stand for a secret once there is one."""
-    *folders, last = pattern.casefold().split("/")
-    for text in filter(None, (*folders, last)):
-        try:
-            part = part_of(text)
-        except UntoldError:
-            return True
-        # Secrets without a dot at the beginning are files, not folders.
-        is_file = text == last
-        if any(part.may_match(name) for name in _EXAMPLES if is_file or name[0] == "."):
-            return True
-    return False
-
-
 def _is_secret(part: str, path: str, end: int) -> bool:
     """Return whether one part of a path, which ends there, names a secret or a folder of them."""
     if part in _SECRET:
@@ -177,76 +110,10 @@ def _is_secret(part: str, path: str, end: int) -> bool:
     return _SECRET_SHAPE.fullmatch(part) is not None and _HARMLESS.fullmatch(part) is None
 
 
-# Below the home folder, as far as the last name alone does not tell.
-HOME_PLACES = (
-    # logins of agents' programs
-    *(".codex", ".claude", ".claude.json", ".gemini", ".qwen", ".opencode", ".factory"),
-    *(".cursor", ".copilot", ".codeium", ".continue", ".aider.conf.yml"),
-    *(".local/share/opencode", ".amp", ".config/opencode", ".config/github-copilot"),
-    *(".config/claude", ".config/goose", ".kiro", ".config/amp", ".local/share/amp"),
-    *(".local/share/goose", ".openai", ".anthropic", ".kimi"),
-    # logins of services and registries
-    *(".config/gh", ".config/hub", ".config/glab-cli", ".config/gcloud", ".config/op", ".op"),
-    *(".config/doctl", ".config/heroku", ".config/rclone", ".rclone.conf"),
-    *(".config/containers", ".config/git/credentials", ".config/netlify"),
-    *(".config/configstore", ".config/vercel", ".config/stripe", ".config/sops", ".config/age"),
-    *(".config/composer/auth.json", ".composer/auth.json", ".config/pypoetry/auth.toml"),
-    *(".config/hcloud", ".config/fly", ".fly", ".config/linode-cli", ".config/helm"),
-    *(".config/Bitwarden CLI", ".config/lastpass", ".config/keybase", ".config/nix/netrc"),
-    *(".local/share/com.vercel.cli", ".vercel", ".netlify", ".heroku", ".oci", ".bluemix"),
-    *(".s3cfg", ".cargo/credentials", ".cargo/credentials.toml", ".m2/settings.xml"),
-    *(".m2/settings-security.xml", ".gradle/gradle.properties", ".sbt/.credentials"),
-    *(".ivy2/.credentials", ".gem/credentials", ".bundle/config", ".nuget/NuGet", ".hex"),
-    *(".terraform.d/credentials.tfrc.json", ".terraformrc", ".pulumi", ".vault-token", ".boto"),
-    *(".databrickscfg", ".snowflake", ".snowsql", ".dbt", ".kaggle"),
-    *(".cache/huggingface/token", ".huggingface", ".wakatime.cfg", ".mc", ".minikube"),
-    *(".circleci", ".travis", ".yarnrc.yml", ".local/share/jupyter/runtime", ".ngrok2"),
-    *(".config/ngrok", ".cloudflared", ".wrangler", ".config/.wrangler", ".tsh"),
-    *(".subversion/auth",),
-    # keys, keyrings, password stores
-    *(".local/share/keyrings", ".gnome2/keyrings", ".local/share/kwalletd", ".kde", ".pki"),
-    *(".putty", ".local/share/password-store", ".config/keepassxc", ".keepass", ".age"),
-    *(".config/1Password", ".1password", ".config/Bitwarden", ".local/share/gopass", ".gnome2"),
-    *(".bitcoin", ".ethereum", ".electrum", ".config/solana", ".Xauthority", ".ICEauthority"),
-    # browsers and mail
-    *(".mozilla", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
-    *(".config/vivaldi", ".config/google-chrome-beta", ".config/microsoft-edge"),
-    *(".config/opera", ".config/zen", ".zen", ".librewolf", ".waterfox", ".thunderbird"),
-    *(".var/app", "snap", ".config/Slack", ".config/discord", ".config/Signal"),
-    *(".config/Code/User/globalStorage", ".config/Cursor", ".local/share/evolution"),
-    *(".config/Element", ".local/share/TelegramDesktop", ".msmtprc", ".mutt", ".config/mutt"),
-    *(".fetchmailrc", ".offlineimaprc", ".mbsyncrc", ".authinfo", ".authinfo.gpg", ".irssi"),
-    # what was typed
-    *(".local/share/fish/fish_history", ".local/share/nushell", ".config/nushell/history.txt"),
-    *(".local/state/bash", ".local/state/zsh", ".local/share/atuin", ".local/state/less"),
-    *(".viminfo", ".local/state/nvim", ".local/share/nvim/shada", ".lesshst", ".histfile"),
-    *(".zhistory", ".config/fish/fish_variables", ".ipython/profile_default/history.sqlite"),
-    *(".zsh_sessions", ".bash_sessions", ".recently-used"),
-    # sockets and machines of containers
-    *(".docker", ".colima", ".lima", ".orbstack", ".rd", ".local/share/containers"),
-    *(".vagrant.d", ".dbus", ".tmux", ".screen", ".emacs.d/server", ".config/emacs/server"),
-    *(".byobu",),
-)  # fmt: skip
+HOME_PLACES = read_lines("home_places")
 """Paths below the home folder."""
-
-# What only its owner reads: root, whose files they are, in the first place.
-SYSTEM_PLACES = (
-    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers"),
-    *("/etc/sudoers.d", "/etc/ssl/private", "/etc/pki/tls/private", "/etc/letsencrypt"),
-    *("/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key"),
-    *("/etc/ssh/ssh_host_ed25519_key", "/etc/krb5.keytab", "/etc/wireguard", "/etc/openvpn"),
-    *("/etc/ppp", "/etc/ipsec.secrets", "/etc/NetworkManager/system-connections"),
-    *("/etc/wpa_supplicant", "/etc/security/opasswd", "/etc/docker/key.json"),
-    *("/etc/kubernetes", "/etc/rancher", "/etc/credstore", "/etc/credstore.encrypted"),
-    *("/etc/mysql/debian.cnf", "/etc/vault.d", "/etc/consul.d", "/var/lib/docker"),
-    *("/var/lib/containers", "/var/lib/kubelet", "/var/lib/etcd"),
-    *("/var/lib/systemd/credential.secret", "/var/lib/NetworkManager", "/var/lib/bluetooth"),
-    *("/var/lib/sss", "/var/lib/cloud", "/var/spool/cron", "/var/spool/at", "/var/mail"),
-    *("/var/spool/mail", "/var/backups", "/var/lib/lxd", "/var/lib/incus", "/var/lib/libvirt"),
-    *("/var/snap", "/mnt/wslg"),
-)  # fmt: skip
+SYSTEM_PLACES = read_lines("system_places")
 """Absolute paths."""
-
 # Variables that move one of these elsewhere; each may hold several paths.
 _MOVERS = word_set(
     "CARGO_HOME GNUPGHOME AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE KUBECONFIG DOCKER_CONFIG"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from prsm_policy.secret_names import may_be_secret, may_match_secret, needs_path
 
-from prsm_core.policies.names import may_be_secret, may_match_secret, needs_path, secret_part
+from prsm_core.policies.names import secret_part
 from prsm_core.policies.tables import word_set
 
 SECRET = sorted(

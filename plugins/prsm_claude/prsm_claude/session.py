@@ -20,6 +20,7 @@ from prsm_claude.events import Translator
 from prsm_claude.home import Held, find_transcript, held, holds, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
 from prsm_claude.messages import TurnResult
+from prsm_claude.notes import read_notes
 from prsm_claude.tools import ToolServer
 from prsm_claude.transport import CliTransport
 from prsm_claude.usage import UsageMeter
@@ -33,7 +34,6 @@ from prsm_core import (
     PrsmError,
     StopReason,
     TurnEnded,
-    read_notes,
 )
 from prsm_core.kit import SeenImages, Turn, TurnSession, deadline, quote_conversation
 

@@ -14,13 +14,11 @@ from prsm_core.policies import (
     UntoldError,
     Written,
     is_within,
-    may_be_secret,
-    may_match_secret,
-    needs_path,
     protected_part,
     secret_part,
 )
 from prsm_policy.expansion import Sight, expand
+from prsm_policy.secret_names import may_be_secret, may_match_secret, needs_path
 from prsm_policy.shell.words import Found, Word
 from prsm_policy.tree import Bounds, Trees
 

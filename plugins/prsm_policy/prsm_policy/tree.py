@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from prsm_core.policies import UntoldError, may_be_secrets, needs_path, part_of, secret_part
+from prsm_core.policies import UntoldError, part_of, secret_part
+from prsm_policy.secret_names import may_be_secrets, needs_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -22,7 +22,7 @@ from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, SessionSt
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.errors import StoreError
-from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
+from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, SessionLog, Store, TakenNames
 from prsm_core.store import arguments_hash
 from prsm_core.store.agent_rows import build_descriptor
 from prsm_core.store.event_log import AFTER_ALL
@@ -126,6 +126,32 @@ class MemoryStore(Store):
         )
         return list(islice(found, min(limit, sys.maxsize)))[::-1]
 
+    async def picture(self, session_id: str) -> Picture:
+        """Return the session at one moment, between two commits.
+
+        It reads again whatever is committed while it reads.
+        """
+        while True:
+            log = SessionLog()
+            async for event in self.events(session_id):
+                log.add(event)
+            agents = await self.agents(session_id)
+            requests = await self.open_requests(session_id)
+            unread = await self.inbox(session_id)
+            is_still = True
+            async for _ in self.events(session_id, log.seq):
+                is_still = False
+            if is_still:
+                return Picture(
+                    seq=log.seq,
+                    run=log.run,
+                    agents=agents,
+                    requests=requests,
+                    unread=unread,
+                    turns=log.open_turns([row.descriptor.agent_id for row in agents]),
+                    contexts=log.contexts,
+                )
+
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
         """Return the session as it was after the commit `at`, else as it is."""
         self._check_open()
@@ -173,6 +199,17 @@ class MemoryStore(Store):
         came = {session_id: row["came"] for session_id, row in tables["meta"].items()}
         return sorted(found, key=lambda info: came[info.session_id], reverse=True)
 
+    async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
+        """Return the newest `limit` sessions in which an agent has this label, newest first."""
+        found: list[str] = []
+        for info in await self.sessions():
+            if len(found) == limit:
+                break
+            rows = await self.agents(info.session_id)
+            if any(row.descriptor.labels.get(label) == text for row in rows):
+                found.append(info.session_id)
+        return found
+
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""
         self._check_open()
@@ -195,6 +232,12 @@ class MemoryStore(Store):
             for agent_id, row in tables["agents"].items()
             if row["session_id"] == session_id
         ]
+
+    async def taken(self, session_id: str) -> TakenNames:
+        """Return the names of the session's agents, and when its last event was."""
+        rows = await self.agents(session_id)
+        last = max((row.last_event_at or 0.0 for row in rows), default=0.0)
+        return TakenNames(names=frozenset(row.descriptor.name for row in rows), last_event_at=last)
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
         """Return the messages that the present incarnations have not consumed."""

@@ -36,8 +36,6 @@ from prsm_core.policies import (
     SYSTEM_PLACES,
     UntoldError,
     is_within,
-    may_match_secret,
-    may_show_secret,
     moved_places,
     part_of,
     secret_part,
@@ -52,6 +50,7 @@ from prsm_policy.safe.options import Parsed
 from prsm_policy.safe.producers import names_of_find
 from prsm_policy.safe.reach import diff_reach, grep_reach, rg_reach
 from prsm_policy.safe.tools import READ_ONLY
+from prsm_policy.secret_names import may_match_secret, may_show_secret
 from prsm_policy.shell.program_arguments import ungnu
 from prsm_policy.shell.words import Word, bare
 from prsm_policy.tree import Bounds, Reach, TreeIndex

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.policies import may_show_secret, protected_part, secret_part, word_set
+from prsm_core.policies import protected_part, secret_part, word_set
+from prsm_policy.secret_names import may_show_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

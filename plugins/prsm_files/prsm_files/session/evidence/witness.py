@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from prsm_files.shadow.worktree import Shadow
 
 _UNJUDGED = "what agents claim about files in {} is judged by git and the clock alone"
-_UNKNOWN = frozenset({"unknown_position", "no_state"})
 _PROGRAM = "100755"
 _LINK = "120000"
 
@@ -123,7 +122,7 @@ class Witness:
             _, position = await self._store.find_commit(self._session, born)
             state = await self._store.state(self._session)
         except StoreError as error:
-            if error.code not in _UNKNOWN:
+            if error.code != "unknown_position":
                 raise
             return None
         trees = [one.tree for one in state.snapshots if one.last_commit < position]

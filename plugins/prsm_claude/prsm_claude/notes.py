@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from prsm_core.kit.quotation import quote, quote_word
-from prsm_core.permissions.paths import why_not_read
-from prsm_core.policies.within import is_within
+from prsm_core import why_not_read
+from prsm_core.kit import quote, quote_word
+from prsm_core.policies import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

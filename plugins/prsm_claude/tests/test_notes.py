@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-
-from prsm_core.kit.quotation import quote
-from prsm_core.permissions.notes import (
+from prsm_claude.notes import (
     MAX_BYTES,
     MAX_FILES,
     MAX_HOPS,
@@ -15,6 +13,8 @@ from prsm_core.permissions.notes import (
     MAX_LOOKS,
     read_notes,
 )
+
+from prsm_core.kit import quote
 
 NAMES = ("CLAUDE.md", ".claude/CLAUDE.md")
 HIDDEN = "not for agents"

@@ -55,33 +55,22 @@ if TYPE_CHECKING:
     _Told = tuple[tuple[BudgetKind, int | None, Provenance], ...]
 
 
-_MILLION = 1_000_000
-
-
-class Price(Record, frozen=True, kw_only=True):
-    """US dollars for a million tokens; what a cache gave costs as other input unless it is said."""
-
-    input: float
-    output: float
-    cached_input: float | None = None
-
-    def cost(self, usage: TokenUsage) -> float | None:
-        """Return what tokens cost, in US dollars; None where input or output is not known."""
-        sent, answered = usage.input_tokens, usage.output_tokens
-        if sent is None or answered is None:
-            return None
-        cached = min(usage.cached_input_tokens or 0, sent)
-        of_cached = self.input if self.cached_input is None else self.cached_input
-        spent = (sent - cached) * self.input + cached * of_cached + answered * self.output
-        return spent / _MILLION
-
-
-def price_of(prices: Mapping[str, PriceSettings], provider: str, model: str) -> Price | None:
+def price_of(
+    prices: Mapping[str, PriceSettings], provider: str, model: str
+) -> PriceSettings | None:
     """Return the price of `provider/model`, else that of all models of the provider, if any."""
-    said = prices.get(f"{provider}/{model}", prices.get(provider))
-    if said is None:
+    return prices.get(f"{provider}/{model}", prices.get(provider))
+
+
+def cost_of(price: PriceSettings, usage: TokenUsage) -> float | None:
+    """Return what tokens cost, in US dollars; None where input or output is not known."""
+    sent, answered = usage.input_tokens, usage.output_tokens
+    if sent is None or answered is None:
         return None
-    return Price(input=said.input, output=said.output, cached_input=said.cached_input)
+    cached = min(usage.cached_input_tokens or 0, sent)
+    of_cached = price.input if price.cached_input is None else price.cached_input
+    spent = (sent - cached) * price.input + cached * of_cached + answered * price.output
+    return spent / 1_000_000
 
 
 WARN_PERCENT = 80
@@ -174,7 +163,8 @@ class BudgetLedger:
             parent.adopt(scope)
         self._launches[agent_id] = self._reserve(scope, agent_id), spawner
         if spawner is not None:
-            self._count(spawner, _SPAWNS)
+            spawner.add_used(_SPAWNS, 1)
+            self._warn(spawner, _SPAWNS)
 
     def launch_agent(self, agent: AgentDescriptor) -> None:
         """Launch an agent as it is described: the limits of its grant are its subtree's."""
@@ -269,10 +259,10 @@ class BudgetLedger:
         for kind in METERED:  # what others merely reserve does not stop an agent that lives
             for scope, _ in own.limited(kind):
                 if scope.is_used_up(kind):
-                    self._refuse_turn(scope, kind)
+                    self._refuse(scope, kind, _hint(scope, kind))
         for scope, limit in own.limited(_TURNS):
             if scope.used[_TURNS] + scope.reserved[_TURNS] >= limit:
-                self._refuse_turn(scope, _TURNS)
+                self._refuse(scope, _TURNS, _hint(scope, _TURNS))
         return self._reserve(own, agent_id)
 
     def go_on(self, agent_id: str, turn_id: str, spent: Spent, used_up: UsedUp | None) -> None:
@@ -292,10 +282,8 @@ class BudgetLedger:
 
     def meter(self, turn_id: str, spent: Spent) -> None:
         """Charge a turn that runs with what it has used in all so far."""
-        turn = self._turns.get(turn_id)
-        if turn is None:
-            return
-        self._meter(turn.hold, spent, _told(spent))
+        if (turn := self._turns.get(turn_id)) is not None:
+            self._meter(turn.hold, spent, _told(spent))
 
     def _meter(self, hold: Hold, spent: Spent, all_told: _Told) -> None:
         hold.spent = spent
@@ -454,10 +442,6 @@ class BudgetLedger:
         for scope in scopes:
             self._tell("unmetered", scope, kind)
 
-    def _count(self, scope: BudgetScope, kind: BudgetKind) -> None:
-        scope.add_used(kind, 1)
-        self._warn(scope, kind)
-
     def _charged(self, own: BudgetScope, kind: BudgetKind) -> None:
         """Tell of tokens or dollars that are nearly used up, or all used up."""
         self._warn(own, kind)
@@ -505,9 +489,6 @@ class BudgetLedger:
         )
         self._on_alert(alert)
 
-    def _refuse_turn(self, scope: BudgetScope, kind: BudgetKind) -> NoReturn:
-        self._refuse(scope, kind, _hint(scope, kind))
-
     def _refuse(self, scope: BudgetScope, kind: BudgetKind, hint: str) -> NoReturn:
         self._tell("exceeded", scope, kind)
         raise BudgetExceededError(_why(scope, kind), hint=hint)
@@ -540,7 +521,12 @@ def _amount(kind: BudgetKind, units: int) -> str:
 def tell_alert(journal: Journal, alert: BudgetAlert) -> None:
     """Write an alert to the journal; the event's agent is the subtree's, if any."""
     if alert.what == "unmetered":
-        journal.note("notice", alert.scope, level="warning", text=_untold(alert))
+        kind = alert.kind.value
+        text = (
+            f"a turn told nothing of its {kind}: the budget of {alert.limit} {kind} holds only as"
+            " far as that is known"
+        )
+        journal.note("notice", alert.scope, level="warning", text=text)
         return
     journal.note(
         f"budget_{alert.what}",
@@ -551,13 +537,6 @@ def tell_alert(journal: Journal, alert: BudgetAlert) -> None:
         reserved=alert.reserved,
         scope="run" if alert.scope is None else "subtree",
         provenance=alert.provenance.value,
-    )
-
-
-def _untold(alert: BudgetAlert) -> str:
-    return (
-        f"a turn told nothing of its {alert.kind.value}: the budget of {alert.limit} "
-        f"{alert.kind.value} holds only as far as that is known"
     )
 
 

@@ -131,14 +131,14 @@ class BudgetScope(Struct, eq=False):
             return
         around = parent._summing if parent is not None else dict.fromkeys(BudgetKind, ())
         self._limiting = (*((self,) if self.limits else ()), *(parent._limiting if parent else ()))
-        self._summing = {kind: self._sums(kind, around[kind]) for kind in BudgetKind}
+        self._summing = {
+            kind: (self, *around[kind]) if self.is_summing(kind) else around[kind]
+            for kind in BudgetKind
+        }
         self._limited = {
             kind: tuple((one, one.limits[kind]) for one in scopes if kind in one.limits)
             for kind, scopes in self._summing.items()
         }
-
-    def _sums(self, kind: BudgetKind, around: tuple[BudgetScope, ...]) -> tuple[BudgetScope, ...]:
-        return (self, *around) if self.is_summing(kind) else around
 
     def is_summing(self, kind: BudgetKind) -> bool:
         """Whether the numbers of a kind are those of all below this scope too."""

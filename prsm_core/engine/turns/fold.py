@@ -30,12 +30,13 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.guarded.failing import describe, keepable
+from prsm_core.engine.spending.budgets import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from prsm_core.config.limits import PriceSettings
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.spending.budgets import Price
 
 UNTOLD = "nobody told how it ended: it may have run"
 _log = logging.getLogger("prsm.engine")
@@ -51,7 +52,7 @@ class TurnFold(Struct, eq=False):
     started_at_ms: int
     new_id: Callable[[], str]
     now_ms: Callable[[], int]
-    price: Price | None = None  # what the tokens cost, as long as nobody tells the cost
+    price: PriceSettings | None = None  # what the tokens cost, as long as nobody tells the cost
     messages: Sequence[AgentMessage] = ()
     calls: Mapping[str, AgentToolCall] = NOTHING  # the vendor's
     usage: TokenUsage = _NOTHING_USED
@@ -129,7 +130,7 @@ class TurnFold(Struct, eq=False):
         """What the turn has used so far; a cost that nobody told is reckoned where prices are."""
         cost, source = self.cost_usd, self.cost_provenance
         if cost is None and self.price is not None:
-            cost, source = self.price.cost(self.usage), Provenance.ESTIMATED
+            cost, source = cost_of(self.price, self.usage), Provenance.ESTIMATED
         return Spent.of_turn(self.usage, cost, self.usage_provenance, source)
 
     def end_partial(self) -> AgentMessage | None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.config.limits import BudgetSettings
+from prsm_core.config.limits import BudgetSettings, PriceSettings
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.providers.enforcement import describe_metering
-from prsm_core.engine.spending.budgets import BudgetLedger, Price, price_of
+from prsm_core.engine.spending.budgets import BudgetLedger, cost_of, price_of
 from prsm_core.interfaces.provider import ProviderCapabilities
 
 pytestmark = pytest.mark.requirement("U14", "U16")
@@ -83,13 +83,13 @@ async def test_what_the_provider_tells_at_last_takes_the_place_of_what_was_recko
 
 @given(COUNTS, COUNTS, COUNTS, AMOUNTS, AMOUNTS, st.none() | AMOUNTS)
 def test_the_cost_of_a_sum_is_the_sum_of_the_costs(sent, answered, cached, a, b, c):
-    price = Price(input=a, output=b, cached_input=c)
+    price = PriceSettings(input=a, output=b, cached_input=c)
     usage = TokenUsage(
         input_tokens=sent, output_tokens=answered, cached_input_tokens=min(cached, sent)
     )
-    cost = price.cost(usage)
+    cost = cost_of(price, usage)
     assert cost is not None
-    assert price.cost(usage + usage) == pytest.approx(2 * cost)
+    assert cost_of(price, usage + usage) == pytest.approx(2 * cost)
     assert 0 <= cost <= (sent * max(a, c or 0) + answered * b) / 10**6 * (1 + 1e-9)
 
 
@@ -110,14 +110,14 @@ def test_a_budget_is_charged_what_was_told_in_the_end_whatever_was_reckoned_befo
 
 @pytest.mark.parametrize("counts", [{}, {"input_tokens": 5}, {"total_tokens": 9}])
 def test_tokens_of_unknown_kind_have_no_price(counts):
-    assert Price(input=1, output=1).cost(TokenUsage(**counts)) is None
+    assert cost_of(PriceSettings(input=1, output=1), TokenUsage(**counts)) is None
 
 
 def test_a_models_own_price_goes_before_its_providers():
     given = {"a": PRICE, "a/x": {**PRICE, "input": 1.0}}
     prices = BudgetSettings.of({"prices": given}).prices
-    assert price_of(prices, "a", "x") == Price(input=1.0, output=50.0)
-    assert price_of(prices, "a", "y") == Price(input=10.0, output=50.0)
+    assert price_of(prices, "a", "x") == PriceSettings(input=1.0, output=50.0)
+    assert price_of(prices, "a", "y") == PriceSettings(input=10.0, output=50.0)
     assert price_of(prices, "b", "x") is None
 
 

@@ -18,7 +18,7 @@ from prsm_testing.doubles import SANDBOX
 
 from benchmarks.harness import Absent, compared
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.boxes import ProgramBoxes
+from prsm_core.engine.processes.executor import ProgramBoxes
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
 

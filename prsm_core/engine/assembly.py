@@ -28,8 +28,7 @@ from prsm_core.engine.agents.user_prompts import Prompting, Steering, UserPrompt
 from prsm_core.engine.journal.steps import AgentSteps
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.outcome import RunAbort
-from prsm_core.engine.processes.executor import NO_EXECUTOR
-from prsm_core.engine.processes.sandbox import CommandSandbox
+from prsm_core.engine.processes.executor import NO_EXECUTOR, CommandSandbox
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
 from prsm_core.engine.providers.registry import build_provider_registry

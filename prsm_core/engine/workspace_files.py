@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
+    from prsm_core.engine.processes.executor import CommandSandbox
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import CommandSandbox
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord, Leases, Roster
     from prsm_core.interfaces.clock import Clock

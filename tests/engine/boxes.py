@@ -20,7 +20,7 @@ from tests.sources import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prsm_core.engine.processes.boxes import ProgramBoxes
+    from prsm_core.engine.processes.executor import ProgramBoxes
 
 
 def _why_no_runc() -> str | None:

@@ -15,8 +15,8 @@ from prsm_core.engine.processes.shell import run_shell
 from prsm_core.kit.clocks import SystemClock
 
 if TYPE_CHECKING:
+    from prsm_core.engine.processes.executor import CommandSandbox
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import CommandSandbox
 
 
 def why_none() -> str | None:

@@ -10,8 +10,8 @@ import pytest
 from prsm_testing.doubles import SANDBOX
 
 from prsm_core.config.schema import SandboxSettings
+from prsm_core.engine.processes.executor import CommandSandbox
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.sandbox import CommandSandbox
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.sandboxes import Shell
 from tests.person import room

@@ -16,7 +16,7 @@ from prsm_sandbox.box_view import TEMP
 from prsm_testing.doubles import SANDBOX
 
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.boxes import ProgramBoxes, end_left_boxes, find_left_boxes
+from prsm_core.engine.processes.executor import ProgramBoxes, end_left_boxes, find_left_boxes
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import end_orphans
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
@@ -201,7 +201,7 @@ ENGINE = """
 import asyncio, sys
 from pathlib import Path
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.boxes import ProgramBoxes
+from prsm_core.engine.processes.executor import ProgramBoxes
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.kit.clocks import SystemClock
@@ -328,7 +328,7 @@ from pathlib import Path
 from prsm_core.domain.boxes import Box
 from prsm_sandbox import boxes, box_runtimes, bundles
 from prsm_sandbox.sandbox import SandboxExecutor
-from prsm_core.engine.processes.boxes import ProgramBoxes
+from prsm_core.engine.processes.executor import ProgramBoxes
 from prsm_core.engine.processes.executor import ChosenExecutor
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.executors import ExecutorSpec

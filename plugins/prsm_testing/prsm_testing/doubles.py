@@ -28,8 +28,7 @@ from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.permissions import Allow, Answer
 from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
 from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
-from prsm_core.engine.processes.boxes import ProgramBoxes
-from prsm_core.engine.processes.executor import ChosenExecutor
+from prsm_core.engine.processes.executor import ChosenExecutor, ProgramBoxes
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import MessageRoutingError
 from prsm_core.interfaces.provider import SessionRequest

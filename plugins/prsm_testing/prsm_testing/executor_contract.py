@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prsm_core.config.schema import SandboxSettings
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.boxes import BOXES, ProgramBoxes
-from prsm_core.engine.processes.executor import ChosenExecutor
+from prsm_core.engine.processes.executor import BOXES, ChosenExecutor, CommandSandbox, ProgramBoxes
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.sandbox import CommandSandbox
 from prsm_core.engine.processes.shell import run_shell
 from prsm_core.kit.clocks import SystemClock
 

@@ -34,11 +34,14 @@ from prsm_core.distributions import CORE, GROUP, Distribution, distributions
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.agents.skills import section, skills_in
 from prsm_core.engine.control.session_lock import find_owner
-from prsm_core.engine.processes.boxes import ProgramBoxes, find_left_boxes
-from prsm_core.engine.processes.executor import choose_executor
+from prsm_core.engine.processes.executor import (
+    CommandSandbox,
+    ProgramBoxes,
+    choose_executor,
+    find_left_boxes,
+)
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import find_orphans
-from prsm_core.engine.processes.sandbox import CommandSandbox
 from prsm_core.engine.processes.table import find_lineage, is_alive
 from prsm_core.engine.providers.configured_names import DEFAULT_PROVIDER, place_of_name
 from prsm_core.engine.providers.registry import configured_specs, kind_of

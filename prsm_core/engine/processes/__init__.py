@@ -4,8 +4,7 @@ launcher     starts them, knows all that live; starts another prsm, which outliv
 table        what the system says of a family
 child, io    one process, its pipes in bounds      orphans   what a dead engine left is ended
 reaper_shim  the program between, stdlib alone     shell     one command, its output in bounds
-executor     which one shuts in what agents run    sandbox   … commands, where it is wanted
-boxes        … programs, and what dead engines' boxes leave
+executor     which one shuts in commands and programs, and what dead engines' boxes leave
 marks        what says below which engine a process is
 mcp_reach    asks an MCP server by its URL to begin, stdlib alone
 """

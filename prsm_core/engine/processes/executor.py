@@ -1,21 +1,53 @@
-"""The executor that the configuration names, or why there is none."""
+"""The executor that the configuration names: its sandbox for commands, its boxes for programs.
+
+The boxes of an engine lie in one folder, named by the engine's process, so that the next engine
+finds what a dead one has left.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import pwd
+import subprocess
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
+from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
-from prsm_core.errors import ConfigError, ProviderNotAvailableError, PrsmError
-from prsm_core.executors import ExecutorSpec, Trial
+from prsm_core.engine.processes.reaper_shim import MARK
+from prsm_core.engine.processes.table import ProcessIdentity, is_alive, process_identity
+from prsm_core.errors import ConfigError, ProcessError, ProviderNotAvailableError, PrsmError
+from prsm_core.executors import (
+    BoxHost,
+    BoxProgram,
+    BoxState,
+    Command,
+    ExecutorSpec,
+    SandboxScope,
+    SandboxState,
+    Trial,
+)
+from prsm_core.kit.environment import CERTIFICATES
 from prsm_core.plugins.guard import Guest
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+
     from prsm_core.config import Settings
+    from prsm_core.config.schema import SandboxSettings
+    from prsm_core.domain.boxes import Box
+    from prsm_core.engine.processes.child import ChildProcess
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.executors import Command, Executor, Run
+    from prsm_core.executors import Boxes, Executor, Sandbox
     from prsm_core.plugins import PluginManager
+
+_log = logging.getLogger("prsm.engine")
 
 # Bytes kept of each stream.
 TRIAL_OUTPUT = 4096
@@ -24,6 +56,11 @@ ANSWERS = (PrsmError,)
 # What the settings name where nobody has chosen another.
 DEFAULT = "sandbox"
 GET = "prsm install sandbox"
+# The folder of the state in which each engine has one.
+BOXES = "boxes"
+# For a program that removes a box of a dead engine.
+END_SECONDS = 10.0
+_SEPARATOR = "_"
 
 
 class ChosenExecutor(Record, frozen=True, kw_only=True):
@@ -84,11 +121,6 @@ def _check_required(settings: Settings, reason: str, hint: str) -> None:
         raise ConfigError(f"box.agents is true, and there are no boxes: {reason}", hint=hint)
 
 
-def trial_run(launcher: ProcessLauncher) -> Run:
-    """Return what runs trials by a launcher."""
-    return partial(_run_trial, launcher)
-
-
 async def _run_trial(
     launcher: ProcessLauncher, command: Command, name: str, seconds: float
 ) -> Trial:
@@ -105,3 +137,294 @@ async def _run_trial(
     finally:
         process.kill()
     return Trial(code=code, stdout=process.stdout, stderr=process.stderr)
+
+
+class CommandSandbox:
+    """Owns the executor's sandbox of one engine, and its state.
+
+    Args:
+        settings: What the user wants.
+        executor: What shuts commands in.
+        workspace: The folder that can be written.
+        launcher: Starts trials.
+        state_dir: PRSM's own folder, hidden from commands.
+        private: Further folders that are hidden: PRSM's configuration, its ledgers.
+        home: Whose secrets are hidden; the user's own by default.
+        tree_of: Returns the top of an agent's worktree that a folder is in; None: it is in none.
+    """
+
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        *,
+        executor: ChosenExecutor = NO_EXECUTOR,
+        workspace: str,
+        launcher: ProcessLauncher,
+        state_dir: Path,
+        private: Iterable[Path] = (),
+        home: Path | None = None,
+        tree_of: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._executor = executor
+        homes = _homes() if home is None else (os.path.realpath(home),)
+        self._scope = SandboxScope(
+            workspace=os.path.realpath(workspace),
+            network=settings.network,
+            writable=settings.writable,
+            state_dir=state_dir,
+            private=tuple(map(os.fspath, private)),
+            homes=homes,
+            secret_places=lambda: _secret_places(homes),
+            is_secret=_is_secret,
+            protected_names=_protected_names,
+            tree_of=tree_of,
+            run=partial(_run_trial, launcher),
+        )
+        self._opened: tuple[Sandbox, Guest] | None = None
+        self._state: SandboxState | None = None
+
+    async def prepare(self) -> SandboxState:
+        """Find out, once, whether the sandbox can be used and holds.
+
+        Raises ConfigError when it does not and the settings require it.
+        """
+        if self._state is None:
+            self._state = await self._ask("prepare")
+            _warn(self._state)
+        if self._settings.mode == "require":
+            self._require(self._state)
+        return self._state
+
+    async def examine(self) -> SandboxState:
+        """Find out whether it would hold here; writes nothing."""
+        return await self._ask("examine")
+
+    @asynccontextmanager
+    async def confined(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        region: Sequence[str] | None = None,
+        closed: Sequence[str] = (),
+    ) -> AsyncIterator[Command]:
+        """Lend out what runs `argv` in the sandbox; `argv` itself where there is none.
+
+        With a `region` nothing of the workspace can be written but these paths; what is `closed`
+        never is. The command has ended when this is left. Raises ProcessError when one of them
+        cannot be mounted.
+        """
+        state = await self.prepare()
+        if not state.is_active:
+            yield Command(argv=tuple(argv))
+            return
+        sandbox, guest = self._sandbox()
+        async with AsyncExitStack() as stack:
+            with guest.calling("confined", ANSWERS):
+                lent = sandbox.confined(argv, cwd, region, closed)
+                command = await stack.enter_async_context(lent)
+            yield command
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self._opened is not None:
+            self._opened[0].close()
+            self._opened = None
+
+    async def _ask(self, act: Literal["examine", "prepare"]) -> SandboxState:
+        if self._settings.mode == "off":
+            return SandboxState(is_active=False, reason="it is turned off")
+        if self._executor.spec is None:
+            reason, cure = self._executor.reason, self._executor.hint
+            return SandboxState(is_active=False, reason=reason, is_wanting=True, cure=cure)
+        sandbox, guest = self._sandbox()
+        with guest.calling(act, ANSWERS):
+            return await (sandbox.examine() if act == "examine" else sandbox.prepare())
+
+    def _sandbox(self) -> tuple[Sandbox, Guest]:
+        if self._opened is None:
+            executor, guest = self._executor.load()
+            with guest.calling("open_sandbox", ANSWERS):
+                self._opened = executor.open_sandbox(self._scope), guest
+        return self._opened
+
+    def _require(self, state: SandboxState) -> None:
+        if not state.is_active:
+            raise ConfigError(
+                f"sandbox.mode is require, and there is none: {state.reason}",
+                hint=f"{state.cure or 'mend what it names'}, or set sandbox.mode to auto",
+            )
+        if state.gaps:
+            raise ConfigError(
+                f"sandbox.mode is require, and it has gaps here: {'; '.join(state.gaps)}",
+                hint="allow user namespaces on this machine, or set sandbox.mode to auto",
+            )
+
+
+def _warn(state: SandboxState) -> None:
+    if state.is_active and state.gaps:
+        gaps = "; ".join(state.gaps)
+        _log.warning("the sandbox of shell commands does not fully hold here: %s", gaps)
+    elif state.is_wanting:
+        cure = f" ({state.cure})" if state.cure else ""
+        _log.warning("shell commands and gates run unconfined: %s%s", state.reason, cure)
+
+
+def _homes() -> tuple[str, ...]:
+    """Return the homes of this user: where HOME leads, and the one the system knows."""
+    found = [os.path.realpath(Path.home())]
+    with suppress(KeyError):  # a user without an entry, as in many containers
+        found.append(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
+    return tuple(dict.fromkeys(path for path in found if path != "/"))
+
+
+# Imported with the first command.
+
+
+def _secret_places(homes: tuple[str, ...]) -> Iterable[str]:
+    from prsm_core.policies.names import secret_places
+
+    return secret_places(homes, os.environ)
+
+
+def _is_secret(name: str) -> bool:
+    from prsm_core.policies.names import is_secret_of_workspace
+
+    return is_secret_of_workspace(name)
+
+
+def _protected_names() -> frozenset[str]:
+    from prsm_core.policies.names import protected_names
+
+    return protected_names()
+
+
+class ProgramBoxes(Struct, eq=False):
+    """Starts programs, and owns the boxes of an engine. The first box loads the executor."""
+
+    launcher: ProcessLauncher
+    state_dir: Path
+    executor: ChosenExecutor = NO_EXECUTOR
+    _opened: tuple[Boxes, Guest] | None = None
+
+    async def examine(self) -> BoxState:
+        """Find out what boxes can be made with here and which limits it holds."""
+        if self.executor.spec is None:
+            return BoxState(runtime="", reason=f"{self.executor.reason} ({self.executor.hint})")
+        boxes, guest = self._open()
+        with guest.calling("examine", ANSWERS):
+            return await boxes.examine()
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        box: Box | None = None,
+    ) -> ChildProcess:
+        """Start argv, in a box if one is given; its environment is that of other processes.
+
+        Raises ProcessError for a box that cannot be had, ProviderNotAvailableError where no box can
+        be made here or the program is not in it.
+        """
+        if box is None:
+            return await self.launcher.start(argv, name=name, cwd=cwd, env=env)
+        boxes, guest = self._open()
+        environ = {**self.launcher.environment(env), MARK: self.launcher.mark}
+        program = BoxProgram(
+            argv=tuple(argv),
+            name=name,
+            box=box,
+            cwd=cwd,
+            environ=environ,
+            files=tuple(_certificates(environ)),
+        )
+        async with AsyncExitStack() as stack:
+            with guest.calling("boxed", ANSWERS):
+                command = await stack.enter_async_context(boxes.boxed(program))
+            return await self.launcher.start(
+                command.argv,
+                name=name,
+                env=command.env,
+                inherit=command.inherit,
+                on_end=None if command.on_end is None else partial(_tell_end, command.on_end),
+            )
+
+    def close(self) -> None:
+        """Leave nothing behind; what still runs is removed at its end."""
+        if self._opened is not None:
+            self._opened[0].close()
+
+    def _open(self) -> tuple[Boxes, Guest]:
+        if self._opened is None:
+            executor, guest = self.executor.load()
+            host = BoxHost(
+                make_folder=partial(_make_folder, self.state_dir),
+                environ=lambda: {**self.launcher.environment(), MARK: self.launcher.mark},
+                run=partial(_run_trial, self.launcher),
+            )
+            with guest.calling("open_boxes", ANSWERS):
+                self._opened = executor.open_boxes(host), guest
+        return self._opened
+
+
+def end_left_boxes(state_dir: Path, executor: ChosenExecutor) -> int:
+    """Remove the boxes that dead engines have left; return how many they were."""
+    count = 0
+    for folder, names, ended_by in _left(state_dir, executor):
+        ended_by.end_left(folder, _run)
+        count += len(names)
+    return count
+
+
+def find_left_boxes(state_dir: Path, executor: ChosenExecutor) -> list[str]:
+    """Return the names of boxes that dead engines have left; touch nothing."""
+    return [name for _, names, _ in _left(state_dir, executor) for name in names]
+
+
+def _left(
+    state_dir: Path, chosen: ChosenExecutor
+) -> Iterator[tuple[Path, Sequence[str], Executor]]:
+    for folder in _folders_of_the_dead(state_dir):
+        if chosen.spec is not None:  # few engines have any: it is imported here
+            executor, guest = chosen.load()
+            with guest.calling("left_boxes", ANSWERS):
+                names = executor.left_boxes(folder)
+            yield folder, names, executor
+
+
+def _folders_of_the_dead(state_dir: Path) -> Iterator[Path]:
+    for folder in sorted((state_dir / BOXES).glob("*")):
+        pid, start_time, boot_id, *_ = [*folder.name.split(_SEPARATOR), "", "", ""]
+        if not (pid.isdecimal() and start_time.isdecimal()):
+            continue  # nothing of an engine's
+        engine = ProcessIdentity(pid=int(pid), start_time=int(start_time), boot_id=boot_id)
+        if not is_alive(engine):
+            yield folder
+
+
+def _make_folder(state_dir: Path) -> Path:
+    """Make a folder that is named by this process."""
+    own = process_identity(os.getpid())
+    if own is None:
+        raise ProcessError("this process is not in /proc", hint="prsm needs /proc")
+    words = (str(own.pid), str(own.start_time), own.boot_id, os.urandom(3).hex())
+    return private_dir(state_dir / BOXES / _SEPARATOR.join(words))
+
+
+def _run(argv: Sequence[str]) -> None:
+    subprocess.run(argv, timeout=END_SECONDS, capture_output=True, check=False)
+
+
+def _tell_end(on_end: Callable[[], str], process: ChildProcess) -> None:
+    process.told = on_end()
+
+
+def _certificates(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the certificates that the environment names: without them no server is trusted."""
+    for place in filter(None, map(environ.get, CERTIFICATES)):
+        file = os.path.normpath(place)
+        if file.startswith("/") and os.path.exists(file):  # noqa: PTH110
+            yield file

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_core.engine.processes.child import CapturedProcess
+    from prsm_core.engine.processes.executor import CommandSandbox
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import CommandSandbox
     from prsm_core.interfaces.clock import Clock
 
 OUTPUT_LIMIT = 64 * 2**10  # bytes kept of each of stdout and stderr

@@ -28,8 +28,7 @@ from prsm_core.engine.guarded.provider import (
     GuardedProvider,
     Limits,
 )
-from prsm_core.engine.processes.boxes import ProgramBoxes, end_left_boxes
-from prsm_core.engine.processes.executor import NO_EXECUTOR
+from prsm_core.engine.processes.executor import NO_EXECUTOR, ProgramBoxes, end_left_boxes
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.levels import check_level

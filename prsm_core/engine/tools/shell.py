@@ -19,8 +19,8 @@ from prsm_core.permissions import outcome_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from prsm_core.engine.processes.executor import CommandSandbox
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import CommandSandbox
     from prsm_core.engine.processes.shell import ShellResult
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord

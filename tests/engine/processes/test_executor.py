@@ -7,10 +7,13 @@ from prsm_sandbox.plugin import prsm_executors
 
 from prsm_core.config import Settings
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.boxes import ProgramBoxes
-from prsm_core.engine.processes.executor import NO_EXECUTOR, choose_executor
+from prsm_core.engine.processes.executor import (
+    NO_EXECUTOR,
+    CommandSandbox,
+    ProgramBoxes,
+    choose_executor,
+)
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.sandbox import CommandSandbox
 from prsm_core.engine.processes.shell import run_shell
 from prsm_core.errors import ConfigError, PluginError, ProviderNotAvailableError
 from prsm_core.executors import ExecutorSpec

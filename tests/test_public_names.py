@@ -175,8 +175,8 @@ INSIDE = {
     },
     "prsm_sandbox": {
         *("config.schema", "domain.boxes", "kit.clocks"),
-        *("engine.processes.boxes", "engine.processes.executor", "engine.processes.launcher"),
-        *("engine.processes.orphans", "engine.processes.sandbox", "engine.tools.shell"),
+        *("engine.processes.executor", "engine.processes.launcher"),
+        *("engine.processes.orphans", "engine.tools.shell"),
         *("executors", "prsm_testing.doubles"),
     },
     "prsm_tui": {

@@ -50,7 +50,7 @@ def uninstall(as_json: bool) -> None:
 
     The .prism folders of your repositories are theirs, and are not listed.
     """
-    from prsm_core.cli.removing import find_places, removal_lines
+    from prsm_core.cli.installing import find_places, removal_lines
     from prsm_core.cli.saying import print_table
 
     places, lines = find_places(), removal_lines()

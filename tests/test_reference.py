@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from prsm_core.cli.group import BROUGHT
+from prsm_core.cli.group import COMMANDS
 from prsm_core.config import Settings
 from prsm_core.domain.events import EVENT_FIELDS
 from tests.config.place import Place
@@ -64,8 +64,8 @@ def settings_of_examples() -> Iterator[tuple[str, ...]]:
 
 def need_all_commands() -> None:
     """Skip where a package of ours is not installed whose command is on the page."""
-    for package in BROUGHT.values():
-        pytest.importorskip(f"prsm_{package}", reason=f"prsm-{package} is not installed")
+    for package in {place for place, _ in COMMANDS.values() if not place.startswith(".")}:
+        pytest.importorskip(package.replace("-", "_"), reason=f"{package} is not installed")
 
 
 @pytest.mark.parametrize("page", PARTS, ids=lambda page: page.name)

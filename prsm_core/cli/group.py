@@ -8,90 +8,69 @@ other packages follow those of this project.
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from prsm_core.cli.callers import guard, require_person
 from prsm_core.cli.launch import Launch
+from prsm_core.distributions import COMMANDS as ENTRY_POINTS
+from prsm_core.distributions import DEFAULT_PACKAGES, GROUP, entry_points
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import TextIO
 
     from click.shell_completion import CompletionItem
 
-    from prsm_core.cli.package_commands import PackageCommand
+    from prsm_core.distributions import EntryPoint
+    from prsm_core.errors import PluginError
 
 EDITOR = "extension"  # the frontend by which an editor leads
 
+# By name: the module of a command, or the package of ours that brings it; and its summary.
 COMMANDS = {
-    "run": ("prsm_core.cli.run:run", "Run a task with a tree of agents."),
-    "resume": ("prsm_core.cli.run:resume", "Go on with a run that was cut off."),
-    "demo": ("", "Watch a scripted team at work: no model, no key."),
-    "tree": ("prsm_core.cli.watching:tree", "Show the agents of a session."),
-    "events": ("prsm_core.cli.watching:events", "Print the events of a session."),
-    "history": ("prsm_core.cli.watching:history", "Show the conversation of an agent."),
+    "run": (".run", "Run a task with a tree of agents."),
+    "resume": (".run", "Go on with a run that was cut off."),
+    "demo": ("prsm-demo", "Watch a scripted team at work: no model, no key."),
+    "tree": (".watching", "Show the agents of a session."),
+    "events": (".watching", "Print the events of a session."),
+    "history": (".watching", "Show the conversation of an agent."),
     "sessions": (
-        "prsm_core.cli.sessions.commands:sessions",
+        ".sessions.commands",
         "List, show, rename, delete, compact, fork, export, import.",
     ),
-    "replay": ("prsm_core.cli.watching:replay", "Show a session again, from its log."),
-    "diff": ("prsm_core.cli.watching:diff", "Compare two sessions."),
-    "fork": (
-        "prsm_core.cli.sessions.commands:fork",
-        "Go on from a point of a session, in another one.",
-    ),
-    "snapshot": (
-        "",
-        "Keep the files of a folder as they are, and go back.",
-    ),
-    "changes": (
-        "",
-        "Show what agents changed; accept it, or take it back.",
-    ),
-    "accept": (
-        "",
-        "Accept changes: they stay, and are pending no more.",
-    ),
-    "reject": ("", "Take changes back, each alone."),
-    "undo": (
-        "",
-        "Take back the last act, a prompt, a turn, or what an ID names.",
-    ),
-    "export": ("prsm_core.cli.sessions.commands:export", "Write a session to a file."),
-    "prompt": ("prsm_core.cli.steering:prompt", "Tell something to an agent of a running session."),
-    "kill": ("prsm_core.cli.steering:kill", "Kill an agent of a running session."),
-    "model": (
-        "prsm_core.cli.steering:model",
-        "Let an agent of a running session go on with another model.",
-    ),
-    "answer": ("prsm_core.cli.steering:answer", "Answer what agents ask of a person."),
-    "attach": ("prsm_core.cli.steering:attach", "Follow a running session and answer it."),
-    "mcp": ("", "Let an MCP client, such as Claude Code, lead a tree."),
-    "install": ("prsm_core.cli.packages:install", "Install a package of this project."),
-    "uninstall": (
-        "prsm_core.cli.packages:uninstall",
-        "Show what is on disk, and how to remove it.",
-    ),
-    "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins, or write a new one."),
-    "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
-    "models": ("prsm_core.cli.models:models", "List, discover, rank and recommend models."),
-    "sim": ("", "Simulate agent trees, faults included, from a seed."),
-    "doctor": ("prsm_core.cli.doctor:doctor", "Check what PRSM needs, and say how to mend it."),
-    "policy": ("", "Check commands, and edit the rules on them."),
-    "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),
-    "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
+    "replay": (".watching", "Show a session again, from its log."),
+    "diff": (".watching", "Compare two sessions."),
+    "fork": (".sessions.commands", "Go on from a point of a session, in another one."),
+    "snapshot": ("prsm-files", "Keep the files of a folder as they are, and go back."),
+    "changes": ("prsm-files", "Show what agents changed; accept it, or take it back."),
+    "accept": ("prsm-files", "Accept changes: they stay, and are pending no more."),
+    "reject": ("prsm-files", "Take changes back, each alone."),
+    "undo": ("prsm-files", "Take back the last act, a prompt, a turn, or what an ID names."),
+    "export": (".sessions.commands", "Write a session to a file."),
+    "prompt": (".steering", "Tell something to an agent of a running session."),
+    "kill": (".steering", "Kill an agent of a running session."),
+    "model": (".steering", "Let an agent of a running session go on with another model."),
+    "answer": (".steering", "Answer what agents ask of a person."),
+    "attach": (".steering", "Follow a running session and answer it."),
+    "mcp": ("prsm-mcp", "Let an MCP client, such as Claude Code, lead a tree."),
+    "install": (".packages", "Install a package of this project."),
+    "uninstall": (".packages", "Show what is on disk, and how to remove it."),
+    "plugins": (".plugins", "List the plugins, or write a new one."),
+    "providers": (".providers", "Look which providers can be used."),
+    "models": (".models", "List, discover, rank and recommend models."),
+    "sim": ("prsm-testing", "Simulate agent trees, faults included, from a seed."),
+    "doctor": (".doctor", "Check what PRSM needs, and say how to mend it."),
+    "policy": ("prsm-policy", "Check commands, and edit the rules on them."),
+    "config": (".config", "Show the configuration and where it lives."),
+    "trust": (".trust", "Trust the .prism folder of a workspace."),
 }
-# Commands of the table that a package of ours brings, by its name.
-BROUGHT = {
-    "demo": "demo",
-    "mcp": "mcp",
-    "policy": "policy",
-    "sim": "testing",
-    **dict.fromkeys(("snapshot", "changes", "accept", "reject", "undo"), "files"),
-}
+_NAME = re.compile(r"[a-z][a-z0-9-]*")  # that another package may give a command
 
 
 class LazyGroup(click.Group):
@@ -103,11 +82,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module; None where there is no such command to run."""
-        if cmd_name in COMMANDS and cmd_name not in BROUGHT:
-            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(module), attribute)
+        if (module := _module(cmd_name)) is not None:
+            command: click.Command = getattr(importlib.import_module(module), cmd_name)
             return guard(command)
-        from prsm_core.cli.package_commands import load_command  # few commands are of packages
         from prsm_core.errors import PluginError
 
         try:
@@ -123,11 +100,8 @@ class LazyGroup(click.Group):
         Raises PluginError for one of a package that cannot run, or is not to.
         """
         name = args[0]
-        is_in_core = name in COMMANDS and name not in BROUGHT
-        if is_in_core or name.startswith("-") or ctx.resilient_parsing:
+        if _module(name) is not None or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        from prsm_core.cli.package_commands import check_enabled, load_command
-
         try:
             offered = _of_a_package(name)
         except LookupError:
@@ -155,23 +129,117 @@ class LazyGroup(click.Group):
 
 def _summaries() -> list[tuple[str, str]]:
     """Return all commands in their order, each with its summary."""
-    from prsm_core.cli.package_commands import package_commands
-
     own = [(name, summary) for name, (_, summary) in COMMANDS.items()]
     others = [
-        (name, offers[0].summary if len(offers) == 1 else "Brought by two packages: neither runs.")
+        (
+            name,
+            offers[0].distribution.summary
+            if len(offers) == 1
+            else "Brought by two packages: neither runs.",
+        )
         for name, offers in package_commands().items()
         if name not in COMMANDS
     ]
     return [*own, *others]
 
 
-def _of_a_package(name: str) -> PackageCommand:
-    """Return the command of a package; raises LookupError for none, PluginError for two."""
-    from prsm_core.cli.package_commands import only_one, package_commands
+def _module(name: str) -> str | None:
+    """Return the module of a command of the core; None for any other."""
+    place = COMMANDS[name][0] if name in COMMANDS else ""
+    return f"prsm_core.cli{place}" if place.startswith(".") else None
 
-    offers, package = package_commands(), BROUGHT.get(name)
-    return only_one(name, offers[name] if package is None else offers.get(name, ()), package)
+
+def _of_a_package(name: str) -> EntryPoint:
+    """Return the command of a package; raises LookupError for none, PluginError for two."""
+    offers = package_commands()
+    if name not in COMMANDS:
+        return only_one(name, offers[name])
+    return only_one(name, offers.get(name, ()), COMMANDS[name][0])
+
+
+def package_commands() -> dict[str, list[EntryPoint]]:
+    """Return the commands of the installed packages by name, in its order."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(ENTRY_POINTS):
+        if _NAME.fullmatch(point.name):
+            found.setdefault(point.name, []).append(point)
+    return dict(sorted(found.items()))
+
+
+def only_one(name: str, offers: Sequence[EntryPoint], package: str | None = None) -> EntryPoint:
+    """Return the command that a name means; `package` is the one of ours that it belongs to.
+
+    Raises PluginError where that package is not installed, and where two bring the name.
+    """
+    bringers = sorted(offer.distribution.name for offer in offers)
+    if package is not None and package not in bringers:
+        what = f"command {name} is not installed: the package {package} brings it"
+        raise _refusal(what, f"prsm install {package.removeprefix('prsm-')}", code="not_installed")
+    if len(offers) > 1:
+        what = f"command {name}: {' and '.join(bringers)} both bring it, so neither runs"
+        raise _refusal(what, "uninstall one of them")
+    return offers[0]
+
+
+def check_enabled(command: EntryPoint, *, load_plugins: bool) -> None:
+    """Raise PluginError for a command of a package that a person has switched off.
+
+    Those of default packages are as the core's own: no list is read for them.
+    """
+    distribution = command.distribution
+    if distribution.name in DEFAULT_PACKAGES:
+        return
+    if not load_plugins:
+        what = f"command {command.name} is of the package {distribution.name}"
+        raise _refusal(what, "plugins are switched off: leave out --no-plugins")
+    names = {command.name, *distribution.places.get(GROUP, ())}
+    for source, disabled in _lists().items():
+        if both := sorted(names.intersection(disabled)):
+            what = f"command {command.name} of {distribution.name} is disabled by {source}"
+            raise _refusal(what, f"take {both[0]} off that list")
+
+
+def load_command(command: EntryPoint) -> click.Command:
+    """Import a command; raises PluginError for whatever goes wrong, and for what is none."""
+    try:
+        found: object = command.load()
+    except Exception as error:
+        raise _broken(command, f"{type(error).__name__}: {error}") from error
+    if not isinstance(found, click.Command):
+        kind = type(found).__name__
+        raise _broken(command, f"{command.place} is no click command, but of type {kind}")
+    return found
+
+
+def _broken(command: EntryPoint, why: str) -> PluginError:
+    name = command.distribution.name
+    what = f"command {command.name} of {name} cannot be loaded: {why}"
+    return _refusal(what, f"reinstall {name}")
+
+
+def _refusal(message: str, hint: str, **fields: Any) -> PluginError:
+    from prsm_core.errors import PluginError
+
+    return PluginError(message, hint=hint, **fields)
+
+
+def _lists() -> Mapping[str, Sequence[str]]:
+    """Return the lists of plugins that are not to be loaded, by what sets them."""
+    from prsm_core.cli.places import workspace_paths
+    from prsm_core.config import load_settings
+    from prsm_core.config.trust import check_trust
+
+    paths = workspace_paths(".")
+    standing = check_trust(paths)
+    settings = load_settings(
+        paths=paths, environ=os.environ, trusted=standing.trusted, snapshot=standing.snapshot
+    ).settings
+    variable = "PRSM_DISABLED_PLUGINS"
+    named = os.environ.get(variable, "").split(",")
+    return {
+        "plugins.disabled": settings.plugins.disabled,
+        variable: [name.strip() for name in named],
+    }
 
 
 def _no_such_command(name: str, ctx: click.Context) -> click.UsageError:

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from prsm_core.cli.callers import AGENTS, guard, is_guarded
-from prsm_core.cli.group import BROUGHT, cli
+from prsm_core.cli.group import COMMANDS, cli
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.processes.marks import format_mark
 from prsm_core.engine.processes.table import ProcessIdentity
@@ -58,9 +58,7 @@ FOR_PEOPLE = {
     "trust": ["trust", "--yes"],
 }
 # Commands of packages that need not be installed; prsm-testing is, for the tests run on it.
-MAY_BE_ABSENT = {
-    name for name, package in BROUGHT.items() if package not in {"demo", "files", "testing"}
-}
+MAY_BE_ABSENT = {name for name, (place, _) in COMMANDS.items() if place == "prsm-mcp"}
 ADD = ("policy", "add", "allow", "rm", "-rf", "x")
 
 

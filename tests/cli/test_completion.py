@@ -43,8 +43,7 @@ def test_a_command_is_completed_in_every_shell(shell):
 
 
 LIGHT = (
-    *("", ".cli", ".cli.callers", ".cli.group", ".cli.launch"),
-    *(".cli.package_commands", ".distributions", ".version"),
+    *("", ".cli", ".cli.callers", ".cli.group", ".cli.launch", ".distributions", ".version"),
     *(".loop", ".loop.interrupts", ".loop.leaving"),
 )
 

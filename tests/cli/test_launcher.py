@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from prsm_core.cli import main
 from prsm_core.cli.boundary import report
-from prsm_core.cli.group import BROUGHT, COMMANDS, cli
+from prsm_core.cli.group import COMMANDS, cli
 from prsm_core.cli.launch import Launch
 from prsm_core.errors import ConfigError, PrsmError
 
@@ -35,7 +35,6 @@ LIGHT = (
     ".cli.callers",
     ".cli.group",
     ".cli.launch",
-    ".cli.package_commands",
     ".distributions",
     ".loop",
     ".loop.interrupts",
@@ -58,7 +57,9 @@ def loaded_after(*args):
 
 
 # Commands of packages that need not be installed; prsm-testing is, for the tests run on it.
-MAY_BE_ABSENT = {name for name, package in BROUGHT.items() if package != "testing"}
+MAY_BE_ABSENT = {
+    name for name, (place, _) in COMMANDS.items() if not place.startswith((".", "prsm-testing"))
+}
 
 
 @pytest.mark.parametrize("args", [(), ("--help",)])

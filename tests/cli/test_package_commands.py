@@ -10,8 +10,7 @@ import click
 import pytest
 
 from prsm_core.cli.callers import is_guarded
-from prsm_core.cli.group import COMMANDS, cli
-from prsm_core.cli.package_commands import only_one, package_commands
+from prsm_core.cli.group import COMMANDS, cli, only_one, package_commands
 from prsm_core.errors import PluginError
 
 GREET = """
@@ -170,7 +169,8 @@ def test_a_distribution_that_is_there_twice_counts_once(packages, tmp_path, monk
     folders = [packages.folder, again.folder, packages.folder, tmp_path / "no"]
     monkeypatch.setattr(sys, "path", [str(folder) for folder in folders])
     [offer] = package_commands()["greet"]
-    assert (offer.summary, offer.distribution) == ("Says hello.", "acme-greet")
+    found = offer.distribution
+    assert (found.summary, found.name) == ("Says hello.", "acme-greet")
 
 
 def test_one_of_ours_that_is_absent_says_what_to_install(packages, monkeypatch):
@@ -178,7 +178,7 @@ def test_one_of_ours_that_is_absent_says_what_to_install(packages, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(packages.folder)])
     offers = package_commands()["greet"]
     with pytest.raises(PluginError) as caught:
-        only_one("greet", offers, package="greet")
+        only_one("greet", offers, package="prsm-greet")
     assert caught.value.code == "not_installed"
     assert "the package prsm-greet brings it" in caught.value.message
     assert caught.value.hint == "prsm install greet"

@@ -150,7 +150,7 @@ INSIDE = {
     "prsm_codex": {"kit.background", "kit.clocks", "kit.git_settings"},
     "prsm_console": {
         *("domain.usage", "engine.requests.human", "plugins", "prsm_testing.memory_store"),
-        *("terminal.cells", "terminal.foreground", "terminal.worktree"),
+        *("domain.events", "terminal.cells", "terminal.foreground"),
     },
     "prsm_demo": {
         *(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -11,15 +10,13 @@ from msgspec import to_builtins
 
 from prsm_core.cli.control import running_sessions, state_dir
 from prsm_core.cli.saying import print_table, say
-from prsm_core.domain.events import EVENT_FIELDS, Event
 from prsm_core.domain.permissions import Answer
 from prsm_core.door import OpenPermission
 from prsm_core.engine.control.client import open_control
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_command, escape_exact
 from prsm_core.terminal.owner import GONE
-from prsm_core.terminal.render import Ink, Renderer
-from prsm_core.terminal.wording import parse_answer, parse_verdict
+from prsm_core.terminal.wording import parse_answer, parse_verdict, request_lines
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -68,15 +65,9 @@ async def print_request(place: Place, prefix: str) -> None:
     Raises:
         ControlError: it is not open.
     """
-    session, request = await _find(place, prefix)
-    is_permission = isinstance(request, OpenPermission)
-    kind = "permission_requested" if is_permission else "question_asked"
-    spawned, told = {"name": request.name}, to_builtins(request)
-    data = {name: told[name] for name in EVENT_FIELDS[kind] if name in told}
-    known = partial(Event, session=session, run=None, ts=request.opened_at, agent=request.agent)
-    renderer = Renderer(Ink(enabled=False))
-    renderer.learn(known(type="agent_spawned", data=spawned))
-    for line in renderer.lines(known(type=kind, data=data)):
+    _, request = await _find(place, prefix)
+    kind = "permission_requested" if isinstance(request, OpenPermission) else "question_asked"
+    for line in request_lines(kind, escape_exact(request.name), to_builtins(request)):
         click.echo(line)
     click.echo(f"  answers: {', '.join(map(escape_exact, request.options)) or 'a text'}")
 

@@ -2,12 +2,10 @@
 
 cells       how wide texts are, and how they are cut into rows
 table       tables that fit
-render      events as lines
-wording     requests and problems in one line each, and what is typed as an answer
+wording     requests and problems in lines, and what is typed as an answer
 foreground  whether the terminal is this process' own now
 follow      frontends that follow one run, or a session that another process runs
 owner       the process that runs a session, as it is asked
-worktree    what in a folder differs from a commit
 
 Plugins may use the names of this module. They are imported when they are used.
 """
@@ -19,15 +17,18 @@ _HOMES = {
     "follow": "AttachableFrontend RunFrontend follow_run start_task",
     "foreground": "is_in_front stdin_descriptor",
     "owner": "SessionOwner",
-    "render": "Ink Renderer hanging",
     "table": "format_table",
-    "wording": ("VERDICT_LABELS parse_answer parse_verdict problem_lines subject what_is_asked"),
-    "worktree": "WorkTree describe_changes look_at",
+    "wording": (
+        "VERDICT_LABELS hanging parse_answer parse_verdict problem_lines request_lines subject "
+        "what_is_asked"
+    ),
     "prsm_core.config.seen": "SeenWarnings",
     "prsm_core.domain.account": "Problem code_of problems_of",
     "prsm_core.engine.journal.views": "build_tree",
+    "prsm_core.engine.processes.shell": "run_captured",
     "prsm_core.kit.clocks": "SystemClock",
     "prsm_core.loop.output": "LOST Outlet drained room_in",
+    "prsm_core.permissions.edits": "find_change",
 }
 
 __getattr__, __dir__, __all__ = attach(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Requests and problems in one line each, and what a person types as an answer."""
+"""Requests in full and in one line, problems, and what a person types as an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import Answer
-from prsm_core.kit.text import escape_command, escape_exact, first_line
+from prsm_core.kit.text import (
+    command_lines,
+    escape_command,
+    escape_exact,
+    escape_prose,
+    first_line,
+)
+from prsm_core.policies.rule_classes import RULE_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,6 +55,76 @@ def problem_lines(problems: Iterable[Problem], names: Mapping[str, str]) -> Sequ
 def _whose(problem: Problem, names: Mapping[str, str]) -> str:
     agent = problem.agent
     return "" if agent is None else f"{names.get(agent) or escape_exact(agent[:8])}: "
+
+
+def request_lines(kind: str, who: str, asked: Mapping[str, Any]) -> Sequence[str]:
+    """Return all that a person is asked; `asked` has the fields of the event of that kind."""
+    if kind == "question_asked":
+        options = map(escape_exact, map(str, asked.get("options") or ()))
+        return (
+            *hanging(f"{who} asks you: ", escape_prose(str(asked.get("question") or ""))),
+            *(f"  {number}. {option}" for number, option in enumerate(options, start=1)),
+        )
+    paths = [f"  path: {escape_exact(str(path))}" for path in asked.get("paths") or ()]
+    command = asked.get("command")
+    return (
+        f"{who} asks permission for {escape_exact(str(asked.get('tool') or ''))}",
+        *(_command(str(command)) if command else paths),
+        *_edit(asked.get("change")),
+        *_why(asked),
+        *_rules(asked.get("rules")),
+    )
+
+
+def hanging(head: str, text: str, *, bar: str = "  | ") -> Sequence[str]:
+    """Return a text behind its head, further lines with a bar, so that none looks like ours."""
+    first, *rest = text.split("\n")
+    return (f"{head}{first}", *(f"{bar}{line}" for line in rest))
+
+
+def _command(command: str) -> Sequence[str]:
+    """Return all of a command; of several lines each has a bar, so that none looks like ours."""
+    first, *rest = command_lines(command)
+    if not rest:
+        return (f"  command: {first}",)
+    return ("  command:", f"  | {first}", *(f"  | {line}" for line in rest))
+
+
+def _edit(change: object) -> Sequence[str]:
+    """Return what an edit changes, each line with a bar."""
+    if not isinstance(change, dict):
+        return ()
+    from prsm_core.permissions.changes import Change
+
+    edit = Change.from_dict(change)
+    more = [f"  … {edit.more} more lines"] if edit.more else []
+    lines = (f"  | {escape_command(line)}" for line in edit.lines)
+    return (f"  change: {edit.counts}", *lines, *more)
+
+
+def _why(asked: Mapping[str, Any]) -> Sequence[str]:
+    """Return the reason of a request, and the parts that it is about if it does not name them."""
+    reason, command = str(asked.get("reason") or ""), asked.get("command") or ""
+    parts = [str(part) for part in asked.get("parts") or ()]
+    unnamed = [part for part in parts if part not in reason and part != command.strip()]
+    check = asked.get("check")
+    return (
+        *([f"  asked by the check {escape_exact(str(check))}"] if check else ()),
+        *(f"  part: {escape_command(part)}" for part in unnamed),
+        *([f"  reason: {escape_command(reason)}"] if reason else ()),
+    )
+
+
+def _rules(rules: object) -> Sequence[str]:
+    """Return the rules that answers make, and what a class of commands among them means."""
+    if not isinstance(rules, dict):
+        return ()
+    return [
+        f"  rule to {verdict}: {escape_command(str(rule))}"
+        + (f" ({RULE_CLASSES[rule]})" if isinstance(rule, str) and rule in RULE_CLASSES else "")
+        for verdict, made in sorted(rules.items())
+        for rule in made or ()
+    ]
 
 
 def subject(asked: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from prsm_console.render import Ink, Renderer
 from prsm_console.streams import StreamFold
 from prsm_testing.samples import sample_events
 
@@ -14,7 +15,6 @@ from prsm_core.domain.events import EVENT_FIELDS, LIVE_TYPES
 from prsm_core.engine.journal.views import conversation
 from prsm_core.store.copies import check_told, told
 from prsm_core.store.open_turn import ToldTurn
-from prsm_core.terminal.render import Ink, Renderer
 
 EVENTS = [event for event in sample_events() if event.type not in LIVE_TYPES]
 ODD: tuple[Any, ...] = (

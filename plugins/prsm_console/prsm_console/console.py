@@ -18,6 +18,7 @@ from prsm_console.asking import REQUESTS
 from prsm_console.liveness import Liveness
 from prsm_console.person import Person
 from prsm_console.screen import LineScreen
+from prsm_console.worktree import describe_changes, look_at
 from prsm_core import Spent
 from prsm_core.files import OPEN_STATES, UNMERGED, UNSURE
 from prsm_core.kit import (
@@ -34,12 +35,10 @@ from prsm_core.terminal import (
     build_tree,
     code_of,
     columns_of,
-    describe_changes,
     drained,
     follow_run,
     format_table,
     hanging,
-    look_at,
     problem_lines,
     problems_of,
     room_in,
@@ -53,9 +52,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Mapping, Sequence
 
     from prsm_console.screen import Screen
+    from prsm_console.worktree import WorkTree
     from prsm_core import AppHandle, Clock, Event, RunHandle, RunResult, Store
     from prsm_core.door import AgentNode, AgentTree
-    from prsm_core.terminal import Problem, SeenWarnings, SessionOwner, WorkTree
+    from prsm_core.terminal import Problem, SeenWarnings, SessionOwner
 
 
 _TOLD = frozenset({"unmerged", "unanswered", "refused"})  # … by lines of their own

@@ -14,10 +14,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TextIO, cast
 
 from prsm_console.asking import Answering, Desk, LineReader
+from prsm_console.render import Ink, Renderer
 from prsm_console.screen import LineScreen, Screen, can_move
 from prsm_core import PrsmError
 from prsm_core.kit import escape_exact, first_line
-from prsm_core.terminal import Ink, Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,6 +7,7 @@ import pty
 
 import pytest
 from prsm_console.console import ConsoleFrontend
+from prsm_console.worktree import Changed, WorkTree
 from prsm_testing.memory_store import MemoryStore
 
 from plugins.prsm_console.tests.conftest import look_away
@@ -15,7 +16,6 @@ from prsm_core.domain.permissions import Answer
 from prsm_core.domain.usage import Spent, TokenUsage, total
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-from prsm_core.terminal.worktree import Changed, WorkTree
 
 
 def seen(err):

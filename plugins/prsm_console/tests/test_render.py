@@ -5,9 +5,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_console.render import Ink, Renderer
 
 from prsm_core.domain.events import EVENT_FIELDS, Event
-from prsm_core.terminal.render import Ink, Renderer
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
 NUMBERS = {

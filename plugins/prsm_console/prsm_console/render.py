@@ -5,22 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.changes import UNSURE
-from prsm_core.kit.text import (
-    command_lines,
-    escape_command,
-    escape_exact,
-    escape_prose,
-    first_line,
-    format_duration,
-)
-from prsm_core.permissions.edits import find_change
-from prsm_core.policies.rule_classes import RULE_CLASSES
+from prsm_core.files import UNSURE
+from prsm_core.kit import escape_exact, escape_prose, first_line, format_duration
+from prsm_core.terminal import find_change, hanging, request_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.domain.events import Event
+    from prsm_core import Event
 
 _STATES = {
     "waiting_for_parent": "waits for its parent",
@@ -184,15 +176,7 @@ class Renderer:
 
     def _permission(self, event: Event, data: _Fields) -> Sequence[str]:
         self._requests[data.exact("request")] = f"{data.exact('tool')} of {self.name(event.agent)}"
-        paths = [f"  path: {escape_exact(str(path))}" for path in data.raw("paths") or ()]
-        command = data.raw("command")
-        return (
-            f"{self.name(event.agent)} asks permission for {data.exact('tool')}",
-            *(_command(str(command)) if command else paths),
-            *_edit(data.raw("change")),
-            *_why(data),
-            *_rules(data.raw("rules")),
-        )
+        return request_lines(event.type, self.name(event.agent), event.data)
 
     def _resolved(self, event: Event, data: _Fields) -> Sequence[str]:
         unknown = f"a request of {self.name(event.agent)}"
@@ -205,11 +189,7 @@ class Renderer:
         return hanging(head, data.prose("reason"))
 
     def _question(self, event: Event, data: _Fields) -> Sequence[str]:
-        options = [escape_exact(str(option)) for option in data.raw("options") or ()]
-        return (
-            *hanging(f"{self.name(event.agent)} asks you: ", data.prose("question")),
-            *(f"  {number}. {option}" for number, option in enumerate(options, start=1)),
-        )
+        return request_lines(event.type, self.name(event.agent), event.data)
 
     def _answered(self, event: Event, data: _Fields) -> Sequence[str]:
         subject = f"the question of {self.name(event.agent)}"
@@ -330,12 +310,6 @@ class Renderer:
         return (f"warning: plugin {data.exact('plugin')} is not used: {why}",)
 
 
-def hanging(head: str, text: str, *, bar: str = "  | ") -> Sequence[str]:
-    """Return a text behind its head, further lines with a bar, so that none looks like ours."""
-    first, *rest = text.split("\n")
-    return (f"{head}{first}", *(f"{bar}{line}" for line in rest))
-
-
 class _Fields:
     """An event's fields as harmless text; what is missing is empty."""
 
@@ -373,57 +347,6 @@ def _count(number: object) -> str:
 def _said(error: object) -> str:
     text = error.get("message") if isinstance(error, dict) else error
     return str(text or "")
-
-
-def _command(command: str) -> Sequence[str]:
-    """Return all of a command; of several lines each has a bar, so that none looks like ours."""
-    first, *rest = command_lines(command)
-    if not rest:
-        return (f"  command: {first}",)
-    return ("  command:", f"  | {first}", *(f"  | {line}" for line in rest))
-
-
-def _edit(told: object) -> Sequence[str]:
-    """Return what an edit changes, each line with a bar."""
-    if not isinstance(told, dict):
-        return ()
-    from prsm_core.permissions.changes import Change
-
-    change = Change.from_dict(told)
-    more = [f"  … {change.more} more lines"] if change.more else []
-    return (
-        f"  change: {change.counts}",
-        *(f"  | {escape_command(line)}" for line in change.lines),
-        *more,
-    )
-
-
-def _why(data: _Fields) -> Sequence[str]:
-    """Return the reason of a request, and the parts that it is about if it does not name them."""
-    reason, command = str(data.raw("reason") or ""), data.raw("command") or ""
-    parts = [str(part) for part in data.raw("parts") or ()]
-    unnamed = [part for part in parts if part not in reason and part != command.strip()]
-    check = data.raw("check")
-    return (
-        *([f"  asked by the check {escape_exact(str(check))}"] if check else ()),
-        *(f"  part: {escape_command(part)}" for part in unnamed),
-        *([f"  reason: {escape_command(reason)}"] if reason else ()),
-    )
-
-
-def _rules(rules: object) -> Sequence[str]:
-    if not isinstance(rules, dict):
-        return ()
-    return [
-        f"  rule to {verdict}: {escape_command(str(rule))}{_meaning(rule)}"
-        for verdict, made in sorted(rules.items())
-        for rule in made or ()
-    ]
-
-
-def _meaning(rule: object) -> str:
-    """Return what a rule that names a class of commands means, blank for any other."""
-    return f" ({RULE_CLASSES[rule]})" if isinstance(rule, str) and rule in RULE_CLASSES else ""
 
 
 def _subject(arguments: Mapping[str, Any]) -> str:

@@ -4,10 +4,10 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+from prsm_console.worktree import describe_changes, look_at
 
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.terminal.worktree import describe_changes, look_at
 
 CLOCK = SystemClock()
 

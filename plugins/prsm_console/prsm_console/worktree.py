@@ -6,19 +6,17 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import field
+from msgspec import Struct, field
 
-from prsm_core.domain.record import Record
-from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.shell import run_captured
-from prsm_core.errors import PrsmError
-from prsm_core.kit.text import escape_exact
-from prsm_core.workspace.identity import is_in_repository
+from prsm_core import PrsmError
+from prsm_core.files import ProcessLauncher, is_in_repository
+from prsm_core.kit import escape_exact
+from prsm_core.terminal import run_captured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from prsm_core.interfaces.clock import Clock
+    from prsm_core import Clock
 
 SECONDS = 10.0
 OUTPUT_LIMIT = 2**22
@@ -42,7 +40,7 @@ git "$@" ls-files -z --others --exclude-standard
 """
 
 
-class Changed(Record, frozen=True):
+class Changed(Struct, frozen=True):
     """How a file differs from a commit; without counts it is binary, or not known to git."""
 
     added: int | None
@@ -51,7 +49,7 @@ class Changed(Record, frozen=True):
     stamp: tuple[int, int]  # its time of change (ns) and size, which tell two states apart
 
 
-class WorkTree(Record, frozen=True, kw_only=True):
+class WorkTree(Struct, frozen=True, kw_only=True):
     """What in a folder differs from a commit."""
 
     commit: str

@@ -61,7 +61,6 @@ class Enforcement:
         checks: Sequence[PermissionCheckSpec] = (),
     ) -> None:
         self._checks = [check for check in checks if check.level is not None]
-        self._told_checks: set[tuple[str, str]] = set()  # which one, and which provider
         self._parts_of = parts_of  # the subtrees around an agent with a budget of their own
         self._providers = providers
         self._settings = settings
@@ -73,9 +72,7 @@ class Enforcement:
         self._looks: dict[str, asyncio.Task[None]] = {}  # at providers, whoever waits for them
         self._mode = PermissionMode.DEFAULT
         self._known: dict[str, ProviderStatus | None] = {}  # None: it could not be probed
-        self._told: set[str] = set()
-        self._metered: set[str] = set()  # of which it was told how far they may pass the budgets
-        self._told_parts: set[tuple[str, str]] = set()  # whose budget, and which provider
+        self._told: set[tuple[str, ...]] = set()  # in this run: what, and of which provider
         self._stale: set[str] = set()  # those of them that an earlier run has looked at
         # Made when they are asked for, and anew once somebody was looked at.
         self._usable: frozenset[str] | None = None
@@ -90,12 +87,9 @@ class Enforcement:
         """
         self._mode = mode
         self._told.clear()
-        self._metered.clear()
-        self._told_parts.clear()
-        self._told_checks.clear()
         # Since an earlier run of the session somebody may have logged in.
         self._stale = set(self._known)
-        self._seen_anew()
+        self._usable = self._unseen = None
         await self._learn({*leading, *self._providers.statuses})
         names = sorted(set(leading))
         short = [name for name in names if self._shortfall(name)]
@@ -109,7 +103,7 @@ class Enforcement:
         where the provider does not show it everything. Raises ProviderNotAvailableError when it
         enforces less than is required.
         """
-        if name not in self._told:
+        if ("provider", name) not in self._told:
             await self._learn((name,))
             for notice in self._tell(name):
                 await self._journal.fact("notice", agent_id, **notice.to_dict())
@@ -123,10 +117,10 @@ class Enforcement:
 
         They are those of subtrees that it is in, each told once in a run.
         """
-        new = [p for p in self._parts_of(agent_id) if (p.agent_id, name) not in self._told_parts]
-        if not new or not self._is_available(name):
+        parts = self._parts_of(agent_id)
+        if not parts or not self._is_available(name):
             return []
-        self._told_parts.update((part.agent_id, name) for part in new)
+        new = [part for part in parts if self._is_news("part", part.agent_id, name)]
         return [line for part in new if (line := self._describe_part(name, part))]
 
     def _tell_checks(self, name: str, labels: Collection[str]) -> list[str]:
@@ -136,13 +130,18 @@ class Enforcement:
         new = [
             check
             for check in self._checks
-            if not check.labels.isdisjoint(labels) and (check.name, name) not in self._told_checks
+            if not check.labels.isdisjoint(labels) and self._is_news("check", check.name, name)
         ]
-        self._told_checks.update((check.name, name) for check in new)
         capabilities, status = self._providers.capabilities(name), self._known[name]
         gaps = () if status is None else status.gaps
         lines = (describe_blind(check, name, capabilities, gaps) for check in new)
         return [line for line in lines if line]
+
+    def _is_news(self, *what: str) -> bool:
+        """Return whether this was not told in the run yet; from now on it was."""
+        is_news = what not in self._told
+        self._told.add(what)
+        return is_news
 
     def describe_budget(self, name: str, agent_id: str) -> str:
         """Return what the provider of an agent may spend beyond the budget that it was given."""
@@ -196,9 +195,7 @@ class Enforcement:
 
     async def look_around(self, seconds: float) -> None:
         """Return once it is known which providers can start agents, or after `seconds`."""
-        looks = self._looking(self.unseen)
-        if looks:
-            await first_of(self._clock, seconds, lambda: asyncio.wait(looks))
+        await first_of(self._clock, seconds, lambda: self._learn(self.unseen))
 
     def _is_there(self, name: str) -> bool:
         status = self._known.get(name)
@@ -210,8 +207,7 @@ class Enforcement:
 
     async def _learn(self, names: Iterable[str]) -> None:
         """Probe the providers that are not known yet, all at once."""
-        looks = self._looking(names)
-        if looks:
+        if looks := self._looking(names):
             await asyncio.wait(looks)
 
     def _looking(self, names: Iterable[str]) -> set[asyncio.Task[None]]:
@@ -232,17 +228,13 @@ class Enforcement:
         self._known[name] = status
         self._stale.discard(name)
         self.refused.pop(name, None)
-        self._seen_anew()
+        self._usable = self._unseen = None
         if status is None or self._providers.is_external(name):
             return  # the one has errors of its own, the other is not started here
         try:
             check_level(name, self._permissions, self._providers.capabilities(name), status)
         except ProviderNotAvailableError as error:
             self.refused[name] = error.message
-            self._seen_anew()
-
-    def _seen_anew(self) -> None:
-        self._usable = self._unseen = None
 
     async def _probe(self, name: str) -> ProviderStatus | None:
         try:
@@ -257,15 +249,15 @@ class Enforcement:
 
     def _odd(self, name: str) -> list[Notice]:
         """Return what else there is to tell of a provider; it is told of from now on."""
-        self._told.add(name)
+        self._told.add(("provider", name))
         if not self._is_available(name):
             # That needs no probe: it is told also of one that is slow to answer.
-            return _warnings(self._metering([name]))
+            return _warnings(self._metering(name))
         ignored = describe_ignored(name, self._settings, self._providers.capabilities(name))
         why = getattr(self._known[name], "reason", None)
         doubt = f"provider {name}: {why} (`prsm doctor` says more)" if why else ""
         told = [Notice("warning", text, once=True) for text in (ignored, doubt) if text]
-        return [*told, *_warnings([*self._unboxed(name), *self._metering([name])])]
+        return [*told, *_warnings([*self._unboxed(name), *self._metering(name)])]
 
     async def _boxes(self) -> tuple[str, ...]:
         """Return what of the settings' boxes this machine does not hold."""
@@ -283,17 +275,13 @@ class Enforcement:
             " settings holds for them"
         ]
 
-    def _metering(self, names: Iterable[str]) -> list[str]:
-        """Return, once in a run, how far providers may pass its budgets."""
-        new = [name for name in names if name not in self._metered]
-        self._metered.update(new)
-        lines = (
-            describe_metering(
-                name, self._limits, self._providers.capabilities(name), prices=self._prices
-            )
-            for name in new
-        )
-        return [line for line in lines if line]
+    def _metering(self, name: str) -> list[str]:
+        """Return, once in a run, how far a provider may pass its budgets."""
+        if not self._is_news("budgets", name):
+            return []
+        capabilities = self._providers.capabilities(name)
+        line = describe_metering(name, self._limits, capabilities, prices=self._prices)
+        return [line] if line else []
 
     def _shortfall(self, name: str) -> str:
         """Return what of the policy a provider does not enforce; blank if it cannot be used."""
@@ -320,8 +308,9 @@ class Enforcement:
             return "no agent is started on it"
         done = "its agents run all the same"
         capabilities = self._providers.capabilities(name)
-        asks_edits = capabilities.asks_edits
-        level, _ = needed_level(self._permissions, self._mode, asks_edits=asks_edits)
+        level, _ = needed_level(
+            self._permissions, self._mode, asks_edits=capabilities.asks_edits
+        )
         if self._permissions.require is None and not reaches(capabilities, level):
             done += f", unless you set permissions.require: {level}"
         return done

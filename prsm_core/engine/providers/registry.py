@@ -87,12 +87,6 @@ class AuthProfiles:
         return min(rests, key=rests.__getitem__, default=None)
 
     @property
-    def has_fresh(self) -> bool:
-        """Whether there is a login that does not rest."""
-        now = self._clock.now()
-        return any(until <= now for until in self._rests_until.values())
-
-    @property
     def fresh_in(self) -> float | None:
         """Seconds until a login does not rest any more; None where there are none."""
         if not self._rests_until:
@@ -104,9 +98,10 @@ class AuthProfiles:
         if name not in self._rests_until or error.kind not in EXHAUSTED:
             return False
         least = REFUSED_SECONDS if error.kind is ErrorKind.AUTH_FAILURE else LIMITED_SECONDS
-        until = self._clock.now() + max(least, error.retry_after_s or 0.0)
+        now = self._clock.now()
+        until = now + max(least, error.retry_after_s or 0.0)
         self._rests_until[name] = max(until, self._rests_until[name])
-        return self.has_fresh
+        return any(until <= now for until in self._rests_until.values())
 
 
 def profile_names(section: Mapping[str, Any]) -> tuple[str, ...]:
@@ -227,10 +222,10 @@ class ProviderRegistry:
     ) -> None:
         self._parting = parting or Parting(clock)
         self.residents = residents
-        self._boxes = boxes
+        self.boxes = boxes  # starts what belongs to no provider, too
         self.absent = absent  # why a provider may not be there
-        self._specs = dict(specs)
-        self._names = frozenset(specs)
+        self._specs = specs
+        self.names = frozenset(specs)  # of the installed providers
         self._external = external
         self._settings = settings
         self._make_services = make_services
@@ -240,11 +235,6 @@ class ProviderRegistry:
         self._profiles: dict[str, AuthProfiles] = {}
         self.statuses: dict[str, ProviderStatus] = {}  # of those that `choose` has probed
         self._preparing: asyncio.Task[None] | None = None
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the installed providers."""
-        return self._names
 
     @property
     def offered(self) -> frozenset[str]:
@@ -296,19 +286,18 @@ class ProviderRegistry:
     async def prepare(
         self, provider: str | None, model: str | None, background: Background
     ) -> asyncio.Task[None] | None:
-        """Have the provider that a run will choose begin what all its sessions share.
+        """Have the provider that a run is likely to choose begin what all its sessions share.
 
-        It is the one that is named, or that the model's name begins with, or the first; where only
-        the model is named nobody knows yet, and none does. It is built by the return. The task goes
-        on that is returned, None for none: nothing begins before a probe has found, as in
-        `choose`, that a run takes this one.
+        It is the one that is named, or that the model's name begins with, or the first. It is built
+        by the return. The task goes on that is returned, None for none: nothing begins before a
+        probe has found, as in `choose`, that a run takes this one.
         """
         if model is not None:
             said, found, _ = model.partition("/")
             provider = said if found else provider
         elif provider is None:
             provider = self._settings.defaults.provider or next(iter(self._candidates()), None)
-        if provider not in self._names:
+        if provider not in self.names:
             return None
         try:
             await self.get(provider)
@@ -348,11 +337,8 @@ class ProviderRegistry:
         there = ", ".join(sorted(self._specs)) or "none"
         return ProviderNotAvailableError(
             f"provider {name!r} is not {self._present}{needs}",
-            hint=f"{self._present}: {there}{self._cure(kind)}",
+            hint=f"{self._present}: {there}{self.absent.hint or how_to_get(kind)}",
         )
-
-    def _cure(self, kind: str) -> str:
-        return self.absent.hint or how_to_get(kind)
 
     @property
     def _present(self) -> str:
@@ -370,11 +356,6 @@ class ProviderRegistry:
             names = profile_names(self._settings.provider_settings(name))
             self._profiles[name] = AuthProfiles(self._clock, names)
         return self._profiles[name]
-
-    @property
-    def boxes(self) -> ProgramBoxes:
-        """What starts a program that belongs to no provider, in a box if one is given."""
-        return self._boxes
 
     def refused_server(self, provider: str, server: str) -> str:
         """Return why a provider takes no MCP server of a name, blank if it does."""
@@ -418,7 +399,7 @@ class ProviderRegistry:
 
     async def box_gaps(self, box: Box) -> tuple[str, ...]:
         """Return what of a box is not held on this machine, by a trial."""
-        return (await self._boxes.examine()).gaps(box)
+        return (await self.boxes.examine()).gaps(box)
 
     def is_ready(self, name: str) -> bool:
         """Whether `choose` has found that a provider is there, and not that nobody is logged in."""
@@ -486,7 +467,7 @@ class ProviderRegistry:
         built, self._built = self._built, {}
         seconds = self._parting.most(CLOSE_SECONDS)
         await asyncio.gather(*(_close(provider, seconds) for provider in built.values()))
-        self._boxes.close()
+        self.boxes.close()
 
 
 async def _close(provider: GuardedProvider, seconds: float) -> None:
@@ -630,10 +611,15 @@ async def open_owned(
         _recorded(paths.state, executor) as processes,
     ):
         noting = _noting(processes.add, begun)
-        async with (
-            _make_launcher(paths, settings, clock, noting, parting) as launcher,
-            Background(surprises, clock, parting) as background,
-        ):
+        launching = ProcessLauncher(
+            clock,
+            pass_env=settings.pass_env,
+            workspace=paths.workspace,
+            on_start=noting,
+            parting=parting,
+            places=paths.marked_folders,
+        )
+        async with launching as launcher, Background(surprises, clock, parting) as background:
             redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
             state_dir = private_dir(paths.state)
             registry = build_provider_registry(
@@ -670,19 +656,6 @@ def _recorded(state_dir: Path, executor: ChosenExecutor) -> Iterator[ProcessReco
         if boxes := end_left_boxes(state_dir, executor):
             _log.warning("removed %d boxes that a dead engine had left behind", boxes)
         yield record
-
-
-def _make_launcher(
-    paths: Paths, settings: Settings, clock: Clock, on_start: OnStart, parting: Parting
-) -> ProcessLauncher:
-    return ProcessLauncher(
-        clock,
-        pass_env=settings.pass_env,
-        workspace=paths.workspace,
-        on_start=on_start,
-        parting=parting,
-        places=paths.marked_folders,
-    )
 
 
 def _noting(add: OnStart, begun: asyncio.Event) -> OnStart:

@@ -19,6 +19,8 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from prsm_core.errors import AgentSpawnError
 from prsm_core.kit.clocks import first_of
 
@@ -34,14 +36,11 @@ PATIENCE_SECONDS = 60.0  # for somebody to wait or to end, of whoever has had no
 PARK_SECONDS = 60.0  # how long the process of a session that is parked may take to end
 
 
-class _Resident:
+class _Resident(Struct, eq=False):
     """A session that holds a process of its own."""
 
-    __slots__ = ("gone", "park")
-
-    def __init__(self, park: Callable[[], bool]) -> None:
-        self.park = park
-        self.gone = asyncio.Event()
+    park: Callable[[], bool]
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Residents:
@@ -60,9 +59,8 @@ class Residents:
         self._clock = clock
         self._starts = Starts(clock)
         self._table: dict[str, _Resident] = {}  # by agent
-        self._waiting: dict[
-            str, None
-        ] = {}  # agents of the table who waited when last heard of, the longest first
+        # Agents of the table who waited when last heard of, the longest first.
+        self._waiting: dict[str, None] = {}
         self._starting = 0  # processes that have a place and may not be among the running ones yet
         self._line = asyncio.Lock()  # of those who have to make room
         self._news: asyncio.Event | None = None  # something may have made room; while one listens
@@ -198,16 +196,9 @@ class Starts:
 
     def __init__(self, clock: Clock, at_once: int | None = None) -> None:
         self._clock = clock
-        self._free = asyncio.Semaphore(at_once or max(1, _cores() // 2))
+        self._free = asyncio.Semaphore(at_once or max(1, len(os.sched_getaffinity(0)) // 2))
 
     async def begin(self) -> Start:
         """Wait for a turn."""
         await self._free.acquire()
         return Start(self._free, self._clock)
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -9,7 +9,6 @@ import random
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 
@@ -34,12 +33,14 @@ class RetryPolicy(Record, frozen=True, kw_only=True):
     attempts: int = 5
     rng: random.Random = field(default_factory=random.Random)
 
-    def delay(self, failures: int, error: AgentError) -> float | None:
+    def delay(
+        self, failures: int, error: AgentError, *, jitter: float | None = None
+    ) -> float | None:
         """Return the seconds to wait after the n-th failure in a row; None = give up."""
         if not error.retryable or failures > self.attempts:
             return None
         backoff: float = min(BASE_SECONDS * 2 ** (failures - 1), MAX_SECONDS)
-        backoff *= 1 + self.rng.uniform(-JITTER, JITTER)
+        backoff *= 1 + (self.rng.uniform(-JITTER, JITTER) if jitter is None else jitter)
         return max(backoff, error.retry_after_s or 0.0)
 
     def pauses_to_come(
@@ -49,19 +50,10 @@ class RetryPolicy(Record, frozen=True, kw_only=True):
 
         `at_least(n)` is how many seconds the n-th of them lasts at least, for other reasons.
         """
-        longest = replace(self, rng=_Longest())
         pauses: list[float] = []
-        while (pause := longest.delay(failures + len(pauses) + 1, error)) is not None:
+        while pause := self.delay(failures + len(pauses) + 1, error, jitter=JITTER):
             pauses.append(max(pause, at_least(len(pauses) + 1)))
         return pauses
-
-
-class _Longest(random.Random):
-    """Draws the end of every range."""
-
-    def uniform(self, a: float, b: float) -> float:
-        """Return the larger of the two."""
-        return max(a, b)
 
 
 FAILURES = 3

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.catalog.offered import offered_models
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.catalog.selection import may_fit
+from prsm_core.domain.notes import ModelChoice
 from prsm_core.engine.door.offers import of_provider
-from prsm_core.engine.providers.model_choice import ModelChoice, find_recommendable, resolve_peers
+from prsm_core.engine.providers.model_choice import find_recommendable, resolve_peers
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL, ModelNames
 from prsm_core.engine.providers.registry import configured_specs
 from prsm_core.interfaces.provider import ProviderSpec

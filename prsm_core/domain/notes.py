@@ -21,7 +21,7 @@ class Ending(Record, frozen=True, gc=False, kw_only=True):
     kind: str  # of the error in its result
 
 
-class NamedModel(Record, frozen=True, gc=False, kw_only=True):
+class ModelChoice(Record, frozen=True, gc=False, kw_only=True):
     """A model of a provider, and how hard it is to think; None: as the provider has it."""
 
     provider: str
@@ -65,8 +65,8 @@ class Notes(Record, frozen=True, gc=False, kw_only=True):
     reports: int = 0  # how often it has
     heard: Mapping[str, int] = field(default_factory=dict)  # by child, how many it was told
     ending: Ending | None = None  # it is about to end
-    chosen: NamedModel | None = None  # by a person, for its next turn on
-    left: NamedModel | None = None  # for the chosen one, with which no turn has ended well yet
+    chosen: ModelChoice | None = None  # by a person, for its next turn on
+    left: ModelChoice | None = None  # for the chosen one, with which no turn has ended well yet
     went_on: WentOn | None = None  # of the newest turn that did
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,8 +91,8 @@ def _built(name: str, value: Any) -> Any:
 
 _RECORDS: Mapping[str, type[Record]] = {
     "ending": Ending,
-    "chosen": NamedModel,
-    "left": NamedModel,
+    "chosen": ModelChoice,
+    "left": ModelChoice,
     "went_on": WentOn,
 }
 _USUAL = asdict(Notes())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
+from prsm_core.domain.notes import ModelChoice
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.domain.turns import Notice
 from prsm_core.domain.writes import RunStarted, Told
@@ -20,12 +21,7 @@ from prsm_core.engine.providers.configured_names import (
     place_of_name,
     told_of_names,
 )
-from prsm_core.engine.providers.model_choice import (
-    ModelChoice,
-    describe_stand_in,
-    resolve_model,
-    stand_ins,
-)
+from prsm_core.engine.providers.model_choice import describe_stand_in, resolve_model, stand_ins
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.spawn.plan import choose_servers, default_cwd, describe_master
 from prsm_core.errors import ConfigError, ModelNotAvailableError, PrsmError

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.notes import NamedModel
+    from prsm_core.domain.notes import ModelChoice
     from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.steps import Committed, HumanRequest, Step
 
@@ -57,7 +57,7 @@ class AgentRow(Record, frozen=True, gc=False, kw_only=True):
     last_tool: str | None
     last_event_at: float | None
     spent: Spent = Spent()  # by its own turns
-    chosen: NamedModel | None = None  # by a person, for its next turn on
+    chosen: ModelChoice | None = None  # by a person, for its next turn on
 
 
 class OpenCalls:

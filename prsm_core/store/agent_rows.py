@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping
 
-    from prsm_core.domain.notes import NamedModel
+    from prsm_core.domain.notes import ModelChoice
 
 # sum() gives NULL where no turn knows a count, which is what TokenUsage means by None. A sum is as
 # certain as its least certain part: measured 1, reported 2, estimated 3; 0 where all is unknown.
@@ -158,7 +158,7 @@ def _agent_row(row: dict[str, Any]) -> AgentRow:
     )
 
 
-def _chosen(notes: str | None) -> NamedModel | None:
+def _chosen(notes: str | None) -> ModelChoice | None:
     """Return the model that notes say a person has chosen; those of most agents are not read."""
     if notes is None or '"chosen"' not in notes:
         return None

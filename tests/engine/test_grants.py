@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentRole, Grant, PermissionMode, SpawnRequest
 from prsm_core.domain.budgets import NO_LIMITS, Budget
+from prsm_core.domain.notes import ModelChoice
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
-from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.providers.model_names import ModelNames
 from prsm_core.engine.providers.team import Workforce
 from prsm_core.engine.spawn.plan import (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.models import ModelInfo
-from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.domain.notes import ModelChoice
+from prsm_core.engine.providers.model_choice import resolve_model
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL, SHOWN, Listing, ModelNames
 from prsm_core.errors import ModelNotAvailableError
 

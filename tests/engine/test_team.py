@@ -11,7 +11,7 @@ from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config import Settings
 from prsm_core.domain.models import ModelInfo
-from prsm_core.engine.providers.model_choice import ModelChoice
+from prsm_core.domain.notes import ModelChoice
 from prsm_core.engine.providers.model_names import Listing, ModelNames
 from prsm_core.engine.providers.team import TEAM_BYTES, Member, WorkforceNow, describe_members
 from prsm_core.errors import ConfigError, ModelNotAvailableError, StoreError

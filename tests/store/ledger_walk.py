@@ -12,7 +12,7 @@ from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.changes import Decision
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.notes import NamedModel, Notes
+from prsm_core.domain.notes import ModelChoice, Notes
 from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
@@ -311,7 +311,7 @@ class Walk:
         if self.chance.random() < 0.5:
             await self.act(of, AgentNoted(notes=notes))
             return
-        chosen = replace(notes, chosen=NamedModel(provider="p", model=self.chance.choice("mn")))
+        chosen = replace(notes, chosen=ModelChoice(provider="p", model=self.chance.choice("mn")))
         about = AgentNoted(notes=chosen, agent_id=self.steps.agent(of.name))
         await self.commit(self.steps.step(None, about))
 

@@ -24,7 +24,7 @@ from prsm_core.domain.changes import Decision
 from prsm_core.domain.events import Event
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.notes import NO_NOTES, NamedModel, Notes
+from prsm_core.domain.notes import NO_NOTES, ModelChoice, Notes
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.domain.writes import (
@@ -170,7 +170,7 @@ class MomentRules:
     ) -> None:
         """For one that nobody runs, and as it was before; nobody else notes it, nor of nobody."""
         before = (await store.state("s1")).position
-        notes = Notes(chosen=NamedModel(provider="other", model="second"), tried=("p/m",))
+        notes = Notes(chosen=ModelChoice(provider="other", model="second"), tried=("p/m",))
         await store.commit(team.step(None, AgentNoted(notes=notes, agent_id=team.agent("w1"))))
         rows = {row.descriptor.name: row for row in await store.agents("s1")}
         assert (rows["w1"].chosen, rows["master"].chosen) == (notes.chosen, None)

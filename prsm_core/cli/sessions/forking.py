@@ -91,7 +91,8 @@ def _stands(state: SessionState) -> list[str]:
 def _models(launch: Launch, request: Fork) -> Mapping[str, tuple[str, str]]:
     """Return provider and model by the agent's name; raises PrsmError for what is none."""
     from prsm_core.cli.setup import load_setup
-    from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+    from prsm_core.domain.notes import ModelChoice
+    from prsm_core.engine.providers.model_choice import resolve_model
     from prsm_core.engine.providers.model_names import DEFAULT_MODEL, ModelNames
     from prsm_core.interfaces.provider import ProviderSpec
 

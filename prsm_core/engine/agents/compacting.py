@@ -24,10 +24,9 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnOpened
-from prsm_core.engine.agents.failover import choice_of
 from prsm_core.engine.agents.opening import CompactionFailedError, stands_for
 from prsm_core.engine.agents.side_query import SideQuery, why_failed
-from prsm_core.engine.providers.model_choice import resolve_model
+from prsm_core.engine.providers.model_choice import model_of, resolve_model
 from prsm_core.engine.tokens import (
     Conversation,
     Room,
@@ -43,10 +42,10 @@ from prsm_core.kit.quotation import RULE, quote, quote_conversation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from prsm_core.domain.notes import ModelChoice
     from prsm_core.domain.turns import AgentMessage, ProviderEvent
     from prsm_core.engine.agents.opening import Contexts, Remembered, Trigger
     from prsm_core.engine.guarded.provider import GuardedProvider, Opener
-    from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.state import AgentRecord
 
 
@@ -139,7 +138,7 @@ class Compaction:
         self._room = room or Room.of(max(2, whole // 2), contexts.settings.context.fill)
         self._is_window_known = room is not None
         self._asked = 0  # tokens, as they are counted
-        self._own = choice_of(record)
+        self._own = model_of(record.descriptor)
         self._choice = self._summariser()
         self._query = SideQuery(
             record=record,

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from prsm_core.domain.notes import NamedModel
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind
 from prsm_core.domain.writes import ModelSwitched, ThreadKept, Told
-from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.providers.model_choice import model_of, resolve_model
 from prsm_core.engine.providers.registry import EXHAUSTED, NOT_LOGGED_IN
 from prsm_core.engine.providers.retry import FAILURES, MAX_SECONDS
 from prsm_core.errors import ModelNotAvailableError, PrsmError
@@ -24,6 +23,7 @@ from prsm_core.errors import ModelNotAvailableError, PrsmError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prsm_core.domain.notes import ModelChoice
     from prsm_core.engine.agents.session import SessionParts
     from prsm_core.engine.providers.retry import CircuitBreaker
     from prsm_core.engine.state import AgentRecord
@@ -168,7 +168,7 @@ class Failover(Struct, eq=False):
     async def _take_other_model(self, why: str) -> bool:
         """Go on with the next model of the fallback chain; whether there is one."""
         record, parts = self._record, self._parts
-        was = choice_of(record)
+        was = model_of(record.descriptor)
         self._try(was)
         first = record.notes.tried[0].partition("/")[0]  # a bare name in the chain is of its own
         await parts.listings.check(parts.settings.defaults.fallbacks, first)
@@ -182,13 +182,12 @@ class Failover(Struct, eq=False):
 
     async def take_chosen(self) -> bool:
         """Go on between turns with the model that a person has chosen; whether there is one."""
-        was, chosen = choice_of(self._record), self._record.notes.chosen
+        was, chosen = model_of(self._record.descriptor), self._record.notes.chosen
         if chosen is None:
             return False
         text = f"model {chosen.provider}/{chosen.model} takes over from {was.name}, as was chosen"
-        left = NamedModel(**asdict(was))
-        anew = {"failures": 0, "tried": (), "chosen": None, "left": left}
-        await self._switch(ModelChoice(**asdict(chosen)), "info", text, **anew)
+        anew = {"failures": 0, "tried": (), "chosen": None, "left": was}
+        await self._switch(chosen, "info", text, **anew)
         return True
 
     async def _switch(self, choice: ModelChoice, level: str, text: str, **notes: Any) -> None:
@@ -209,7 +208,7 @@ class Failover(Struct, eq=False):
         """Yield the models that may take over, first the one that a person has replaced."""
         parts, granted = self._parts, self._record.descriptor.grant.models
         if (left := self._record.notes.left) is not None:
-            yield ModelChoice(**asdict(left))
+            yield left
         for text in parts.settings.defaults.fallbacks:
             try:
                 choice = resolve_model(text, first, parts.listings.names)
@@ -237,14 +236,4 @@ class Failover(Struct, eq=False):
 def coming_model(record: AgentRecord) -> ModelChoice:
     """Return the model that an agent's next turn runs on."""
     chosen = record.notes.chosen
-    return choice_of(record) if chosen is None else ModelChoice(**asdict(chosen))
-
-
-def choice_of(record: AgentRecord) -> ModelChoice:
-    """Return the model that an agent runs on."""
-    descriptor = record.descriptor
-    return ModelChoice(
-        provider=descriptor.provider,
-        model=descriptor.model,
-        reasoning_effort=descriptor.reasoning_effort,
-    )
+    return model_of(record.descriptor) if chosen is None else chosen

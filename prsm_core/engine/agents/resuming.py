@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState
+from prsm_core.domain.notes import ModelChoice
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.writes import AgentsResumed, RequestResolved, Told, TurnClosed
 from prsm_core.engine.outcome import FINISHED
-from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.providers.model_choice import resolve_model
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 from prsm_core.engine.spawn.plan import configured_servers
 from prsm_core.engine.state import AgentRecord

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from prsm_core.domain.notes import ModelChoice
     from prsm_core.domain.permissions import PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint, ToolSpec
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.domain.usage import Spent
     from prsm_core.engine.agents.opening import Contexts
     from prsm_core.engine.guarded.provider import GuardedProvider, Opener
-    from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.provider import ChildNow
 

@@ -7,15 +7,14 @@ from contextlib import AsyncExitStack
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
-from prsm_core.domain.notes import NamedModel
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import AgentNoted, Told
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.outcome import StartedRun
-from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
+from prsm_core.engine.providers.model_choice import model_of, resolve_model
 from prsm_core.engine.quiet import HOLD_SECONDS
 from prsm_core.engine.spawn.plan import choose_servers
 from prsm_core.errors import ConfigError
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from prsm_core import door
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
-    from prsm_core.domain.notes import Notes
+    from prsm_core.domain.notes import ModelChoice, Notes
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.providers.listings import ProviderReport as Surveyed
@@ -483,11 +482,9 @@ async def set_model(engine: OrchestrationEngine, agent_id: str, text: str) -> st
     else:
         known = await engine.conversations.now(agent_id)
         agent, notes = known.agent, known.notes
-    now = ModelChoice(
-        provider=agent.provider, model=agent.model, reasoning_effort=agent.reasoning_effort
-    )
+    now = model_of(agent)
     choice = await _found(engine, agent, now, text)
-    chosen = None if choice == now else NamedModel(**asdict(choice))
+    chosen = None if choice == now else choice
     if record is None:
         await _keep(engine, agent, replace(notes, chosen=chosen))
     elif chosen != record.notes.chosen:

@@ -308,9 +308,7 @@ class Enforcement:
             return "no agent is started on it"
         done = "its agents run all the same"
         capabilities = self._providers.capabilities(name)
-        level, _ = needed_level(
-            self._permissions, self._mode, asks_edits=capabilities.asks_edits
-        )
+        level, _ = needed_level(self._permissions, self._mode, asks_edits=capabilities.asks_edits)
         if self._permissions.require is None and not reaches(capabilities, level):
             done += f", unless you set permissions.require: {level}"
         return done

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.catalog.selection import check_fit, choose_model
+from prsm_core.domain.notes import ModelChoice
 from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
 
@@ -23,17 +24,11 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.model_names import ModelNames
 
 
-class ModelChoice(Record, frozen=True, kw_only=True):
-    """Which model of which provider an agent runs on."""
-
-    provider: str
-    model: str
-    reasoning_effort: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The model as grants name it, "provider/model"."""
-        return f"{self.provider}/{self.model}"
+def model_of(agent: AgentDescriptor) -> ModelChoice:
+    """Return the model that an agent runs on."""
+    return ModelChoice(
+        provider=agent.provider, model=agent.model, reasoning_effort=agent.reasoning_effort
+    )
 
 
 def resolve_model(text: str | None, parent: ModelChoice, names: ModelNames) -> ModelChoice:
@@ -53,9 +48,7 @@ def resolve_model(text: str | None, parent: ModelChoice, names: ModelNames) -> M
 
 def inherited_model(parent: AgentDescriptor, names: ModelNames) -> ModelChoice:
     """Return the model of a child that names none: what its parent hands down, or the parent's."""
-    own = ModelChoice(
-        provider=parent.provider, model=parent.model, reasoning_effort=parent.reasoning_effort
-    )
+    own = model_of(parent)
     if parent.grant.model is None:
         return own
     handed = resolve_model(parent.grant.model, own, names)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.notes import ModelChoice
 from prsm_core.domain.record import Record
-from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model, resolve_peers
+from prsm_core.engine.providers.model_choice import model_of, resolve_model, resolve_peers
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 from prsm_core.errors import ModelNotAvailableError
 from prsm_core.kit.quotation import quote_word
@@ -127,10 +128,7 @@ class Workforce(Record, frozen=True, kw_only=True):
         leads = agent.role in {AgentRole.MASTER, AgentRole.WORKER}
         if not leads or agent.depth >= limit or agent.grant.depth == 0:
             return ""
-        own = ModelChoice(
-            provider=agent.provider, model=agent.model, reasoning_effort=agent.reasoning_effort
-        )
-        return self.describe(own, agent.grant.models)
+        return self.describe(model_of(agent), agent.grant.models)
 
     def describe(self, own: ModelChoice, granted: Collection[str] | None) -> str:
         """Return the lines that tell an agent of them, at most TEAM_BYTES; blank if of none.

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import SpawnRequest
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.notes import ModelChoice
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.providers.model_names import ModelNames
     from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.spawn.regions import LeaseTable

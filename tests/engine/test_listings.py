@@ -111,16 +111,6 @@ async def test_a_list_of_another_day_or_of_other_settings_is_none(place, change)
     assert provider.times == 2
 
 
-GOOD: dict[str, Any] = {
-    "id": "m",
-    "name": None,
-    "window": None,
-    "efforts": [],
-    "hidden": False,
-    "aliases": [],
-}
-
-
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -132,7 +122,7 @@ GOOD: dict[str, Any] = {
         lambda text: json.dumps({"codex": {**json.loads(text)["codex"], "models": 5}}),
         lambda text: json.dumps({"codex": {**json.loads(text)["codex"], "models": [5]}}),
         lambda text: json.dumps(
-            {"codex": {**json.loads(text)["codex"], "models": [{**GOOD, "id": 7}]}}
+            {"codex": {**json.loads(text)["codex"], "models": [{"model_id": 7}]}}
         ),
         lambda text: json.dumps({"codex": {**json.loads(text)["codex"], "at": "noon"}}),
         lambda text: json.dumps({"codex": {**json.loads(text)["codex"], "at": 1e300}}),

@@ -69,13 +69,9 @@ class NameFinding(Record, frozen=True, kw_only=True):
 def set_names(names: ModelNames, base: str | None, default: str | None) -> Iterator[SetName]:
     """Yield every name of a provider or a model that the settings hold.
 
-    The names of the sections of `providers` are not among them: with a wrong one of those the
+    `base` is the provider whose models are named without it, None leaves those out; `default` is
+    the same for the model of a run that names none. With a wrong section of `providers` the
     configuration itself is refused.
-
-    Args:
-        names: Of the settings.
-        base: The provider whose models are named without it; None leaves those out.
-        default: The same for the model of a run that names none.
     """
     for path, text in _providers(names.settings):
         yield SetName(path=path, text=text)
@@ -86,25 +82,18 @@ def set_names(names: ModelNames, base: str | None, default: str | None) -> Itera
 
 
 def _providers(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
-    if settings.defaults.provider is not None:
-        yield DEFAULT_PROVIDER, settings.defaults.provider
+    yield from _set(settings, DEFAULT_PROVIDER)
     for model, known in settings.model_registry.items():
         if known.provider is not None:
             yield ("model_registry", model, "provider"), known.provider
 
 
 def _models(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
-    defaults = settings.defaults
-    if defaults.model is not None:
-        yield _OF_A_RUN[0], defaults.model
-    if defaults.master_model is not None:
-        yield _OF_A_RUN[1], defaults.master_model
-    if defaults.peer_model is not None:
-        yield ("defaults", "peer_model"), defaults.peer_model
+    yield from _set(settings, *_OF_A_RUN, ("defaults", "peer_model"))
     for key in ("peer_models", "fallbacks"):
-        for index, text in enumerate(getattr(defaults, key)):
+        for index, text in enumerate(getattr(settings.defaults, key)):
             yield ("defaults", key, index), text
-    yield from _of_helpers(settings)
+    yield from _set(settings, ("context", "summary_model"), ("sessions", "name_model"))
     for name, expert in settings.experts.items():
         if expert.model is not None:
             yield ("experts", name, "model"), expert.model
@@ -112,12 +101,10 @@ def _models(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
         yield ("models", alias), alias
 
 
-def _of_helpers(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the models that are asked for a text and nothing else."""
-    if settings.context.summary_model is not None:
-        yield ("context", "summary_model"), settings.context.summary_model
-    if settings.sessions.name_model is not None:
-        yield ("sessions", "name_model"), settings.sessions.name_model
+def _set(settings: Settings, *paths: tuple[str, str]) -> Iterator[tuple[KeyPath, str]]:
+    for section, key in paths:
+        if (text := getattr(getattr(settings, section), key)) is not None:
+            yield (section, key), text
 
 
 async def ask_for(
@@ -142,8 +129,7 @@ def place_of_name(settings: Settings, path: KeyPath) -> str:
 
 def judge_names(found: Iterable[SetName], listings: Listings) -> list[NameFinding]:
     """Return what is to be told of names, by all that is known of models now."""
-    told = (_judged(name, listings) for name in found)
-    return [finding for finding in told if finding is not None]
+    return [finding for name in found if (finding := _judged(name, listings)) is not None]
 
 
 def _judged(name: SetName, listings: Listings) -> NameFinding | None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
-from prsm_core.domain.models import ModelInfo
+from prsm_core.domain.models import ModelInfo  # noqa: TC001 - a file is read by it
 from prsm_core.domain.record import Record
 from prsm_core.engine.providers.model_names import Listing, ModelNames
 from prsm_core.errors import PrsmError
@@ -76,13 +76,10 @@ async def survey(
 
 
 def _without_secrets(report: ProviderReport, redact: Callable[[str], str]) -> ProviderReport:
-    def told(text: str | None) -> str | None:
-        return None if text is None else redact(text)
-
-    status = replace(
-        report.status, reason=told(report.status.reason), hint=told(report.status.hint)
-    )
-    return replace(report, status=status, models_problem=told(report.models_problem))
+    status, problem = report.status, report.models_problem
+    reason, hint = status.reason and redact(status.reason), status.hint and redact(status.hint)
+    problem = problem and redact(problem)
+    return replace(report, status=replace(status, reason=reason, hint=hint), models_problem=problem)
 
 
 async def _look(registry: ProviderRegistry, name: str, patience: float | None) -> ProviderReport:
@@ -150,6 +147,16 @@ def _announced(what: str, seconds: float, clock: Clock) -> Iterator[None]:
 
 KEPT_SECONDS = 24 * 3600.0  # accounts get and lose models
 _LARGEST = 4_000_000  # bytes of a file that is read
+_WRONG = (OSError, msgspec.MsgspecError, ValueError, RecursionError)
+
+
+class _Kept(Record, frozen=True, kw_only=True):
+    """A list as the file has it: under which settings it was had, and when, in Unix seconds."""
+
+    settings: str
+    at: float
+    models: tuple[ModelInfo, ...]
+    others: frozenset[str]
 
 
 class Listings:
@@ -248,81 +255,36 @@ class Listings:
             return
         self._is_read = True
         now = self._clock.time()
-        for provider, entry in _load(self._path).items():
-            if provider not in self._heard and provider in self._registry.names:
-                listing = self._still_good(provider, entry, now)
-                if listing is not None:
-                    self._heard[provider] = listing
-
-    def _still_good(self, provider: str, entry: Any, now: float) -> Listing | None:
-        try:
-            is_good = (
-                entry["settings"] == self._digest(provider)
-                and 0 <= now - float(entry["at"]) <= KEPT_SECONDS
-            )
-            others = frozenset(map(_text, entry["others"]))
-            models = tuple(map(_model, entry["models"]))
-        except (LookupError, TypeError, ValueError):
-            return None
-        return Listing(models=models, others=others, is_fresh=False) if is_good else None
+        for provider, entry in self._load().items():
+            if provider in self._heard or provider not in self._registry.names:
+                continue
+            with suppress(*_WRONG):
+                kept = msgspec.json.decode(entry, type=_Kept)
+                if kept.settings == self._digest(provider) and 0 <= now - kept.at <= KEPT_SECONDS:
+                    self._heard[provider] = Listing(
+                        models=kept.models, others=kept.others, is_fresh=False
+                    )
 
     def _keep(self, provider: str, listing: Listing) -> None:
         """Write a list down; that it could not be costs the next run some seconds."""
-        kept = _load(self._path)
-        kept[provider] = {
-            "settings": self._digest(provider),
-            "at": self._clock.time(),
-            "models": [_row(model) for model in listing.models],
-            "others": sorted(listing.others),
-        }
         from prsm_core.config.atomic import replace_file
 
+        kept = _Kept(
+            settings=self._digest(provider),
+            at=self._clock.time(),
+            models=listing.models,
+            others=listing.others,
+        )
         with suppress(OSError):
-            replace_file(self._path, json.dumps(kept).encode())
+            replace_file(self._path, msgspec.json.encode({**self._load(), provider: kept}))
 
     def _digest(self, provider: str) -> str:
         section = self._settings.provider_settings(provider)
         section.pop("env", None)  # it may hold what is nobody's
-        plain = json.dumps(section, sort_keys=True, default=str)
-        return hashlib.sha256(plain.encode()).hexdigest()
+        plain = msgspec.json.encode(section, enc_hook=str, order="sorted")
+        return hashlib.sha256(plain).hexdigest()
 
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            kept = json.loads(file.read(_LARGEST))
-    except (OSError, ValueError, RecursionError):
+    def _load(self) -> dict[str, msgspec.Raw]:
+        with suppress(*_WRONG), self._path.open("rb") as file:
+            return msgspec.json.decode(file.read(_LARGEST), type=dict[str, msgspec.Raw])
         return {}
-    return kept if isinstance(kept, dict) else {}
-
-
-def _row(model: ModelInfo) -> dict[str, Any]:
-    return {
-        "id": model.model_id,
-        "name": model.display_name,
-        "window": model.context_window,
-        "efforts": list(model.reasoning_efforts),
-        "hidden": model.hidden,
-        "aliases": list(model.aliases),
-    }
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("no text")
-    return value
-
-
-def _model(row: Any) -> ModelInfo:
-    """Return a model of the file. Raises LookupError, TypeError or ValueError for anything else."""
-    name, window = row["name"], row["window"]
-    if type(window) not in {int, type(None)}:
-        raise TypeError("no window")
-    return ModelInfo(
-        model_id=_text(row["id"]),
-        display_name=None if name is None else _text(name),
-        context_window=window,
-        reasoning_efforts=tuple(map(_text, row["efforts"])),
-        hidden=bool(row["hidden"]),
-        aliases=tuple(map(_text, row["aliases"])),
-    )

@@ -132,7 +132,11 @@ class McpTrials(Struct, eq=False):
         by_url = server.url is not None
         if by_url and box is not None and not box.network:
             return Trial(problem="it is reached by the network, which its box does not have")
-        argv = (sys.executable, "-I", "-S", str(_REACH)) if by_url else _argv(server)
+        argv = (
+            (sys.executable, "-I", "-S", str(_REACH))
+            if by_url
+            else (server.command or "", *server.args)
+        )
         try:
             process = await self.start(
                 argv,
@@ -163,10 +167,6 @@ class McpTrials(Struct, eq=False):
         if not in_time:
             return Trial(problem=f"it did not begin within {server.start_seconds:g} s")
         return found[0]
-
-
-def _argv(server: McpServer) -> tuple[str, ...]:
-    return (server.command or "", *server.args)
 
 
 async def _reach(process: ChildProcess, server: McpServer) -> Trial:

@@ -16,7 +16,7 @@ from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
 
     from prsm_core.catalog.registry import ModelRegistry
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
@@ -136,12 +136,10 @@ def _stand_in(
     if missing is None or (missing[0] in names.providers and not is_gone(missing[0])):
         return None
 
-    alike = stand_ins(missing, build_model_registry(names.settings), is_allowed)
-    there = (model for model in alike if not is_gone(model.provider))
-    found = next(there, None)
-    if found is None:
-        return None
-    return ModelChoice(provider=found.provider, model=found.model_id)
+    for model in stand_ins(missing, build_model_registry(names.settings), is_allowed):
+        if not is_gone(model.provider):
+            return ModelChoice(provider=model.provider, model=model.model_id)
+    return None
 
 
 def find_recommendable(
@@ -198,21 +196,12 @@ def stand_ins(
     known = registry.get(*wanted)
     if known is None:
         return []
-    return sorted(_alike(known, registry, is_allowed), key=_order)
-
-
-def _alike(
-    known: ModelCapability,
-    models: Iterable[ModelCapability],
-    is_allowed: Callable[[ModelCapability], bool],
-) -> Iterable[ModelCapability]:
-    for model in models:
-        if model.tier is known.tier and model.provider != known.provider and is_allowed(model):
-            yield model
-
-
-def _order(model: ModelCapability) -> tuple[float, float, str, str]:
-    return model.cost_factor, -model.speed_factor, model.provider, model.model_id
+    alike = [
+        model
+        for model in registry
+        if model.tier is known.tier and model.provider != known.provider and is_allowed(model)
+    ]
+    return sorted(alike, key=lambda m: (m.cost_factor, -m.speed_factor, m.provider, m.model_id))
 
 
 def describe_stand_in(text: str, gone: str, provider: str, model: str, names: ModelNames) -> str:

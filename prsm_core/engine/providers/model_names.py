@@ -87,7 +87,8 @@ class ModelNames(Record, frozen=True, kw_only=True):
         found = self._find(text.strip(), base)
         if isinstance(found, tuple):
             return found
-        hint = found.hint or f"the nearest names: {self._told_nearest(found.like, base)}"
+        near = ", ".join(self.nearest(found.like, base)) or "none is known"
+        hint = found.hint or f"the nearest names: {near}"
         raise ModelNotAvailableError(found.message, hint=hint, code=found.code)
 
     def sought(self, text: str, base: str) -> tuple[str, str] | None:
@@ -122,7 +123,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
     def check_provider(self, text: str) -> None:
         """Raise ModelNotAvailableError, with the nearest, for the name of no installed provider."""
         if text not in self.providers:
-            if (why := self.absent.why(self._kind(text))) is not None:
+            if (why := self.absent.why(kind_of(text, self.settings))) is not None:
                 raise ModelNotAvailableError(why.message, hint=why.hint)
             near = _slips(text, (*self.providers, *OWN_PROVIDERS))
             meant = f"did you mean {near[0]}? " if near and near[0] != text else ""
@@ -158,13 +159,6 @@ class ModelNames(Record, frozen=True, kw_only=True):
     def _installed(self) -> str:
         there = ", ".join(sorted(self.providers)) or "none"
         return f"installed providers: {there}{self.absent.hint}"
-
-    def _kind(self, provider: str) -> str:
-        section = self.settings.providers.get(provider)
-        return provider if section is None or section.kind is None else section.kind
-
-    def _told_nearest(self, text: str, base: str) -> str:
-        return ", ".join(self.nearest(text, base)) or "none is known"
 
     def _sayings(self, base: str) -> Iterator[tuple[str, str]]:
         """Yield what somebody may have wanted to say, and the name that says it."""
@@ -226,22 +220,25 @@ class ModelNames(Record, frozen=True, kw_only=True):
         """
         if provider in self.providers:
             return None
-        if (why := self.absent.why(self._kind(provider))) is not None:
+        if (why := self.absent.why(kind_of(provider, self.settings))) is not None:
             what = f"model {text!r} needs {why.message}"
             return _Wrong(what, text, hint=why.hint, code=ModelNotAvailableError.code)
         installed = self._installed
         near = _slips(provider, self.providers)
-        if (
-            provider in OWN_PROVIDERS
-            or provider in self.settings.providers
-            or (is_sure and not near)
-        ):
+        is_known = provider in OWN_PROVIDERS or provider in self.settings.providers
+        if is_known or (is_sure and not near):
             what = f"model {text!r} needs provider {provider!r}, which is not installed"
             return _Wrong(what, text, hint=installed, code=ModelNotAvailableError.code)
         if is_sure or ("/" in text and provider.isalpha() and near):
             what = f"model {text!r} needs provider {provider!r}, which there is not"
             return _Wrong(what, text, hint=f"did you mean {near[0]}? {installed}")
         return None
+
+
+def kind_of(name: str, settings: Settings) -> str:
+    """Return the name of the installed provider that a provider of this name is an instance of."""
+    section = settings.providers.get(name)
+    return name if section is None or section.kind is None else section.kind
 
 
 def _likeness(one: str, other: str) -> float:

@@ -32,6 +32,7 @@ from prsm_core.engine.processes.executor import NO_EXECUTOR, ProgramBoxes, end_l
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.levels import check_level
+from prsm_core.engine.providers.model_names import kind_of
 from prsm_core.engine.providers.residents import Residents
 from prsm_core.errors import ConfigError, PluginError, ProviderNotAvailableError, PrsmError
 from prsm_core.interfaces.provider import ProviderCapabilities
@@ -475,12 +476,6 @@ async def _close(provider: GuardedProvider, seconds: float) -> None:
         await provider.aclose(seconds)
     except PluginError as error:
         _log.warning("%s", error)
-
-
-def kind_of(name: str, settings: Settings) -> str:
-    """Return the name of the installed provider that a provider of this name is an instance of."""
-    section = settings.providers.get(name)
-    return name if section is None or section.kind is None else section.kind
 
 
 def configured_specs(

@@ -19,7 +19,7 @@ from benchmarks.team import DONE, open_team
 from prsm_core import AgentRole, PermissionContext, PermissionMode, PermissionRequest
 from prsm_core.config import Settings
 from prsm_core.engine.tools.table import TOOLS, Tool, ToolTable
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from prsm_core.store.sqlite import SqliteStore
 from tests.command_policies import policy_for
 
@@ -118,9 +118,8 @@ def decision_cost(
 ) -> float:
     """Return the CPU microseconds of a decision on one of the usual commands."""
     settings = Settings().permissions
-    broker = build_broker(
+    broker = PermissionBroker(
         settings,
-        workspace=workspace,
         checks=checks,
         orchestration=(),
         commands=policy_for(settings),

@@ -27,7 +27,7 @@ from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 
 if TYPE_CHECKING:
@@ -147,9 +147,8 @@ async def open_team(
                 store=store,
                 launcher=launcher,
                 providers={"stub": spec},
-                broker=build_broker(
+                broker=PermissionBroker(
                     sections.permissions,
-                    workspace=folder,
                     checks={},
                     orchestration=tools.names,
                     commands=policy_for(sections.permissions),

@@ -45,7 +45,7 @@ from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.permissions import Redactor, build_broker, build_policy
+from prsm_core.permissions import PermissionBroker, Redactor, build_policy
 from prsm_core.plugins.needed import check_needed, chosen
 from prsm_core.policies.port import CommandPolicySpec
 from prsm_core.store import SqliteStore
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
     from prsm_core.interfaces.provider import AgentHost
-    from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
     from prsm_core.policies.own_state import OwnState
 
@@ -264,9 +263,8 @@ def _build_broker(
         own=own,
         written=written_path(paths),
     )
-    return build_broker(
+    return PermissionBroker(
         settings.permissions,
-        workspace=str(paths.workspace),
         checks=plugins.collect(PermissionCheckSpec),
         orchestration=tools.names,
         commands=commands,

@@ -21,7 +21,7 @@ from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.loop.run import run_to_end
-from prsm_core.permissions import build_broker, build_policy
+from prsm_core.permissions import PermissionBroker, build_policy
 from prsm_core.permissions.commands import command_policy
 from prsm_core.permissions.own_state import own_state
 from prsm_core.plugins.needed import check_required
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.domain.permissions import Verdict
-    from prsm_core.permissions import PermissionBroker
     from prsm_core.policies.own_state import OwnState
     from prsm_core.policies.port import CommandPolicy, CommandSetting, Words
 
@@ -156,9 +155,8 @@ class PolicyDesk:
                     yield _row(verdict, rule.words, rule.layer, rule.origin, note)
 
     def _broker(self, policy: CommandPolicy) -> PermissionBroker:
-        return build_broker(
+        return PermissionBroker(
             self._setup.settings.permissions,
-            workspace=self.workspace,
             checks=self._collect(PermissionCheckSpec),
             orchestration=self._own_tools(),
             commands=policy,

@@ -1,12 +1,8 @@
 """Which version of a vendor's program is there, and whether a plugin works with it.
 
-The versions that programs have printed, kept until the program changes.
-
-Some take seconds of CPU to print theirs, and nothing but another file makes it another one. What
-is kept is a hint: a file that is missing, torn or wrong is as good as none, and one that cannot
-be written costs the next look the same time again.
-
-The version of a program that npm has installed, where the program takes long to tell it.
+Some programs take seconds of CPU to print theirs, so what they have printed is kept until they
+change. That is a hint: a file that is missing, torn or wrong is as good as none, and one that
+cannot be written costs the next look the same time again.
 """
 
 from __future__ import annotations
@@ -166,13 +162,13 @@ def _dotted(numbers: Numbers) -> str:
 
 _FILE = "versions.json"
 _LONGEST = 200  # characters of a line that is a version
-_LARGEST = 100_000  # bytes of a file that is read
+_LARGEST = 1 << 20  # bytes of a file that is read
 _ENTRIES = 20  # a person may have tried some programs
 
 Stamp = list[list[Any]]  # path, times of change in ns, size and inode of each file of a command
 
 
-def recall(command: Sequence[str], env: Mapping[str, str] | None, folder: Path) -> str | None:
+def recall(command: Sequence[str], env: Mapping[str, str], folder: Path) -> str | None:
     """Return what a command has printed, None unless its program is known to be the same."""
     stamp = program_stamp(command, env)
     if stamp is None:
@@ -184,9 +180,7 @@ def recall(command: Sequence[str], env: Mapping[str, str] | None, folder: Path) 
     return printed if isinstance(printed, str) and 0 < len(printed) <= _LONGEST else None
 
 
-def remember(
-    command: Sequence[str], env: Mapping[str, str] | None, folder: Path, printed: str
-) -> None:
+def remember(command: Sequence[str], env: Mapping[str, str], folder: Path, printed: str) -> None:
     """Keep what a command has printed, where a change of its program can be told."""
     stamp = program_stamp(command, env)
     if stamp is None or not 0 < len(printed) <= _LONGEST:
@@ -229,12 +223,13 @@ def _key(command: Sequence[str]) -> str:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file, as far as it has one."""
     try:
         with path.open("rb") as file:
-            kept = json.loads(file.read(_LARGEST))
+            found = json.loads(file.read(_LARGEST))
     except (OSError, ValueError, RecursionError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -259,7 +254,7 @@ def packaged_version(command: Sequence[str], package: str) -> str | None:
         if program is None:
             continue
         for folder in program.parents:
-            about = _about(folder / "package.json")
+            about = _load(folder / "package.json")
             if about.get("name") == package and isinstance(about.get("version"), str):
                 return str(about["version"])
     return None
@@ -272,11 +267,3 @@ def _program(word: str) -> Path | None:
         return program if program.is_file() else None
     except (OSError, ValueError):
         return None
-
-
-def _about(path: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return about if isinstance(about, dict) else {}

@@ -20,7 +20,6 @@ it, and it is imported with the first command.
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,76 +27,29 @@ from msgspec.structs import replace
 
 from prsm_core.permissions.broker import PermissionBroker
 from prsm_core.permissions.commands import command_policy
-from prsm_core.permissions.grants import Grants, Permit
-from prsm_core.permissions.guard import BashRepeatGuard
+from prsm_core.permissions.grants import Grants
 from prsm_core.permissions.redaction import Redactor
 from prsm_core.permissions.results import Outcome, outcome_of
 from prsm_core.policies.port import CommandRules, CommandSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from prsm_core.config.policy_file import Policy
     from prsm_core.config.schema import PermissionSettings
-    from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.policies.own_state import OwnState
     from prsm_core.policies.port import CommandPolicy, CommandPolicySpec
 
 __all__ = [
-    "BashRepeatGuard",
     "CommandSetting",
     "Grants",
     "Outcome",
     "PermissionBroker",
-    "Permit",
     "Redactor",
-    "build_broker",
     "build_policy",
     "outcome_of",
 ]
-
-# How vendors write a tool of ours that they reach by MCP.
-_PREFIXES = ("mcp__prsm__", "mcp_prsm_", "mcp__orchestrator__")
-
-
-def build_broker(
-    settings: PermissionSettings,
-    *,
-    workspace: str,
-    checks: Mapping[str, PermissionCheckSpec],
-    orchestration: Collection[str],
-    commands: CommandPolicy,
-    grants: Grants | None = None,
-    own: Callable[[], OwnState] | None = None,
-    now: Callable[[], float] = time.monotonic,
-) -> PermissionBroker:
-    """Return the broker of a session on a workspace.
-
-    Args:
-        settings: The rules of all configuration layers.
-        workspace: Where the session works; the context of each request names it again.
-        checks: The permission checks of plugins by name.
-        orchestration: The names of PRSM's own tools.
-        commands: Judges shell commands; see `build_policy`.
-        grants: What was allowed "always" before, for a session that is resumed.
-        own: Returns PRSM's own state; by default where the environment has it, without what
-            plugins say of it.
-        now: Monotonic seconds.
-    """
-    names = frozenset(orchestration)
-    known = names | {f"{prefix}{name}" for prefix in _PREFIXES for name in names}
-    return PermissionBroker(
-        commands,
-        checks=checks.values(),
-        trusted_checks=settings.trusted,
-        tool_rules=settings.tools,
-        edits=settings.edits,
-        guard=BashRepeatGuard(commands, now=now),
-        grants=grants or Grants(),
-        own=own,
-        is_orchestration=known.__contains__,
-    )
 
 
 def build_policy(
@@ -110,12 +62,7 @@ def build_policy(
 ) -> CommandPolicy:
     """Return the command policy that the settings name, built with the first command.
 
-    Args:
-        specs: The command policies of plugins by name.
-        settings: The rules of all configuration layers.
-        policy: The rules of the policy files.
-        own: Returns PRSM's own state; by default where the environment has it.
-        written: Keeps what agents may have written of the project's environment.
+    `written` keeps what agents may have written of the project's environment.
     """
     return command_policy(
         specs, settings.command_policy, partial(_rules, settings, policy, own, written)

@@ -22,24 +22,26 @@ from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.errors import PluginError
 from prsm_core.permissions.checks import PluginChecks
 from prsm_core.permissions.commands import ONCE
-from prsm_core.permissions.guard import Shell, tree_of
+from prsm_core.permissions.grants import Grants
+from prsm_core.permissions.guard import BashRepeatGuard, Shell, tree_of
 from prsm_core.permissions.results import DENIED
 from prsm_core.policies.port import CommandSetting, UnaskedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from prsm_core.config.schema import PermissionSettings
     from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
     from prsm_core.interfaces.permission import PermissionCheckSpec
-    from prsm_core.permissions.grants import Grants
-    from prsm_core.permissions.guard import BashRepeatGuard
     from prsm_core.permissions.results import Outcome
     from prsm_core.policies.own_state import OwnState, Trespass
     from prsm_core.policies.port import CommandPolicy
 
 T = TypeVar("T")
 
-CONTROL_TOOLS = frozenset({"ExitPlanMode", "update_plan"})
+CONTROL_TOOLS = frozenset({"ExitPlanMode", "update_plan"})  # they only steer their own turn
+# How vendors write a tool of ours that they reach by MCP.
+_PREFIXES = ("mcp__prsm__", "mcp_prsm_", "mcp__orchestrator__")
 SHELL = "Bash"
 LOOKING_TOOLS = READ_TOOLS | {"WebFetch", "WebSearch"}  # they change nothing
 # In these modes the setting decides about edits; ACCEPT_EDITS and BYPASS make them unasked.
@@ -56,44 +58,33 @@ _WALKING_TOOLS = frozenset({"Grep"})  # they read all that is below a folder
 
 
 class PermissionBroker:
-    """Decides requests; owns nothing but the counts of the guard and the grants it was given.
+    """Decides the requests of a session; owns nothing but the repeat guard and the grants.
 
-    Args:
-        commands: Judges shell commands.
-        checks: The permission checks of plugins.
-        trusted_checks: Names of checks whose Allow counts.
-        tool_rules: Verdicts (allow, ask, deny) on whole tools.
-        edits: What becomes of an edit inside the workspace in DEFAULT mode: allow or ask.
-        guard: Counts repeated commands.
-        grants: What people have allowed "always".
-        own: Returns PRSM's own state; by default where the environment has it.
-        control_tools: Vendors' tools that only steer their own turn.
-        is_orchestration: Whether a tool is one of PRSM's own.
+    `own` returns PRSM's own state, by default where the environment has it; `now` is in monotonic
+    seconds.
     """
 
     def __init__(
         self,
-        commands: CommandPolicy,
+        settings: PermissionSettings,
         *,
-        checks: Iterable[PermissionCheckSpec] = (),
-        trusted_checks: Collection[str] = (),
-        tool_rules: Mapping[str, str],
-        edits: str = "allow",
-        guard: BashRepeatGuard,
-        grants: Grants,
+        commands: CommandPolicy,
+        checks: Mapping[str, PermissionCheckSpec],
+        orchestration: Collection[str],
+        grants: Grants | None = None,
         own: Callable[[], OwnState] | None = None,
-        control_tools: Collection[str] = CONTROL_TOOLS,
-        is_orchestration: Callable[[str], bool],
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.commands = commands
         self._given_own = own
-        self._checks = PluginChecks(checks, trusted_checks)
-        self._tool_rules = dict(tool_rules)
-        self._edits = edits
-        self._guard = guard
-        self._grants = grants
-        self._control_tools = frozenset(control_tools)
-        self._is_orchestration = is_orchestration
+        self._checks = PluginChecks(checks.values(), settings.trusted)
+        self._tool_rules = settings.tools
+        self._edits = settings.edits
+        self._guard = BashRepeatGuard(commands, now=now)
+        self._grants = grants or Grants()
+        prefixed = {f"{prefix}{name}" for prefix in _PREFIXES for name in orchestration}
+        self._orchestration = frozenset(orchestration) | prefixed
+        self._own_tools = CONTROL_TOOLS | self._orchestration
         # In order of the numbers in their docstrings; checks of plugins come in between.
         self._counted = (self._ended, self._repeated)
         self._refusals = (self._ended, self._denied, self._unseen, self._not_among_its_tools)
@@ -144,7 +135,7 @@ class PermissionBroker:
         is_fixed, verdict = await _with_answers(lambda: self._by_rules(request, context))
         if isinstance(verdict, Deny):
             return verdict
-        own_tool = request.command is None and self._is_orchestration(request.tool)
+        own_tool = request.command is None and request.tool in self._orchestration
         checked = await self._checks.strongest(request, context, own_tool=own_tool)
         if isinstance(checked, Deny) or (isinstance(checked, Ask) and isinstance(verdict, Allow)):
             return checked
@@ -315,7 +306,7 @@ class PermissionBroker:
         """5: PRSM's tools check for themselves, control tools do nothing outside the turn."""
         if request.command is not None:
             return None
-        if request.tool in self._control_tools or self._is_orchestration(request.tool):
+        if request.tool in self._own_tools:
             return Allow("a tool of the orchestration")
         return None
 
@@ -460,8 +451,7 @@ class PermissionBroker:
 
     def _may_change(self, tool: str) -> bool:
         """Return whether a tool that is no shell may change files."""
-        is_own = tool in self._control_tools or self._is_orchestration(tool)
-        return not is_own and tool not in LOOKING_TOOLS
+        return tool not in self._own_tools and tool not in LOOKING_TOOLS
 
     def _is_safe(self, request: PermissionRequest, context: PermissionContext) -> bool:
         command = _command(request)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from prsm_core.policies.port import CommandPolicy
 
-LIMIT = 3
+LIMIT = 3  # results of one command that may be the same
 MEMORY = 10_000  # different commands remembered per agent; the oldest is forgotten
 MAX_RUNNING = 1_000  # runs of one agent that have begun and not ended; the oldest is forgotten
 MAX_TREES = 100  # folders outside the workspace that are told apart
@@ -100,22 +100,15 @@ class BashRepeatGuard:
 
     A run counts from its beginning: a change while it runs makes its result one of before.
     Order is a number that grows with whatever happens; see `mark`.
-
-    Args:
-        commands: Says which commands only read, and which only look.
-        limit: How often a command may give the same result.
-        now: Monotonic seconds.
     """
 
     def __init__(
         self,
         commands: CommandPolicy,
-        limit: int = LIMIT,
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._commands = commands
-        self._limit = limit
         self._now = now
         self._mark = 0
         self._rules_changed = 0
@@ -125,7 +118,7 @@ class BashRepeatGuard:
     def refusal(self, agent_id: str, shell: Shell) -> str | None:
         """Return why an agent may not run a command once more, None if it may."""
         past = self._agents[agent_id].pasts.get(shell.key)
-        if past is None or past.outcome is None or past.count < self._limit:
+        if past is None or past.outcome is None or past.count < LIMIT:
             return None
         if self._is_over(past, shell) or self._only_waits(past, shell):
             return None

@@ -8,7 +8,6 @@ from msgspec import StructMeta
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.structs import read
 from prsm_core.errors import PluginError, PrsmError
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -20,10 +19,7 @@ from prsm_core.plugins.objects import load_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.executors import ExecutorSpec
-    from prsm_core.interfaces.files import WorkspaceFilesSpec
-    from prsm_core.interfaces.provider import ProviderSpec
-    from prsm_core.policies.port import CommandPolicySpec
+    from prsm_core.plugins.records import Spec
 
 Configurable: TypeAlias = (
     PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec | ToolContribution
@@ -37,25 +33,21 @@ SECTIONS: Mapping[str, type[Configurable]] = {
     "frontends": FrontendSpec,
     "tools": ToolContribution,
 }
-# Arguments that come before the settings. A sink without a model gets a mapping in their place.
-_BEFORE: Mapping[type, int] = {
-    EventSinkSpec: 1,
-    PermissionCheckSpec: 2,
-    ModelScorerSpec: 2,
-    FrontendSpec: 1,
-    ToolContribution: 1,
+# Where the code of these stands; of all others in `factory`.
+_CODE: Mapping[type, str] = {
+    PermissionCheckSpec: "check",
+    ModelScorerSpec: "score",
+    ToolContribution: "handler",
 }
+# Arguments that come before the settings, if not one. A sink without a model gets a mapping there.
+_BEFORE: Mapping[type, int] = {PermissionCheckSpec: 2, ModelScorerSpec: 2}
 
 
 class WithSettings(Record, frozen=True, kw_only=True):
     """What a record registers, called with its settings as the last argument.
 
-    Attributes:
-        reference: What the plugin registered, maybe an import string.
-        plugin: The plugin's name.
-        settings: An instance of the struct of the record.
-        problem: Why there are none; raised by every call.
-        before: How many arguments come before the settings.
+    `problem` is why there are no settings; each call raises it. `before` is how many arguments come
+    before them.
     """
 
     reference: object
@@ -75,17 +67,13 @@ class WithSettings(Record, frozen=True, kw_only=True):
         return load_object(self.reference, plugin=self.plugin)
 
 
-def section_of(
-    spec: Configurable | ProviderSpec | WorkspaceFilesSpec | CommandPolicySpec | ExecutorSpec,
-) -> str:
+def section_of(spec: Spec) -> str:
     """Return by which name the settings of a record stand in the section of its kind."""
     shared = spec.section if isinstance(spec, FrontendSpec | ToolContribution) else None
     return shared or spec.name
 
 
-def settings_model(
-    spec: Configurable | ProviderSpec | WorkspaceFilesSpec | ExecutorSpec, *, plugin: str
-) -> Any:
+def settings_model(spec: Spec, *, plugin: str) -> Any:
     """Return the struct of a record's settings, imported; None if it has none.
 
     Raises PluginError when it cannot be imported, or is no msgspec.Struct.
@@ -99,18 +87,6 @@ def settings_model(
     return model
 
 
-def tried_with(spec: Configurable, values: Mapping[str, Any]) -> Any:
-    """Return what a record registers, given settings that its model reads from these values.
-
-    For tests of plugins; raises msgspec.ValidationError where they do not fit.
-    """
-    model = settings_model(spec, plugin=spec.name)
-    if model is None:
-        return load_object(reference_of(spec), plugin=spec.name)
-    found = read(model, dict(values))
-    return reference_of(with_settings(spec, found, plugin=spec.name))
-
-
 def with_settings(spec: Configurable, found: Any, *, plugin: str) -> Configurable:
     """Return the record with its settings given to it; `found` may be why there are none."""
     problem = found if isinstance(found, PrsmError) else None
@@ -120,29 +96,15 @@ def with_settings(spec: Configurable, found: Any, *, plugin: str) -> Configurabl
         plugin=plugin,
         settings=None if problem else found,
         problem=problem,
-        before=_BEFORE[type(spec)],
+        before=_BEFORE.get(type(spec), 1),
     )
-    match spec:
-        case PermissionCheckSpec():
-            return replace(spec, check=wrapped)
-        case ModelScorerSpec():
-            return replace(spec, score=wrapped)
-        case EventSinkSpec():
-            return replace(spec, factory=wrapped)
-        case FrontendSpec():
-            return replace(spec, factory=wrapped)
-        case ToolContribution():
-            return replace(spec, handler=wrapped)
+    return replace(spec, **{_code_of(spec): wrapped})
 
 
-def reference_of(spec: Any) -> object:
+def reference_of(spec: Spec) -> object:
     """Return what a record registers: its factory, check, score function or handler."""
-    match spec:
-        case PermissionCheckSpec():
-            return spec.check
-        case ModelScorerSpec():
-            return spec.score
-        case ToolContribution():
-            return spec.handler
-        case _:
-            return spec.factory
+    return getattr(spec, _code_of(spec))
+
+
+def _code_of(spec: Spec) -> str:
+    return _CODE.get(type(spec), "factory")

@@ -14,7 +14,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 from tests.engine.harness import DEADLINE
 
@@ -41,9 +41,8 @@ def watched(opened, tmp_path):
 
     @asynccontextmanager
     async def open_watched(spec, **fields):
-        broker = build_broker(
+        broker = PermissionBroker(
             PermissionSettings(),
-            workspace=str(tmp_path / "workspace"),
             checks={spec.name: spec},
             orchestration=ToolTable().names,
             commands=policy_for(PermissionSettings()),

@@ -8,7 +8,7 @@ from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.engine.spawn.regions import region_fits
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 
 IN_PLAN = {"mode": PermissionMode.PLAN}
@@ -19,9 +19,8 @@ def as_lead(as_master, tmp_path):
     """Run `script(agent, team)` as a master's only child, under the real permission function."""
 
     async def run(script, *, team=None, **fields):
-        broker = build_broker(
+        broker = PermissionBroker(
             PermissionSettings(),
-            workspace=str(tmp_path / "workspace"),
             checks={},
             orchestration=(),
             commands=policy_for(PermissionSettings()),

@@ -12,7 +12,7 @@ from prsm_core.config.policy_file import read_policy, user_policy_path, workspac
 from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import Redactor, build_broker
+from prsm_core.permissions import PermissionBroker, Redactor
 from tests.command_policies import policy_for
 from tests.engine.harness import DEADLINE
 
@@ -29,9 +29,8 @@ def ruled(opened, paths):
     """Open a team whose broker is the real one, and whose person may make rules."""
 
     def open_ruled(*, checks=None, interactive=True, **options):
-        broker = build_broker(
+        broker = PermissionBroker(
             PermissionSettings(),
-            workspace=str(paths.workspace),
             checks=checks or {},
             orchestration=(),
             commands=policy_for(PermissionSettings(), policy=read_policy(paths)),

@@ -14,7 +14,7 @@ from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 from tests.engine.harness import DEADLINE, SESSION
 from tests.engine.sandboxes import needs_bwrap
@@ -30,10 +30,9 @@ def regional(opened, tmp_path):
     @asynccontextmanager
     async def open_regional(*, permissions=None, checks=None, **fields):
         settings = PermissionSettings.of(permissions or {})
-        broker = build_broker(
+        broker = PermissionBroker(
             settings,
             commands=policy_for(settings),
-            workspace=str(tmp_path / "workspace"),
             checks=checks or {},
             orchestration=(),
         )

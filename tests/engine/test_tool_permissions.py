@@ -11,7 +11,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 from tests.engine.deaths import die, go_on
 from tests.engine.test_plugin_tools import LABELS, move, table, tool
@@ -38,9 +38,8 @@ def checked(opened, tmp_path):
     @asynccontextmanager
     async def open_checked(**fields):
         tools = table(tool(move))
-        broker = build_broker(
+        broker = PermissionBroker(
             PermissionSettings(),
-            workspace=str(tmp_path / "workspace"),
             checks={spec.name: spec},
             orchestration=tools.names,
             commands=policy_for(PermissionSettings()),

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import BashRepeatGuard, Grants, PermissionBroker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import make_policy
 
 
-def broker(policy=None, **options):
-    commands = policy or make_policy()
-    options = {
-        "checks": (),
-        "trusted_checks": (),
-        "tool_rules": {},
-        "guard": BashRepeatGuard(commands),
-        "grants": Grants(),
-        "control_tools": ("ExitPlanMode", "update_plan"),
-        "is_orchestration": {"spawn_child", "run_bash"}.__contains__,
+def broker(policy=None, *, checks=(), trusted_checks=(), tool_rules=None, **options):
+    return PermissionBroker(
+        PermissionSettings(trusted=tuple(trusted_checks), tools=tool_rules or {}),
+        commands=policy or make_policy(),
+        checks={spec.name: spec for spec in checks},
+        orchestration=("spawn_child", "run_bash"),
         **options,
-    }
-    return PermissionBroker(commands, **options)
+    )
 
 
 def shell(command, **fields):

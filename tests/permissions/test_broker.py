@@ -15,7 +15,7 @@ from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, PermissionRequest
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import Grants, build_broker
+from prsm_core.permissions import Grants, PermissionBroker
 from tests.command_policies import Unreadable, make_policy, policy_for
 from tests.permissions.brokers import broker, check, make_context, shell, uses
 from tests.sources import ROOT
@@ -410,9 +410,8 @@ async def test_the_broker_is_built_from_the_settings(context):
     settings = PermissionSettings.of(
         {"allow": ["frob"], "deny": ["curl"], "tools": {"Deploy": "deny"}, "trusted": ["check"]}
     )
-    one = build_broker(
+    one = PermissionBroker(
         settings,
-        workspace=context.workspace,
         checks={"check": check(Allow())},
         orchestration=["ask_parent"],
         commands=policy_for(settings),
@@ -427,9 +426,8 @@ async def test_the_broker_is_built_from_the_settings(context):
         (uses("ExitPlanMode"), Allow),
     ]:
         assert type(await one.decide(request, context)) is expected, request
-    plain = build_broker(
+    plain = PermissionBroker(
         PermissionSettings(),
-        workspace=context.workspace,
         checks={},
         orchestration=["ask_parent"],
         commands=policy_for(PermissionSettings()),

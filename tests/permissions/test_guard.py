@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.permissions import BashRepeatGuard, outcome_of
-from prsm_core.permissions.guard import LOOK_SECONDS, MAX_RUNNING, MEMORY, Shell, tree_of
+from prsm_core.permissions import outcome_of
+from prsm_core.permissions.guard import (
+    LOOK_SECONDS,
+    MAX_RUNNING,
+    MEMORY,
+    BashRepeatGuard,
+    Shell,
+    tree_of,
+)
 from prsm_core.permissions.results import DENIED
 from tests.command_policies import make_policy
 

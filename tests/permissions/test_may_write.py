@@ -8,15 +8,14 @@ from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 from prsm_core.engine.tools.table import ToolTable
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 
 
 @pytest.fixture
 def may_write(tmp_path):
-    broker = build_broker(
+    broker = PermissionBroker(
         PermissionSettings(),
-        workspace=str(tmp_path),
         checks={},
         orchestration=ToolTable().names,
         commands=policy_for(PermissionSettings()),

@@ -9,7 +9,7 @@ from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.engine.tools.table import ToolTable
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 from tests.permissions.brokers import make_context, shell, uses
 from tests.sources import ROOT
@@ -67,9 +67,8 @@ def context(tmp_path):
 async def judge(context, request, mode, **settings):
     """Return what becomes of a request, and why, by a broker as a run has it."""
     permissions = PermissionSettings.of({**RULES, **settings})
-    broker = build_broker(
+    broker = PermissionBroker(
         permissions,
-        workspace=context.workspace,
         checks={},
         orchestration=ToolTable().names,
         commands=policy_for(permissions),

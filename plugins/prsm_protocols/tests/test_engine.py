@@ -23,7 +23,7 @@ from prsm_core.domain.writes import AgentRelabelled, CallClosed, CallOpened
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 from tests.engine.deaths import dies_after, dies_at, go_on
 from tests.engine.harness import open_team
@@ -43,9 +43,8 @@ def opened(tmp_path, monkeypatch):
     tools = ToolTable().with_added(list(prsm_tools()))
     checks = {spec.name: spec for spec in prsm_permission_checks()}
     broker = partial(
-        build_broker,
+        PermissionBroker,
         Settings().permissions,
-        workspace=str(tmp_path / "workspace"),
         checks=checks,
         orchestration=tools.names,
         commands=policy_for(Settings().permissions),

@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, Allow, Ask, Deny, PermissionRequest
-from prsm_core.plugins.settings import tried_with
 from prsm_testing.bound import bounded
+from prsm_testing.doubles import tried_with
 from prsm_testing.samples import sample_contexts, sample_requests
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from prsm_sandbox.plugin import prsm_executors
 
 from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.permissions import Allow, Answer
+from prsm_core.domain.structs import read
 from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
 from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
 from prsm_core.engine.processes.executor import ChosenExecutor, ProgramBoxes
@@ -34,6 +35,8 @@ from prsm_core.errors import MessageRoutingError
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.plugins.objects import load_object
+from prsm_core.plugins.settings import reference_of, settings_model, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.processes.child import ChildProcess
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import BackgroundTask, ChildNow, ProviderSession
+    from prsm_core.plugins.settings import Configurable
 
     Handler = Callable[..., Awaitable[ToolOutcome]]
 
@@ -440,3 +444,15 @@ async def until(condition: Callable[[], object], *, timeout_s: float = 10.0) -> 
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(_POLL_SECONDS)
+
+
+def tried_with(spec: Configurable, values: Mapping[str, Any]) -> Any:
+    """Return what a record registers, given settings that its model reads from these values.
+
+    Raises msgspec.ValidationError where they do not fit.
+    """
+    model = settings_model(spec, plugin=spec.name)
+    if model is None:
+        return load_object(reference_of(spec), plugin=spec.name)
+    found = read(model, dict(values))
+    return reference_of(with_settings(spec, found, plugin=spec.name))

@@ -49,7 +49,7 @@ from prsm_core.interfaces.provider import (
 )
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.lifecycle.agent import RESTART, validate_transition
-from prsm_core.permissions import build_broker, build_policy
+from prsm_core.permissions import PermissionBroker, build_policy
 from prsm_core.store import SqliteStore
 from prsm_testing.doubles import until
 from prsm_testing.faults import KEY
@@ -279,9 +279,8 @@ class MisbehavingTeam:
                 store=store,
                 launcher=launcher,
                 providers={spec.name: spec for spec in specs},
-                broker=build_broker(
+                broker=PermissionBroker(
                     settings.permissions,
-                    workspace=workspace,
                     checks={},
                     orchestration=tools.names,
                     commands=build_policy(

@@ -12,7 +12,7 @@ from abc import ABC
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from prsm_core.plugins.settings import tried_with
+from prsm_testing.doubles import tried_with
 from prsm_testing.samples import sample_models, sample_tasks
 
 if TYPE_CHECKING:

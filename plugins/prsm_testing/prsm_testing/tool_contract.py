@@ -33,8 +33,8 @@ from prsm_core.domain.structs import find_fault, json_schema
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS
 from prsm_core.errors import MessageRoutingError, OrchestrationError
 from prsm_core.plugins.objects import load_object
-from prsm_core.plugins.settings import tried_with
 from prsm_testing.bound import bounded
+from prsm_testing.doubles import tried_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

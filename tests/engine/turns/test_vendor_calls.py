@@ -11,7 +11,7 @@ from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.domain.turns import ToolCallFinished, cut_result
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 from tests.engine.harness import failed
 
@@ -69,9 +69,8 @@ def play(tmp_path, as_master):
     async def run(script, *, clock=None, others=None, **fields):
         clock, played = clock or FakeClock(), []
         teams: list = []
-        broker = build_broker(
+        broker = PermissionBroker(
             PermissionSettings(),
-            workspace=str(tmp_path / "workspace"),
             checks={},
             orchestration=ToolTable().names,
             commands=policy_for(PermissionSettings()),

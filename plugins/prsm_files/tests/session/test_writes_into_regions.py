@@ -26,7 +26,7 @@ from plugins.prsm_files.tests.session.region_writes import (
 from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 from tests.engine.harness import open_team
 from tests.engine.sandboxes import needs_bwrap
@@ -80,10 +80,9 @@ def folder(tmp_path, monkeypatch, prepared):
 def opened(tmp_path, folder):
     def open_it(shell):
         permissions = PermissionSettings.of(ALLOWING)
-        broker = build_broker(
+        broker = PermissionBroker(
             permissions,
             commands=policy_for(permissions),
-            workspace=str(folder),
             checks={},
             orchestration=(),
         )

@@ -42,7 +42,7 @@ from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.kit.temporary import temporary_folder
 from prsm_core.lifecycle.agent import RESTART, validate_transition
-from prsm_core.permissions import build_broker, build_policy
+from prsm_core.permissions import PermissionBroker, build_policy
 from prsm_testing.fake_clock import FakeClock
 from prsm_testing.memory_ledger import MemoryLedger
 from prsm_testing.sim.behaviour import Society
@@ -290,9 +290,8 @@ class World:
             providers={
                 "sim": ProviderSpec(name="sim", summary="simulated", factory=self._provider)
             },
-            broker=build_broker(
+            broker=PermissionBroker(
                 settings.permissions,
-                workspace=self._folder,
                 checks={},
                 orchestration=tools.names,
                 commands=build_policy(

@@ -33,7 +33,7 @@ SECTIONS: Mapping[str, type[Configurable]] = {
     "frontends": FrontendSpec,
     "tools": ToolContribution,
 }
-# Where the code of these stands; of all others in `factory`.
+# The field that has the code of these; of all others it is `factory`.
 _CODE: Mapping[type, str] = {
     PermissionCheckSpec: "check",
     ModelScorerSpec: "score",
@@ -98,13 +98,17 @@ def with_settings(spec: Configurable, found: Any, *, plugin: str) -> Configurabl
         problem=problem,
         before=_BEFORE.get(type(spec), 1),
     )
-    return replace(spec, **{_code_of(spec): wrapped})
+    return replace(spec, **{_CODE.get(type(spec), "factory"): wrapped})
 
 
 def reference_of(spec: Spec) -> object:
     """Return what a record registers: its factory, check, score function or handler."""
-    return getattr(spec, _code_of(spec))
-
-
-def _code_of(spec: Spec) -> str:
-    return _CODE.get(type(spec), "factory")
+    match spec:
+        case PermissionCheckSpec():
+            return spec.check
+        case ModelScorerSpec():
+            return spec.score
+        case ToolContribution():
+            return spec.handler
+        case _:
+            return spec.factory

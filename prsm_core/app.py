@@ -10,7 +10,7 @@ import logging
 import os
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prsm_core.config import ledger_path, private_dir
 from prsm_core.config.own_rules import OwnRules
@@ -25,10 +25,11 @@ from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.executor import choose_executor
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.providers.configured_names import ask_for, judge_names, set_names
-from prsm_core.engine.providers.listings import Listings
+from prsm_core.engine.providers.configured_names import NameFinding, ask_for, judge_names, set_names
+from prsm_core.engine.providers.listings import Listings, ProviderReport
 from prsm_core.engine.providers.registry import (
     Owned,
+    ProviderRegistry,
     build_provider_registry,
     configured_specs,
     open_owned,
@@ -39,7 +40,7 @@ from prsm_core.engine.workspace_files import KEEP, WorkspaceFiles
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.provider import AgentHost, ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
@@ -53,7 +54,6 @@ from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prsm_core.config import Paths, Settings
@@ -61,13 +61,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.engine.agents.host import OpenEndpoint
     from prsm_core.engine.processes.table import ProcessIdentity
-    from prsm_core.engine.providers.configured_names import NameFinding
-    from prsm_core.engine.providers.listings import ProviderReport
-    from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
-    from prsm_core.interfaces.provider import AgentHost
     from prsm_core.plugins import PluginManager
     from prsm_core.policies.own_state import OwnState
 
@@ -95,48 +91,85 @@ async def open_app(
     its `leaders` start is no person. Answers make rules if it `keeps_rules`. `owned` is what has
     begun. Raises SessionOwnedError when another owns it, PluginError for one that must be active.
     """
-    _check_plugins(options, settings, plugins)
+    check_needed(
+        plugins, options.provider or settings.defaults.provider, settings.permissions.required
+    )
+    collect = plugins.collect
     async with AsyncExitStack() as stack:
         if owned is None:
-            own = _own(options, settings, plugins, paths, leaders, external)
-            owned = await stack.enter_async_context(own)
-        lock, clock, tools = owned.lock, owned.clock, _tools(external, plugins)
-        store = await stack.enter_async_context(await SqliteStore.open(_ledger(paths), late=True))
+            own_clock = SystemClock()
+            owned = await stack.enter_async_context(
+                open_owned(
+                    paths,
+                    settings,
+                    collect(ProviderSpec),
+                    session=options.session or Ids(own_clock.time).ulid(),
+                    clock=own_clock,
+                    leaders=leaders,
+                    external=external,
+                    absent=plugins.absent(ProviderSpec),
+                    executor=choose_executor(plugins, settings),
+                )
+            )
+        session, clock = owned.lock.session, owned.clock
+        tools = ToolTable().with_added(collect(ToolContribution).values())
+        if external is not None:  # such a master ends by leaving
+            tools = tools.without("task_complete", AgentRole.MASTER)
+        ledger = ledger_path(paths, repo_identity(paths.workspace).key)
+        store = await stack.enter_async_context(await SqliteStore.open(ledger, late=True))
+        bridge = _bridge(paths.state / "bridge" / f"{session}.sock", clock)
         config = EngineConfig(
             settings=settings,
             workspace=str(paths.workspace),
+            session_id=session,
             store=store,
-            open_endpoint=await stack.enter_async_context(
-                _bridge(paths.state / "bridge" / f"{lock.session}.sock", clock)
-            ),
+            launcher=owned.launcher,
+            providers=collect(ProviderSpec),
             broker=_build_broker(settings, plugins, paths, tools, clock, snapshot),
-            human=_human_policy(options, settings, frontend),
+            tools=tools,
+            human=HumanPolicy(
+                interactive=frontend.interactive,
+                on_ask=options.on_ask,
+                timeout_s=settings.engine.human_timeout_seconds,
+                unattended_s=options.unattended_s,
+            ),
+            clock=clock,
+            ids=Ids(clock.time),
+            state_dir=owned.state_dir,
+            redactor=owned.redactor,
             trusted=trusted,
             external=external,
+            scorers=tuple(collect(ModelScorerSpec).values()),
+            checks=tuple(collect(PermissionCheckSpec).values()),
+            sinks=(*collect(EventSinkSpec).values(), *_notifying(settings)),
+            sink_settings=settings.sinks,
+            command_line=options.command_line,
+            told_at_start=[
+                ("plugin_quarantined", {"plugin": record.name, "error": record.fault})
+                for record in plugins.quarantined
+            ],
+            open_endpoint=await stack.enter_async_context(bridge),
+            absent=plugins.absent(ProviderSpec),
+            executor=choose_executor(plugins, settings),
+            made=owned.made,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
             files=_open_files(settings, plugins, paths),
             skills=_skill_places(settings, paths, trusted=trusted),
-            **_parts_of(owned, tools, options),
-            **_plugged_in(settings, plugins),
+            parting=owned.parting,
         )
         async with (
             OrchestrationEngine(config) as engine,
-            aclosing(LocalApp(engine, options, store, lock.session, state_dir=paths.state)) as app,
-            _control(app, engine, owned),
+            aclosing(LocalApp(engine, options, store, session, state_dir=paths.state)) as app,
+            ControlServer(
+                app,
+                owned.lock,
+                start_soon=engine.start_soon,
+                clock=clock,
+                end=app.aclose,
+                parting=owned.parting,
+            ),
         ):
             yield app
-
-
-def _control(app: LocalApp, engine: OrchestrationEngine, owned: Owned) -> ControlServer:
-    start, end, parting = engine.start_soon, app.aclose, owned.parting
-    return ControlServer(
-        app, owned.lock, start_soon=start, clock=owned.clock, end=end, parting=parting
-    )
-
-
-def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:
-    named = options.provider or settings.defaults.provider
-    check_needed(plugins, named, settings.permissions.required)
 
 
 def _open_files(settings: Settings, plugins: PluginManager, paths: Paths) -> OpenFiles:
@@ -165,49 +198,6 @@ def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPl
     return SkillPlaces(workspace=str(paths.workspace), home=user_home(), trusted=trusted)
 
 
-def _own(
-    options: RunOptions,
-    settings: Settings,
-    plugins: PluginManager,
-    paths: Paths,
-    leaders: tuple[ProcessIdentity, ...],
-    external: ProviderSpec | None,
-) -> AbstractAsyncContextManager[Owned]:
-    clock = SystemClock()
-    return open_owned(
-        paths,
-        settings,
-        plugins.collect(ProviderSpec),
-        session=options.session or Ids(clock.time).ulid(),
-        clock=clock,
-        leaders=leaders,
-        external=external,
-        absent=plugins.absent(ProviderSpec),
-        executor=choose_executor(plugins, settings),
-    )
-
-
-def _parts_of(owned: Owned, tools: ToolTable, options: RunOptions) -> dict[str, Any]:
-    return {
-        "session_id": owned.lock.session,
-        "launcher": owned.launcher,
-        "tools": tools,
-        "command_line": options.command_line,
-        "made": owned.made,
-        "clock": owned.clock,
-        "ids": Ids(owned.clock.time),
-        "state_dir": owned.state_dir,
-        "redactor": owned.redactor,
-        "parting": owned.parting,
-    }
-
-
-def _tools(external: ProviderSpec | None, plugins: PluginManager) -> ToolTable:
-    tools = ToolTable().with_added(plugins.collect(ToolContribution).values())
-    # An external master ends by leaving.
-    return tools if external is None else tools.without("task_complete", AgentRole.MASTER)
-
-
 @asynccontextmanager
 async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
     """Yield what opens endpoints of a bridge, which is there from the first of them on."""
@@ -231,20 +221,6 @@ async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
                 yield endpoint
 
         yield open_endpoint
-
-
-def _ledger(paths: Paths) -> Path:
-    """Return where the repository's ledger lies, or will."""
-    return ledger_path(paths, repo_identity(paths.workspace).key)
-
-
-def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpec) -> HumanPolicy:
-    return HumanPolicy(
-        interactive=frontend.interactive,
-        on_ask=options.on_ask,
-        timeout_s=settings.engine.human_timeout_seconds,
-        unattended_s=options.unattended_s,
-    )
 
 
 def _build_broker(
@@ -278,22 +254,6 @@ def _own_state(settings: Settings, plugins: PluginManager) -> OwnState:
 
     providers, sinks = plugins.collect(ProviderSpec), plugins.collect(EventSinkSpec)
     return own_state(providers.values(), sinks.values(), settings.sinks)
-
-
-def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
-    return {
-        "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
-        "checks": tuple(plugins.collect(PermissionCheckSpec).values()),
-        "providers": plugins.collect(ProviderSpec),
-        "absent": plugins.absent(ProviderSpec),
-        "executor": choose_executor(plugins, settings),
-        "sinks": (*plugins.collect(EventSinkSpec).values(), *_notifying(settings)),
-        "sink_settings": settings.sinks,
-        "told_at_start": [
-            ("plugin_quarantined", {"plugin": record.name, "error": record.fault})
-            for record in plugins.quarantined
-        ],
-    }
 
 
 def _notifying(settings: Settings) -> tuple[EventSinkSpec, ...]:

@@ -18,63 +18,44 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.app import open_app
-from prsm_core.cli.ledger import open_session
 from prsm_core.cli.run_options import UNATTENDED_SECONDS
-from prsm_core.cli.running import PRIVATE, ending_signals, run_log
-from prsm_core.cli.setup import load_setup, tell_quarantined
-from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.record import Record
-from prsm_core.domain.turns import StopReason, TurnEnded
+from prsm_core.cli.running import (
+    PRIVATE,
+    Request,
+    ending_signals,
+    run_log,
+    run_options,
+    setup_of,
+)
+from prsm_core.cli.setup import Setup, tell_quarantined
+from prsm_core.domain.turns import AssembledContext, ProviderEvent, StopReason, TurnEnded
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.processes.table import find_lineage, process_identity
-from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
+from prsm_core.engine.processes.table import ProcessIdentity, find_lineage, process_identity
+from prsm_core.interfaces.frontend import AppHandle, Frontend, FrontendSpec
 from prsm_core.interfaces.provider import (
+    AgentHost,
     Provider,
     ProviderCapabilities,
     ProviderSession,
     ProviderSpec,
     ProviderStatus,
+    SessionRequest,
 )
 from prsm_core.kit.local_socket import peer_credentials
-from prsm_core.kit.stdio import take_stdio
+from prsm_core.kit.stdio import Wire, take_stdio
 from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.cli.setup import Setup
-    from prsm_core.engine.processes.table import ProcessIdentity
-    from prsm_core.interfaces.frontend import AppHandle
-    from prsm_core.interfaces.provider import AgentHost
-    from prsm_core.kit.stdio import Wire
 
     Speak = Callable[[AgentHost, AppHandle, Wire, str], Awaitable[None]]
-    from collections.abc import AsyncIterator
-
-    from prsm_core.domain.turns import AssembledContext, ProviderEvent
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
 
 _log = logging.getLogger("prsm.cli")
 
 NAME = "mcp-client"
-
-
-class _Lead(Record, frozen=True, kw_only=True):
-    """What the command line says; None where it says nothing."""
-
-    workspace: str
-    provider: str | None = None
-    model: str | None = None
-    mode: str | None = None
-    session: str | None = None
-    on_ask: str | None = None
-    unattended_s: float | None = None
-    budget_usd: float | None = None
-    budget_tokens: int | None = None
-    sets: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
 
 
 def lead(
@@ -97,31 +78,34 @@ def lead(
     os.umask(PRIVATE)
     wire = take_stdio(client, hint=hint)
     write_aside()
-    request = _Lead(**options)
-    flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
-    setup = load_setup(
-        launch,
-        request.workspace,
-        sets=request.sets,
-        flags=flags,
-        without=request.without,
-        begins_run=True,
-    )
+    request = Request(task=f"What the {client} wants done.", **options)
+    setup = setup_of(launch, request)
     tell_quarantined(setup.plugins)
     install_child_watcher()
     return run_to_end(_lead(setup, request, wire, speak, client))
 
 
-async def _lead(setup: Setup, request: _Lead, wire: Wire, speak: Speak, client: str) -> int:
+async def _lead(setup: Setup, request: Request, wire: Wire, speak: Speak, client: str) -> int:
     seat = Seat()
     frontend = _ClientFrontend(seat, wire, speak, client)
+    options = replace(
+        await run_options(setup, request),
+        unattended_s=request.unattended_s or UNATTENDED_SECONDS,
+        command_line={},
+    )
     with _signals_leave(seat), run_log(setup):
         async with open_app(
-            await _options(setup, request, client),
+            options,
             setup.settings,
             setup.plugins,
             paths=setup.paths,
-            frontend=_spec(interactive=request.on_ask is None),
+            frontend=FrontendSpec(
+                name="client",
+                summary="The client leads; a person may attach.",
+                interactive=request.on_ask is None,
+                priority=0,
+                factory="prsm_core.cli.leading:_ClientFrontend",
+            ),
             trusted=setup.trusted,
             snapshot=setup.snapshot,
             external=seat.spec,
@@ -142,32 +126,6 @@ def _signals_leave(seat: Seat) -> Iterator[None]:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
-
-
-def _spec(*, interactive: bool) -> FrontendSpec:
-    return FrontendSpec(
-        name="client",
-        summary="The client leads; a person may attach.",
-        interactive=interactive,
-        priority=0,
-        factory="prsm_core.cli.leading:_ClientFrontend",
-    )
-
-
-async def _options(setup: Setup, request: _Lead, client: str) -> RunOptions:
-    options = RunOptions(
-        task=f"What the {client} wants done.",
-        workspace=str(setup.paths.workspace),
-        provider=request.provider,
-        model=request.model,
-        mode=PermissionMode(request.mode or setup.settings.defaults.mode),
-        on_ask=request.on_ask or "deny",
-        unattended_s=request.unattended_s or UNATTENDED_SECONDS,
-    )
-    if request.session is None:
-        return options
-    async with open_session(request.workspace, request.session) as (_, info):
-        return replace(options, session=info.session_id)
 
 
 class _ClientFrontend(Frontend):
@@ -238,8 +196,10 @@ def _is_same(path: Path, file: os.stat_result) -> bool:
         return False
 
 
-class Seat:
-    """The master's place: whoever leads takes it, and leaves it once."""
+class Seat(Provider):
+    """The master's place and its provider: whoever leads takes it, and leaves it once."""
+
+    capabilities = ProviderCapabilities(resume="none", streams=False)
 
     def __init__(self) -> None:
         self._host: asyncio.Future[AgentHost] = asyncio.get_running_loop().create_future()
@@ -252,7 +212,7 @@ class Seat:
         return ProviderSpec(
             name=NAME,
             summary="A client that leads its agents over MCP.",
-            factory=self._build,
+            factory=lambda settings, services: self,
             selectable=False,
         )
 
@@ -260,38 +220,23 @@ class Seat:
         """Return the agent's host once its turn has begun."""
         return await asyncio.shield(self._host)
 
-    def offer(self, host: AgentHost) -> None:
-        """Let the host be taken: the agent's turn has begun."""
-        if not self._host.done():
-            self._host.set_result(host)
-
     def leave(self) -> None:
         """End the agent's turn."""
         self._left.set()
 
-    async def until_left(self) -> None:
-        """Return once nobody leads any more."""
-        await self._left.wait()
-
-    def _build(self, settings: Mapping[str, Any], services: ProviderServices) -> ClientProvider:
-        return ClientProvider(self)
-
-
-class ClientProvider(Provider):
-    """The provider of the one agent that sits on a seat."""
-
-    capabilities = ProviderCapabilities(resume="none", streams=False)
-
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
-
     @asynccontextmanager
     async def open_session(
         self, request: SessionRequest, host: AgentHost
-    ) -> AsyncIterator[ClientSession]:
+    ) -> AsyncIterator[ProviderSession]:
         """Open the agent's session; see Provider."""
-        self._seat.brief = request.system_prompt
-        yield ClientSession(host, self._seat)
+        self.brief = request.system_prompt
+        yield _Lead(host, self)
+
+    async def lasts(self, host: AgentHost) -> None:
+        """Let the host be taken, and return once nobody leads any more."""
+        if not self._host.done():
+            self._host.set_result(host)
+        await self._left.wait()
 
     async def probe(self) -> ProviderStatus:
         """Tell what nobody here sees; see Provider."""
@@ -299,7 +244,7 @@ class ClientProvider(Provider):
         return ProviderStatus(available=True, gaps=(gap,))
 
 
-class ClientSession(ProviderSession):
+class _Lead(ProviderSession):
     """A turn in which the client speaks, and the engine only listens to its calls."""
 
     def __init__(self, host: AgentHost, seat: Seat) -> None:
@@ -308,8 +253,7 @@ class ClientSession(ProviderSession):
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Last until the client has left; see ProviderSession."""
-        self._seat.offer(self._host)
-        await self._seat.until_left()
+        await self._seat.lasts(self._host)
         yield TurnEnded(StopReason.END_TURN)
 
     async def interrupt(self) -> None:

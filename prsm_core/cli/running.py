@@ -22,7 +22,7 @@ from prsm_core.cli.places import deletion_notes, workspace_paths
 from prsm_core.cli.plugin_sections import with_defaults
 from prsm_core.cli.run_options import to_keep
 from prsm_core.cli.saying import say
-from prsm_core.cli.setup import load_setup, tell_quarantined
+from prsm_core.cli.setup import Setup, load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.distributions import distribution_of
 from prsm_core.domain.agents import PermissionMode
@@ -30,9 +30,9 @@ from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.executor import choose_executor
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.providers.registry import open_owned
+from prsm_core.engine.providers.registry import Owned, open_owned
 from prsm_core.errors import PluginError, PrsmError, StoreError
-from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
+from prsm_core.interfaces.frontend import AppHandle, Frontend, FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.loop.interrupts import note_interrupt
@@ -50,10 +50,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.cli.setup import Setup
     from prsm_core.engine.door.local import LocalApp
-    from prsm_core.engine.providers.registry import Owned
-    from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.interfaces.hub import Hub
     from prsm_core.interfaces.store import Store
     from prsm_core.plugins import PluginManager
@@ -124,12 +121,20 @@ def run_in(launch: Launch, request: Request, build: Build) -> int:
         from prsm_core.cli.sessions.unfinished import finish  # hardly ever
 
         finish(launch)
+    setup = setup_of(launch, request, skips_seen=True)
+    install_child_watcher()
+    with leaving_nothing_typed(stdin_descriptor()):
+        return run_to_end(_run(setup, request, build))
+
+
+def setup_of(launch: Launch, request: Request, *, skips_seen: bool = False) -> Setup:
+    """Load what a run works with, by what its command line says."""
     flags = {
         "budgets.usd": request.budget_usd,
         "budgets.tokens": request.budget_tokens,
         "engine.master": "solo" if request.solo else None,
     }
-    setup = load_setup(
+    return load_setup(
         launch,
         request.workspace,
         sets=request.sets,
@@ -137,11 +142,8 @@ def run_in(launch: Launch, request: Request, build: Build) -> int:
         trust=request.trust,
         without=request.without,
         begins_run=True,
-        skips_seen=True,
+        skips_seen=skips_seen,
     )
-    install_child_watcher()
-    with leaving_nothing_typed(stdin_descriptor()):
-        return run_to_end(_run(setup, request, build))
 
 
 def choose_frontend(
@@ -438,10 +440,11 @@ class _Interrupt:
 async def _run(setup: Setup, request: Request, build: Build) -> int:
     spec, make = build(setup)
     with interruptible():
-        return await drive(setup, await _options(setup, request), spec, make)
+        return await drive(setup, await run_options(setup, request), spec, make)
 
 
-async def _options(setup: Setup, request: Request) -> RunOptions:
+async def run_options(setup: Setup, request: Request) -> RunOptions:
+    """Return what the run is told; raises PrsmError where its session cannot go on."""
     session, mode = None, request.mode
     if request.session is not None or request.continues:
         from prsm_core.cli.ledger import open_session, require_current  # once a session goes on

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.app import check_set_names, survey_providers
 from prsm_core.cli.logs import redact_stderr
@@ -14,12 +14,14 @@ from prsm_core.permissions import Redactor
 from prsm_core.plugins.printing import stdout_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from prsm_core.config import Paths, Settings
     from prsm_core.engine.providers.configured_names import NameFinding
     from prsm_core.engine.providers.listings import ProviderReport
     from prsm_core.plugins import PluginManager
+
+T = TypeVar("T")
 
 
 def ask_providers(
@@ -31,19 +33,19 @@ def ask_providers(
     only: str | None = None,
 ) -> Mapping[str, ProviderReport]:
     """Look at the providers, or at one; see app.survey_providers."""
-    redact_stderr(Redactor(known_secrets(settings, os.environ)).text)
-    install_child_watcher()
-    with stdout_kept():
-        return run_to_end(
-            survey_providers(settings, plugins, paths=paths, with_models=with_models, only=only)
-        )
+    survey = survey_providers(settings, plugins, paths=paths, with_models=with_models, only=only)
+    return _look(settings, survey)
 
 
 def ask_for_names(
     settings: Settings, plugins: PluginManager, paths: Paths
 ) -> Sequence[NameFinding]:
     """Look at the names of providers and models in the settings; see app.check_set_names."""
+    return _look(settings, check_set_names(settings, plugins, paths=paths))
+
+
+def _look(settings: Settings, work: Coroutine[Any, Any, T]) -> T:
     redact_stderr(Redactor(known_secrets(settings, os.environ)).text)
     install_child_watcher()
     with stdout_kept():
-        return run_to_end(check_set_names(settings, plugins, paths=paths))
+        return run_to_end(work)

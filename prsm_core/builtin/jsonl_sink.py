@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.interfaces.sink import EventSink
+from prsm_core.interfaces.sink import EventSink, RunInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.config.schema import JsonlSettings
     from prsm_core.domain.events import Event
-    from prsm_core.interfaces.sink import RunInfo
 
 
 class JsonlSink(EventSink):

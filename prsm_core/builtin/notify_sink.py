@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.shell import run_captured
 from prsm_core.errors import PrsmError
-from prsm_core.interfaces.sink import EventSink, EventSinkSpec
+from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.terminal import one_line
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from prsm_core.config.schema import NotifySettings
     from prsm_core.domain.events import Event
-    from prsm_core.interfaces.sink import RunInfo
 
 # For all ways together. It is less than a sink may take for a batch.
 SECONDS = 10.0

@@ -11,8 +11,8 @@ from msgspec import to_builtins
 from prsm_core.cli.control import running_sessions, state_dir
 from prsm_core.cli.saying import print_table, say
 from prsm_core.domain.permissions import Answer
-from prsm_core.door import OpenPermission
-from prsm_core.engine.control.client import open_control
+from prsm_core.door import OpenPermission, OpenRequest
+from prsm_core.engine.control.client import ControlClient, open_control
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_command, escape_exact
 from prsm_core.terminal.owner import GONE
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.door import OpenRequest
-    from prsm_core.engine.control.client import ControlClient
 
 T = TypeVar("T")
 

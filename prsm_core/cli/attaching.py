@@ -29,7 +29,7 @@ from prsm_core.domain.events import ends_run
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.remote import RemoteApp, RemoteRun, open_remote
 from prsm_core.errors import ControlError
-from prsm_core.interfaces.frontend import RunResult
+from prsm_core.interfaces.frontend import Frontend, RunResult
 from prsm_core.loop.output import hurry_output, write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.plugins import PluginManager
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.door import View
-    from prsm_core.interfaces.frontend import Frontend
 
 _VIA = "prsm attach"
 _LEFT = "left; the run goes on"

@@ -8,7 +8,7 @@ import click
 
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.places import workspace_paths
-from prsm_core.engine.control.client import open_control
+from prsm_core.engine.control.client import ControlClient, open_control
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_exact
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
-
-    from prsm_core.engine.control.client import ControlClient
 
 
 async def kill_agent(workspace: str, session: str | None, agent: str) -> None:

@@ -20,17 +20,15 @@ from msgspec import convert
 
 from prsm_core.cli import run_as_process
 from prsm_core.cli.running import Request, run_in
-from prsm_core.cli.setup import tell_quarantined
+from prsm_core.cli.setup import Setup, tell_quarantined
 from prsm_core.config import private_dir
-from prsm_core.interfaces.frontend import Frontend, FrontendSpec
+from prsm_core.interfaces.frontend import AppHandle, Frontend, FrontendSpec, RunHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.cli.setup import Setup
-    from prsm_core.interfaces.frontend import AppHandle, RunHandle
 
 _told = logging.getLogger("prsm.told")
 

@@ -14,14 +14,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.engine.processes.launcher import start_detached
+from prsm_core.engine.processes.launcher import DetachedProcess, start_detached
 from prsm_core.loop.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.engine.processes.launcher import DetachedProcess
 
 SAFE_PATH = "-P"  # else modules of the current folder are found before ours
 ERROR = 1

@@ -16,7 +16,7 @@ from prsm_core.cli.resuming import request_to_go_on
 from prsm_core.cli.run_options import UNATTENDED_SECONDS
 from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.exporting import pieces_of, write
-from prsm_core.cli.sessions.keepers import require_no_trees
+from prsm_core.cli.sessions.keepers import Keepers, require_no_trees
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError, StoreError
 from prsm_core.store import SqliteStore
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.cli.sessions.keepers import Keepers
     from prsm_core.engine.processes.launcher import DetachedProcess
     from prsm_core.interfaces.frontend import RunOptions
     from prsm_core.interfaces.store import SessionInfo

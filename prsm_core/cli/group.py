@@ -18,7 +18,7 @@ import click
 from prsm_core.cli.callers import guard, require_person
 from prsm_core.cli.launch import Launch
 from prsm_core.distributions import COMMANDS as ENTRY_POINTS
-from prsm_core.distributions import DEFAULT_PACKAGES, GROUP, entry_points
+from prsm_core.distributions import DEFAULT_PACKAGES, GROUP, EntryPoint, entry_points
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from prsm_core.distributions import EntryPoint
     from prsm_core.errors import PluginError
 
 EDITOR = "extension"  # the frontend by which an editor leads

@@ -28,6 +28,7 @@ import click
 from prsm_core.catalog.packages import (
     OWN_PACKAGES,
     PUBLISHED,
+    OwnPackage,
     find_clone,
     find_own,
     folder_in,
@@ -46,8 +47,6 @@ from prsm_core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from prsm_core.catalog.packages import OwnPackage
 
 
 CORE = "prsm-core"

@@ -12,7 +12,14 @@ from prsm_core.config.own_rules import change_rule, policy_path
 from prsm_core.config.paths import written_path
 from prsm_core.config.policy_file import MAX_WORDS, parse_rule, read_policy
 from prsm_core.domain.agents import AgentRole
-from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, PermissionRequest
+from prsm_core.domain.permissions import (
+    Allow,
+    Ask,
+    Deny,
+    PermissionContext,
+    PermissionRequest,
+    Verdict,
+)
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import PluginError
@@ -26,7 +33,14 @@ from prsm_core.permissions.commands import command_policy
 from prsm_core.permissions.own_state import own_state
 from prsm_core.plugins.needed import check_required
 from prsm_core.plugins.printing import stdout_kept
-from prsm_core.policies.port import CommandPolicySpec, CommandRules, Judgement
+from prsm_core.policies.port import (
+    CommandPolicy,
+    CommandPolicySpec,
+    CommandRules,
+    CommandSetting,
+    Judgement,
+    Words,
+)
 from prsm_core.policies.written import Written
 
 if TYPE_CHECKING:
@@ -34,9 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.domain.permissions import Verdict
     from prsm_core.policies.own_state import OwnState
-    from prsm_core.policies.port import CommandPolicy, CommandSetting, Words
 
 VERDICTS = ("allow", "ask", "deny")
 _AGENT = "policy-check"

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from contextlib import contextmanager, suppress
-from logging import FileHandler
+from logging import FileHandler, Formatter, LogRecord
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -20,7 +20,6 @@ from prsm_core.kit.text import escape_prose, first_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from io import TextIOWrapper
-    from logging import Formatter, LogRecord
 
     Redact = Callable[[str], str]  # takes the secrets out of a text
 

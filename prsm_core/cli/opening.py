@@ -19,7 +19,7 @@ from prsm_core.cli.running import (
     interruptible,
     stdout_of,
 )
-from prsm_core.cli.setup import Once, load_plugins, load_setup, tell_quarantined
+from prsm_core.cli.setup import Once, Setup, load_plugins, load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.record import Record
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.sessions.keepers import Keepers
-    from prsm_core.cli.setup import Setup
     from prsm_core.plugins import PluginManager
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from prsm_core.config import ledger_path, resolve_paths
+from prsm_core.config import Paths, ledger_path, resolve_paths
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.files import STRAYS
 from prsm_core.workspace.identity import repo_identity
-
-if TYPE_CHECKING:
-    from prsm_core.config import Paths
 
 DELETIONS = "deletions"  # a folder of the state directory
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,13 +15,9 @@ from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
-from prsm_core.plugins import PluginState
-from prsm_core.plugins.records import WORDS
+from prsm_core.plugins import PluginManager, PluginRecord, PluginState
+from prsm_core.plugins.records import WORDS, Spec
 from prsm_core.policies.port import CommandPolicySpec
-
-if TYPE_CHECKING:
-    from prsm_core.plugins import PluginManager, PluginRecord
-    from prsm_core.plugins.records import Spec
 
 _PLAIN = (str, int, float, bool, type(None))
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prsm_core.config import Settings
 from prsm_core.config.plugin_settings import PROVIDERS, PluginSection, read_plugin_settings
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.provider import ProviderSpec
-from prsm_core.plugins import PluginState
+from prsm_core.plugins import PluginManager, PluginState
 from prsm_core.plugins.records import WORDS
-from prsm_core.plugins.settings import SECTIONS, section_of
+from prsm_core.plugins.settings import SECTIONS, Configurable, section_of
 from prsm_core.plugins.settings import with_settings as given
-
-if TYPE_CHECKING:
-    from prsm_core.plugins import PluginManager
-    from prsm_core.plugins.settings import Configurable
 
 
 def plugin_sections(

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET, UnsetType, to_builtins
 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import print_table, say
 from prsm_core.engine.control.client import open_control
-from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.control.session_lock import Owner, find_owner
 from prsm_core.engine.door.history import as_said
 from prsm_core.engine.door.offers import Owning, lost_agents
 from prsm_core.engine.journal.views import (
@@ -33,11 +33,8 @@ from prsm_core.terminal.wording import subject
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from msgspec import UnsetType
-
     from prsm_core.domain.events import Event
     from prsm_core.door import AgentNode, AgentTree, ChangeCount
-    from prsm_core.engine.control.session_lock import Owner
 
 _SPARE = ("ROLE", "LAST TOOL", "ID")
 LIVE_SECONDS = 2.0  # for the process that runs a session to tell its tree

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prsm_core.distributions import CORE
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.records import check_name
-from prsm_core.plugins.records import WORDS
+from prsm_core.plugins.records import WORDS, Spec
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.plugins import PluginManager
-    from prsm_core.plugins.records import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.plugin_sections import plugin_sections
 from prsm_core.cli.saying import say
-from prsm_core.config import load_settings
+from prsm_core.config import LoadedSettings, Paths, Settings, load_settings
 from prsm_core.config.trust import check_trust
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.config import LoadedSettings, Paths, Settings
     from prsm_core.config.snapshot import Snapshot
 
 

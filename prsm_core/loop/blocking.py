@@ -21,14 +21,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.loop.blame import place_of_frame
+from prsm_core.loop.blame import Place, place_of_frame
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from prsm_core.loop.blame import Place
 
 LOOK_SECONDS = 1.0
 TOLD_AFTER = 3  # looks

@@ -6,17 +6,15 @@ import asyncio
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.events import ends_run
+from prsm_core.domain.events import Event, ends_run
 from prsm_core.errors import ConfigError, StoreError
-from prsm_core.interfaces.frontend import Frontend
+from prsm_core.interfaces.frontend import AppHandle, Frontend, RunHandle, RunResult
 from prsm_core.loop.output import hurry_output, room_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TextIO
 
-    from prsm_core.domain.events import Event
-    from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
     from prsm_core.interfaces.store import Store
     from prsm_core.terminal.owner import SessionOwner
 

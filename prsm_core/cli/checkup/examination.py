@@ -19,17 +19,24 @@ from msgspec.structs import replace
 
 from prsm_core.builtin import BUILTINS
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
-from prsm_core.cli.checkup.finding import broken, ok, warning
+from prsm_core.cli.checkup.finding import Finding, broken, ok, warning
 from prsm_core.cli.checkup.folders import check_disk, check_folders, format_size
 from prsm_core.cli.checkup.values import check_values, refused_names
 from prsm_core.cli.plugin_sections import plugin_sections
 from prsm_core.cli.setup import CURE, provider_names
 from prsm_core.cli.surveying import ask_for_names, ask_providers
-from prsm_core.config import Settings, ledger_path, load_settings, resolve_paths
+from prsm_core.config import (
+    LoadedSettings,
+    Paths,
+    Settings,
+    ledger_path,
+    load_settings,
+    resolve_paths,
+)
 from prsm_core.config.explain import one_by_one
 from prsm_core.config.paths import SkillPlaces, user_home
 from prsm_core.config.schema import SandboxSettings
-from prsm_core.config.trust import check_trust
+from prsm_core.config.trust import Standing, check_trust
 from prsm_core.distributions import CORE, GROUP, Distribution, distributions
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.agents.skills import section, skills_in
@@ -49,35 +56,28 @@ from prsm_core.engine.providers.registry import configured_specs
 from prsm_core.engine.turns.model_parameters import describe_ignored
 from prsm_core.errors import ConfigError, ControlError, PluginError, PrsmError, StoreError
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.environment import must_be_named, not_passed
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import build_policy
 from prsm_core.permissions.skills import find_skills
-from prsm_core.plugins import PluginManager, PluginState
+from prsm_core.plugins import PluginManager, PluginRecord, PluginState
 from prsm_core.plugins.manager import loading_seconds
 from prsm_core.plugins.pins import core_pins, satisfies
-from prsm_core.plugins.records import MORE_TIME, WORDS, SlowPluginError
+from prsm_core.plugins.records import MORE_TIME, WORDS, SlowPluginError, Spec
 from prsm_core.plugins.settings import reference_of
 from prsm_core.policies.port import CommandPolicySpec
 from prsm_core.store.connection import has_begun, sqlite_version
-from prsm_core.store.inspection import inspect_ledger
+from prsm_core.store.inspection import LedgerReport, inspect_ledger
 from prsm_core.version import __version__
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from prsm_core.cli.checkup.finding import Finding
-    from prsm_core.config import LoadedSettings, Paths
-    from prsm_core.config.trust import Standing
     from prsm_core.engine.providers.listings import ProviderReport
     from prsm_core.executors import BoxState, SandboxState
-    from prsm_core.interfaces.provider import ProviderStatus
-    from prsm_core.plugins import PluginRecord
-    from prsm_core.plugins.records import Spec
-    from prsm_core.store.inspection import LedgerReport
 
 LARGE_WAL_BYTES = 256 << 20
 SHOWN = 5  # names or numbers in one line

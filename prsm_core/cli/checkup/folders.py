@@ -8,14 +8,13 @@ import shutil
 import stat
 from typing import TYPE_CHECKING
 
-from prsm_core.cli.checkup.finding import broken, ok, warning
+from prsm_core.cli.checkup.finding import Finding, broken, ok, warning
 from prsm_core.config.paths import temp_notice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.cli.checkup.finding import Finding
     from prsm_core.config import Paths
 
 LOW_BYTES = 1 << 30

@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from prsm_core.cli.checkup.finding import warning
+from prsm_core.cli.checkup.finding import Finding, warning
 from prsm_core.config.explain import nearest
 from prsm_core.domain.tools import NATIVE_TOOLS, ORCHESTRATION_TOOLS
 from prsm_core.engine.providers.registry import configured_specs, refused_server
@@ -17,7 +17,6 @@ from prsm_core.interfaces.provider import ProviderSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prsm_core.cli.checkup.finding import Finding
     from prsm_core.config import Paths, Settings
     from prsm_core.config.document import KeyPath
     from prsm_core.config.schema import McpServerSettings

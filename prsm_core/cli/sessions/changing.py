@@ -21,7 +21,7 @@ from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.keepers import Keepers, require_no_trees
 from prsm_core.cli.sessions.leftovers import strangers
 from prsm_core.cli.sessions.listing import name_of
-from prsm_core.engine.control.session_lock import SessionLock, find_owner
+from prsm_core.engine.control.session_lock import Owner, SessionLock, find_owner
 from prsm_core.engine.door.naming import checked_name, name_session
 from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError
 from prsm_core.store import SqliteStore
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from prsm_core.engine.control.session_lock import Owner
     from prsm_core.interfaces.provider import ProviderSpec
 
 

@@ -27,7 +27,7 @@ from prsm_core.config.secrets import environment_secrets
 from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentRole, AgentState, Grant
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
-from prsm_core.domain.steps import Step
+from prsm_core.domain.steps import Step, Write
 from prsm_core.domain.turns import AgentMessage, AgentToolCall, StopReason, TurnResult
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
@@ -53,8 +53,6 @@ from prsm_core.store.session_rows import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from prsm_core.domain.steps import Write
 
     Line = Mapping[str, Any]  # of a transcript
 

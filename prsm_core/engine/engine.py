@@ -196,11 +196,8 @@ class OrchestrationEngine:
         from here; else the run has what is left of its own. Raises StoreError where the ledger
         does not tell what is needed, ConfigError where there is no run to go on with, or no time.
         """
-        from prsm_core.engine.agents.resuming import (
-            Needs,  # once a session goes on
-            limit_of,
-            to_go_on_with,
-        )
+        # Once a session goes on.
+        from prsm_core.engine.agents.resuming import check_needs, limit_of, to_go_on_with
 
         self._run.check_idle()
         check_wanted(abort_signal)
@@ -215,7 +212,7 @@ class OrchestrationEngine:
         await self._reserve_names()
         limit, spent, timed = await limit_of(self._config.store, state, timeout_s, now)
         options = {**run.options, **self._starting.options(limit), **timed}
-        lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
+        lacks = await check_needs(state, self.providers, parts.listings, self._config.settings)
 
         recovered, withheld = (
             await self._starting.recovered(),

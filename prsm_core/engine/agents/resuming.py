@@ -1,18 +1,16 @@
-"""A session that goes on after its engine died: its agents are taken over as it has left them.
+"""Going on with a session whose engine died: its agents are taken over as it has left them.
 
-Everything is in the ledger, and nothing that a provider held. So first all agents are there again,
-in memory, with their mail and their questions. Then those that had not ended have a new
-incarnation, all in one step, which fences what the dead engine might still write; their states are
-those they had, for nothing has happened to them. Requests that only the dead processes waited for
-are ended. Only then lives begin: those at work first, so that the slots are theirs again.
+First all agents are there again, in memory, with their mail and their questions. Then those that
+had not ended have a new incarnation, all in one step, which fences what the dead engine might still
+write; their states are those they had, for nothing has happened to them. Requests that only the
+dead processes waited for are ended. Only then lives begin: those at work first, so that the slots
+are theirs again.
 
 A crash in the midst of this leaves agents an incarnation further, and some requests open that
 nobody waits for: the next resume begins anew.
 
 What agents need that go on is looked at before anything is written. One whose provider or model is
 gone would fail at once and finish its run, and nobody could go on with it once that is mended.
-
-Agents that have ended are taken over by their rows, which say all that a new life needs.
 
 A run's time limit is over all engines that have worked on it, and none of the time between them.
 An engine has worked from when it began to the last thing that it wrote.
@@ -21,7 +19,7 @@ An engine has worked from when it began to the last thing that it wrote.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
         AsyncGenerator,
         Awaitable,
         Callable,
-        Collection,
+        Iterable,
         Iterator,
         Mapping,
         Sequence,
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.budgets import Budget
     from prsm_core.domain.events import Event
+    from prsm_core.domain.notes import Ending
     from prsm_core.domain.sessions import AgentNow, RunNow, SessionState, TurnState
     from prsm_core.domain.steps import HumanRequest, Step, Write
     from prsm_core.domain.tools import McpServer
@@ -70,7 +69,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.regions import LeaseTable
     from prsm_core.engine.spending.budgets import BudgetLedger
-    from prsm_core.engine.state import OpenQuestion, Roster
+    from prsm_core.engine.state import Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import AgentRow, Store
     from prsm_core.messaging.router import MessageRouter
@@ -79,11 +78,8 @@ if TYPE_CHECKING:
 _AT_WORK = frozenset({AgentState.RUNNING, AgentState.STARTING})
 
 
-class Left(Record, frozen=True):
-    """An agent that an earlier engine has left, and what is known of it."""
-
-    record: AgentRecord
-    now: AgentNow
+# An agent that an earlier engine has left, and what is known of it.
+Left = tuple[AgentRecord, "AgentNow"]
 
 
 class Resumption(Record, frozen=True, kw_only=True):
@@ -111,42 +107,44 @@ class Resumption(Record, frozen=True, kw_only=True):
         left = self.adopt(state)
         await write()
         await self.live_on(left, state, state.runs[-1].epoch + 1)
-        return left[0].record
+        return left[0][0]
 
     def adopt(self, state: SessionState) -> Sequence[Left]:
         """Take all agents over, the master first, then parents first; nothing is written."""
-        left, run_id = [], state.runs[-1].run_id
+        left: list[Left] = []
+        run_id = state.runs[-1].run_id
         spawned = Counter(now.agent.parent_id for now in state.agents if now.agent.run_id == run_id)
         granted = {now.agent.agent_id: now.agent.grant.budget for now in state.agents}
-        begins = [f"{one.system_prompt}\n" for one in self.settings.expert_profiles().values()]
+        profiles = self.settings.expert_profiles().values()
+        begins = tuple(f"{profile.system_prompt}\n" for profile in profiles)
         self.roster.know(state.aliases)
         for now in state.agents:
-            record = self._record(now, granted, tuple(begins))
+            record = self._record(now, granted, begins)
             self.roster.adopt(record)
             self.leases.enter(record)
-            left.append(Left(record, now))
-            self._charge(record, now, spawned[record.agent_id])
+            left.append((record, now))
+            turns, spawns = now.turns - (now.open_turn is not None), spawned[record.agent_id]
+            self.budgets.adopt(record.descriptor, turns=turns, spent=now.spent, spawns=spawns)
         for question in state.questions:
-            message = question.message
-            asked = self.roster.get(message.target)
-            asked.asked(message, delivered=question.is_read)
-        self._hear(left)
+            asked = self.roster.get(question.message.target)
+            asked.asked(question.message, delivered=question.is_read)
+        for record, _ in left:
+            self._hear(record)
         return left
 
-    def _hear(self, left: Sequence[Left]) -> None:
-        """Let parents have what their children reported and they were not told."""
-        for record in (one.record for one in left):
-            known = record.notes
-            if known.progress is None:
-                continue
-            parent = self.roster.parent_of(record)
-            if parent and known.reports > parent.notes.heard.get(record.agent_id, 0):
-                parent.heard_of(record.agent_id, known.progress)
+    def _hear(self, record: AgentRecord) -> None:
+        """Let a parent have what its child reported and it was not told."""
+        known, parent = record.notes, self.roster.parent_of(record)
+        if parent is None or known.progress is None:
+            return
+        if known.reports > parent.notes.heard.get(record.agent_id, 0):
+            parent.heard_of(record.agent_id, known.progress)
 
     def _record(
         self, now: AgentNow, granted: Mapping[str, Budget], begins: tuple[str, ...]
     ) -> AgentRecord:
         agent = self._as_set_today(now.agent, granted)
+        is_expert = agent.role is AgentRole.EXPERT
         record = AgentRecord(
             agent,
             resume_token=now.resume_token,
@@ -154,7 +152,7 @@ class Resumption(Record, frozen=True, kw_only=True):
             head_turn_id=now.head_turn_id,
             reasoning_used=now.notes.reasoning_s,
             notes=now.notes,
-            has_profile=_has_profile(agent, begins),
+            has_profile=is_expert or agent.system_prompt.startswith(begins),
         )
         if agent.state.is_terminal:
             record.result = now.result
@@ -167,25 +165,19 @@ class Resumption(Record, frozen=True, kw_only=True):
         self, agent: AgentDescriptor, granted: Mapping[str, Budget]
     ) -> AgentDescriptor:
         """Return an agent with its servers and its budget as the settings have them now."""
-        limits = self._limits(agent, granted)
-        if limits != agent.grant.budget:
-            agent = replace(agent, grant=replace(agent.grant, budget=limits))
-        if agent.mcp_servers:
-            servers = self.servers
-            own = {name: servers[name] for name in agent.mcp_servers if name in servers}
-            agent = replace(agent, mcp_servers=own)
-        return agent
-
-    def _limits(self, agent: AgentDescriptor, granted: Mapping[str, Budget]) -> Budget:
-        """Return the budget of an agent under the run's present one; its parent is there."""
-        own, parent = agent.grant.budget, agent.parent_id
+        given, parent = agent.grant.budget, agent.parent_id
         if parent is None:
-            return self.settings.budgets.to_budget()
-        return own.moved(granted[parent], self.roster.get(parent).descriptor.grant.budget)
-
-    def _charge(self, record: AgentRecord, now: AgentNow, children: int) -> None:
-        turns = now.turns - (now.open_turn is not None)
-        self.budgets.adopt(record.descriptor, turns=turns, spent=now.spent, spawns=children)
+            budget = self.settings.budgets.to_budget()
+        else:
+            budget = given.moved(granted[parent], self.roster.get(parent).descriptor.grant.budget)
+        if budget != given:
+            agent = replace(agent, grant=replace(agent.grant, budget=budget))
+        if agent.mcp_servers:
+            servers = {
+                name: self.servers[name] for name in agent.mcp_servers if name in self.servers
+            }
+            agent = replace(agent, mcp_servers=servers)
+        return agent
 
     async def live_on(self, left: Sequence[Left], state: SessionState, epoch: int) -> None:
         """Give those who had not ended a new incarnation, and begin their lives.
@@ -193,74 +185,63 @@ class Resumption(Record, frozen=True, kw_only=True):
         The turns of those who had are closed: a crash came between an end and the turn's. Those
         who were about to end, with all below them, do so.
         """
-        open_requests: dict[str, list[HumanRequest]] = {}
+        requests = defaultdict[str, "list[HumanRequest]"](list)
         for request in state.requests:
-            open_requests.setdefault(request.agent_id, []).append(request)
-        living = [one for one in left if not one.record.has_ended]
+            requests[request.agent_id].append(request)
+        living = [(record, now) for record, now in left if not record.has_ended]
+        endings = [(record, record.notes.ending) for record, _ in living]
         doomed = _doomed(living)
-        anew = [
-            self._anew(
-                one,
-                open_requests.get(one.record.agent_id, []),
-                is_doomed=one.record.agent_id in doomed,
-            )
-            for one in living
+        steps = [
+            self._anew(record, now, requests[record.agent_id], record.agent_id in doomed)
+            for record, now in living
         ]
         self._deliver(living, state)  # at once: a person may end one of them from here on
-        lives = {one.record.agent_id: one.record.incarnation for one in living}
+        lives = {record.agent_id: record.incarnation for record, _ in living}
         if lives:
             await self.steps.commit(self.steps.build_of_run(AgentsResumed(lives=lives)))
-        steps = [step for step in anew if step is not None]
         steps += [
-            self._closing(
-                one.record, one.now.open_turn, open_requests.get(one.record.agent_id, []), epoch
-            )
-            for one in left
-            if one.record.has_ended and one.now.open_turn is not None
+            self._closing(record, now.open_turn, requests[record.agent_id], epoch)
+            for record, now in left
+            if record.has_ended and now.open_turn is not None
         ]
-        if steps:
-            await asyncio.gather(*(self.steps.commit(step) for step in steps))
-        for one in left if doomed else ():
-            one.record.questions = _without(one.record.questions, doomed)
+        await asyncio.gather(*(self.steps.commit(step) for step in steps if step is not None))
+        if doomed:
+            for record, _ in left:
+                asked = record.questions.items()
+                still = {about: one for about, one in asked if one.message.source not in doomed}
+                record.questions = still
         self._free(left, state)
-        for one in sorted(living, key=lambda one: one.record.state not in _AT_WORK):
-            one.record.started_at = self.clock.now()
-            if one.record.agent_id not in doomed and not one.record.has_ended:
-                self.lives.begin(one.record, self.begin(one.record, one.now))
-        await self._end([one.record for one in living if one.record.notes.ending is not None])
+        for record, now in sorted(living, key=lambda one: one[0].state not in _AT_WORK):
+            record.started_at = self.clock.now()
+            if record.agent_id not in doomed and not record.has_ended:
+                self.lives.begin(record, self.begin(record, now))
+        for record, ending in endings:
+            await self._end(record, ending)
 
-    async def _end(self, condemned: Sequence[AgentRecord]) -> None:
-        """End agents whose end was decided, with all below them, in the order in which it was."""
-        for record in condemned:
-            ending = record.notes.ending
-            if ending is None or record.has_ended:
-                continue
+    async def _end(self, record: AgentRecord, ending: Ending | None) -> None:
+        """End an agent whose end was decided, with all below it."""
+        if ending is not None and not record.has_ended:
             if ending.state == AgentState.KILLED:
                 await self.ends.kill_tree(record, ending.reason)
             else:
                 await self.ends.fail_agent(record, ending.reason, ending.kind)
 
-    def _anew(self, one: Left, requests: Sequence[HumanRequest], *, is_doomed: bool) -> Step | None:
+    def _anew(
+        self, record: AgentRecord, now: AgentNow, requests: Sequence[HumanRequest], is_doomed: bool
+    ) -> Step | None:
         """Begin an agent's next life in memory; return what ends with the one before, if any."""
-        record, turn = one.record, one.now.open_turn
         record.live_on()
-        waits = not is_doomed and record.claimed_result is None
-        writes: list[Write] = self._taken_over(one.now, requests, waits=waits) if requests else []
-        if turn is not None:
+        waits = requests and not is_doomed and record.claimed_result is None
+        waited = set(_waited(now)) if waits else set()
+        self.requests.take_over([row for row in requests if row.request_id in waited])
+        writes: list[Write] = [_resolved(r) for r in requests if r.request_id not in waited]
+        if (turn := now.open_turn) is not None:
             said = [message for message in turn.messages if message.role == "assistant"]
             self.spoken.take_up(record.agent_id, turn.turn_id, len(said))
             writes += _ended(turn, all_open=is_doomed)
             if is_doomed:
                 writes.append(self._closed(record, turn, StopReason.ABORTED))
         return self.steps.build(record, *writes) if writes else None
-
-    def _taken_over(
-        self, now: AgentNow, requests: Sequence[HumanRequest], *, waits: bool
-    ) -> list[Write]:
-        """Take over the requests that an agent still waits for; return the end of the others."""
-        waited = set(_waited(now)) if waits else set()
-        self.requests.take_over([row for row in requests if row.request_id in waited])
-        return [_resolved(row) for row in requests if row.request_id not in waited]
 
     def _closing(
         self, record: AgentRecord, turn: TurnState, lost: Sequence[HumanRequest], epoch: int
@@ -284,8 +265,8 @@ class Resumption(Record, frozen=True, kw_only=True):
         )
 
     def _deliver(self, living: Sequence[Left], state: SessionState) -> None:
-        for one in living:
-            self.router.register_agent(one.record.agent_id, one.record.incarnation)
+        for record, _ in living:
+            self.router.register_agent(record.agent_id, record.incarnation)
         for message in state.unread:
             target = self.roster.get(message.target)
             if not target.has_ended:
@@ -294,9 +275,9 @@ class Resumption(Record, frozen=True, kw_only=True):
     def _free(self, left: Sequence[Left], state: SessionState) -> None:
         """Let ended children be taken again whose parents have read their results."""
         unread = {message.source: message.message_id for message in state.unread}
-        for one in left:
-            if one.record.has_ended:
-                self.idle.ended(one.record, unread=unread.get(one.record.agent_id))
+        for record, _ in left:
+            if record.has_ended:
+                self.idle.ended(record, unread=unread.get(record.agent_id))
 
 
 def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> SessionState:
@@ -307,9 +288,11 @@ def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> Se
     """
     if not state.runs:
         raise ConfigError("this session has had no run", hint="start one: prsm run", code="no_run")
-    run = state.runs[-1]
-    family = {} if run.status in FINISHED else _family(state.agents, _master(state.agents, run))
-    for now in family.values():
+    run, family = state.runs[-1], set[str]()
+    if run.status not in FINISHED:
+        family = _family((now.agent for now in state.agents), _master(state.agents, run))
+    agents = [now for now in state.agents if now.agent.agent_id in family]
+    for now in agents:
         if not now.agent.state.is_terminal and is_external(now.agent.provider):
             raise ConfigError(
                 f"{now.agent.name} was led by a client outside, which is gone",
@@ -318,7 +301,7 @@ def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> Se
             )
     return replace(
         state,
-        agents=tuple(_with_withheld(state, now) for now in family.values()),
+        agents=tuple(_with_withheld(state, now) for now in agents),
         unread=tuple(one for one in state.unread if one.target in family),
         questions=tuple(one for one in state.questions if one.message.source in family),
         requests=tuple(one for one in state.requests if one.agent_id in family),
@@ -332,49 +315,35 @@ def _with_withheld(state: SessionState, now: AgentNow) -> AgentNow:
     return replace(now, open_turn=replace(now.open_turn, withheld=calls))
 
 
-def _master(agents: Sequence[AgentNow], run: RunNow) -> AgentNow:
-    """Return the master of a run; where it has none of its own, it went on with the newest one.
+def _master(agents: Sequence[AgentNow], run: RunNow) -> str:
+    """Return the id of a run's master: its own, or the newest one, which it went on with.
 
     Raises ConfigError where the engine died before there was one.
     """
-    masters = [now for now in agents if now.agent.parent_id is None]
+    masters = [now.agent for now in agents if now.agent.parent_id is None]
     if not masters:
         raise ConfigError(
             "the engine died before this run had a master",
             hint="start it again: prsm run",
             code="no_master",
         )
-    own = [now for now in masters if now.agent.run_id == run.run_id]
-    return [*masters, *own][-1]
+    own = [agent for agent in masters if agent.run_id == run.run_id]
+    return [*masters, *own][-1].agent_id
 
 
-def _family(agents: Sequence[AgentNow], master: AgentNow) -> Mapping[str, AgentNow]:
-    """Return a master and all below it by their ids, parents first, as they are in `agents`."""
-    family = {master.agent.agent_id: master}
-    for now in agents:
-        if now.agent.parent_id in family:
-            family[now.agent.agent_id] = now
+def _family(agents: Iterable[AgentDescriptor], master: str) -> set[str]:
+    """Return the ids of a master and all below it; parents come first among `agents`."""
+    family = {master}
+    for agent in agents:
+        if agent.parent_id in family:
+            family.add(agent.agent_id)
     return family
-
-
-def _has_profile(agent: AgentDescriptor, begins: tuple[str, ...]) -> bool:
-    """Return whether an agent is an expert, or its prompt begins as that of one does."""
-    if agent.role is AgentRole.EXPERT or not begins:
-        return agent.role is AgentRole.EXPERT
-    return agent.system_prompt.startswith(begins)
-
-
-def _without(
-    questions: Mapping[str, OpenQuestion], askers: Collection[str]
-) -> dict[str, OpenQuestion]:
-    """Return open questions but those of some agents, who wait for no answer any more."""
-    return {about: one for about, one in questions.items() if one.message.source not in askers}
 
 
 def _doomed(living: Sequence[Left]) -> set[str]:
     """Return the agents whose end was decided, and all below them; parents come first."""
     doomed: set[str] = set()
-    for record in (one.record for one in living):
+    for record, _ in living:
         is_below = record.descriptor.parent_id in doomed
         if is_below or record.notes.ending is not None:
             doomed.add(record.agent_id)
@@ -403,53 +372,53 @@ def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
             yield Told(kind="tool_call_finished", data=data)
 
 
-class Needs(Record, frozen=True):
-    """Looks whether what agents run on is there."""
+async def check_needs(
+    state: SessionState, providers: ProviderRegistry, listings: Listings, settings: Settings
+) -> list[Told]:
+    """Return what tells of what agents go on without.
 
-    providers: ProviderRegistry
-    listings: Listings
-    settings: Settings
-
-    async def check(self, state: SessionState) -> list[Told]:
-        """Return what tells of what agents go on without.
-
-        Raises ProviderNotAvailableError where one cannot go on at all, and no fallback is set.
-        """
-        living = [now.agent for now in state.agents if not now.agent.state.is_terminal]
-        by_model: dict[tuple[str, str], list[AgentDescriptor]] = {}
+    Raises ProviderNotAvailableError where one cannot go on at all, and no fallback is set.
+    """
+    living = [now.agent for now in state.agents if not now.agent.state.is_terminal]
+    if not settings.defaults.fallbacks:  # else another model takes over
+        by_model: dict[tuple[str, str], list[AgentDescriptor]] = defaultdict(list)
         for agent in living:
-            by_model.setdefault((agent.provider, agent.model), []).append(agent)
-        if not self.settings.defaults.fallbacks:  # else another model takes over
-            await asyncio.gather(*(self._check(*which, of) for which, of in by_model.items()))
-        servers = configured_servers(self.settings)
-        lost = [text for agent in living for text in self._lost_servers(agent, servers)]
-        return [Told(kind="notice", data={"level": "warning", "text": text}) for text in lost]
+            by_model[agent.provider, agent.model].append(agent)
+        checks = (_check_model(providers, listings, *at, of) for at, of in by_model.items())
+        await asyncio.gather(*checks)
+    servers = configured_servers(settings)
+    texts = [
+        f"{quote_word(agent.name)} goes on without the MCP server {quote_word(name)}, which is "
+        "configured no more: end the run, configure it under `mcp_servers`, and go on again"
+        for agent in living
+        for name in agent.mcp_servers
+        if name not in servers
+    ]
+    return [Told(kind="notice", data={"level": "warning", "text": text}) for text in texts]
 
-    async def _check(self, provider: str, model: str, agents: Sequence[AgentDescriptor]) -> None:
-        leads = any(agent.role is AgentRole.MASTER for agent in agents)
-        try:
-            await self.providers.choose(provider, leads=leads)
-            await self.listings.check([f"{provider}/{model}"], provider)
-            base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
-            resolve_model(f"{provider}/{model}", base, self.listings.names)
-        except PrsmError as error:
-            names = ", ".join(quote_word(agent.name) for agent in agents)
-            hint = f"{error.hint}; " if error.hint else ""
-            raise ProviderNotAvailableError(
-                f"{names} cannot go on with {provider}/{model}: {error.message}",
-                hint=f"{hint}then go on: prsm resume; or set defaults.fallbacks to a model that "
-                "takes over. Nothing has changed meanwhile",
-                code="gone",
-            ) from error
 
-    @staticmethod
-    def _lost_servers(agent: AgentDescriptor, servers: Collection[str]) -> list[str]:
-        return [
-            f"{quote_word(agent.name)} goes on without the MCP server {quote_word(name)}, which is "
-            "configured no more: end the run, configure it under `mcp_servers`, and go on again"
-            for name in agent.mcp_servers
-            if name not in servers
-        ]
+async def _check_model(
+    providers: ProviderRegistry,
+    listings: Listings,
+    provider: str,
+    model: str,
+    agents: Sequence[AgentDescriptor],
+) -> None:
+    leads = any(agent.role is AgentRole.MASTER for agent in agents)
+    try:
+        await providers.choose(provider, leads=leads)
+        await listings.check([f"{provider}/{model}"], provider)
+        base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
+        resolve_model(f"{provider}/{model}", base, listings.names)
+    except PrsmError as error:
+        names = ", ".join(quote_word(agent.name) for agent in agents)
+        hint = f"{error.hint}; " if error.hint else ""
+        raise ProviderNotAvailableError(
+            f"{names} cannot go on with {provider}/{model}: {error.message}",
+            hint=f"{hint}then go on: prsm resume; or set defaults.fallbacks to a model that "
+            "takes over. Nothing has changed meanwhile",
+            code="gone",
+        ) from error
 
 
 LIMIT = "timeout_s"  # of a run's options: seconds
@@ -512,7 +481,9 @@ async def _told_at(store: Store, session: str, seq: int) -> float:
 def last_master(rows: Sequence[AgentRow]) -> AgentRow | None:
     """Return the master that was the last to do anything; None where there was none."""
     masters = [row for row in rows if row.descriptor.parent_id is None]
-    return max(masters, key=_last_heard, default=None)
+    return max(
+        masters, key=lambda row: row.last_event_at or row.descriptor.created_at, default=None
+    )
 
 
 def adopt(
@@ -523,7 +494,8 @@ def adopt(
     It gets today's `servers`: the ledger keeps theirs without secrets. No name of the session is
     given again. Raises ConfigError (code `not_ended`) where one of the agents was cut off.
     """
-    family = _with_descendants(rows, master)
+    ids = _family((row.descriptor for row in rows), master.descriptor.agent_id)
+    family = [row for row in rows if row.descriptor.agent_id in ids]
     for row in family:
         if not row.descriptor.state.is_terminal:
             raise ConfigError(
@@ -533,33 +505,16 @@ def adopt(
             )
     roster.taken_names.update(row.descriptor.name for row in rows)
     for row in family:
-        roster.adopt(_ended_record(row))
+        record = AgentRecord(
+            row.descriptor,
+            result=row.result,
+            resume_token=row.resume_token,
+            next_turn=row.next_turn,
+            head_turn_id=row.head_turn_id,
+        )
+        record.notes = replace(record.notes, chosen=row.chosen)
+        record.end()
+        roster.adopt(record)
     record = roster.get(master.descriptor.agent_id)
     record.descriptor = replace(record.descriptor, mcp_servers=servers)
     return record
-
-
-def _with_descendants(rows: Sequence[AgentRow], master: AgentRow) -> list[AgentRow]:
-    """Return a master and all below it, parents first: rows are in order of creation."""
-    known = {master.descriptor.agent_id}
-    family = [master]
-    for row in rows:
-        if row.descriptor.parent_id in known:
-            known.add(row.descriptor.agent_id)
-            family.append(row)
-    return family
-
-
-def _ended_record(row: AgentRow) -> AgentRecord:
-    record = AgentRecord(row.descriptor)
-    record.result = row.result
-    record.resume_token = row.resume_token
-    record.next_turn = row.next_turn
-    record.head_turn_id = row.head_turn_id
-    record.notes = replace(record.notes, chosen=row.chosen)
-    record.end()
-    return record
-
-
-def _last_heard(row: AgentRow) -> float:
-    return row.last_event_at or row.descriptor.created_at

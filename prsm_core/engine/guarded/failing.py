@@ -1,8 +1,4 @@
-"""What is told of a failure, whatever stands in the way: words that can be kept.
-
-A plugin may raise what cannot say what it is, and yield what cannot be written. Its agent fails
-for that, and nobody waits for an agent whose failure has failed.
-"""
+"""What is told of a failure: words that can be kept, whatever a plugin has raised or yielded."""
 
 from __future__ import annotations
 
@@ -60,9 +56,8 @@ def breaks_ledger(error: BaseException) -> bool:
 class Soundness:
     """Owns the error that broke the ledger: once it could not be written, nothing more is.
 
-    What memory knows and the ledger lacks must be told to nobody. So the engine whose write has
-    failed is as good as dead, even if the next write would work: its agents stay as they are in
-    the ledger, and another engine goes on with them.
+    What memory knows and the ledger lacks must be told to nobody. So the agents stay as they are in
+    the ledger, even if the next write would work, and another engine goes on with them.
     """
 
     __slots__ = ("_error", "_on_broken")

@@ -1,9 +1,6 @@
 """Every call into a provider, guarded: what it does wrong is its own failure, by its name.
 
-The engine holds providers and their sessions as these, so that none of its calls can forget to.
-What they give is checked where it crosses: capabilities, states, models, and each event.
-
-What providers give, field by field: the tables by which it is checked as it crosses over.
+What providers give is checked field by field as it crosses over, by the tables below.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from prsm_core.domain.models import ModelInfo
 from prsm_core.domain.record import Record
@@ -74,6 +71,7 @@ CLOSE_SECONDS = 10.0  # how long a provider may take to end what it started
 ANSWERS = (PrsmError,)  # errors that a provider may raise, as its interface says
 NOTHING = ProviderCapabilities(supports_master=False, resume="none")
 
+T = TypeVar("T")
 _log = logging.getLogger("prsm.engine")
 
 
@@ -97,14 +95,10 @@ class Opener(Protocol):
 
     def on_stuck(self) -> None:
         """Take note that the provider keeps that task, though it is late, and cancelled."""
-        ...
 
 
 class GuardedProvider(Provider):
-    """A provider of a plugin.
-
-    Raises PluginFaultError for what is no provider.
-    """
+    """A provider of a plugin; making one raises PluginFaultError for what is none."""
 
     def __init__(
         self, provider: Provider, guest: Guest, clock: Clock, limits: Limits | None = None
@@ -162,9 +156,7 @@ class GuardedProvider(Provider):
         """Look for at most six seconds; see Provider."""
         call = self.inner.probe
         status = await self._guest.within(PROBE_SECONDS, "its probe", call, passes=ANSWERS)
-        if (problem := first_problem(status, STATUS)) is not None:
-            raise self._guest.wrong("its probe", f"gave {problem}")
-        return status
+        return _checked(status, STATUS, self._guest, "its probe")
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Ask for the models; see Provider."""
@@ -175,22 +167,16 @@ class GuardedProvider(Provider):
     async def knows_model(self, model: str) -> bool:
         """Return whether the vendor takes a model that it does not list; see Provider."""
         call = partial(self.inner.knows_model, model)
-        found: object = await self._guest.within(
-            self._limits.models, "knows_model", call, passes=ANSWERS
-        )
+        what, limit = "knows_model", self._limits.models
+        found: object = await self._guest.within(limit, what, call, passes=ANSWERS)
         if not isinstance(found, bool):
-            raise self._guest.wrong(
-                "knows_model", f"gave a {type(found).__name__}, not True or False"
-            )
+            raise self._guest.wrong(what, f"gave a {type(found).__name__}, not True or False")
         return found
 
     def _models(self, what: str, found: object) -> Sequence[ModelInfo]:
         if not isinstance(found, list | tuple):
             raise self._guest.wrong(what, f"gave a {type(found).__name__}, not a tuple of models")
-        for model in found:
-            if (problem := first_problem(model, MODELS)) is not None:
-                raise self._guest.wrong(what, f"gave {problem}")
-        return tuple(found)
+        return tuple([_checked(model, MODELS, self._guest, what) for model in found])
 
     def open_session(
         self,
@@ -198,10 +184,9 @@ class GuardedProvider(Provider):
         host: AgentHost,
         opener: Opener | None = None,
     ) -> AbstractAsyncContextManager[GuardedSession]:
-        """Open an agent's session, and end it; see Provider.
+        """Open an agent's session, and end it, in the caller's task; see Provider.
 
-        Both are done in the caller's task, as context managers need it. What does not mind that it
-        is late, and cancelled, cannot be left behind there: `opener` is told then.
+        A provider that does not heed a cancel cannot be left behind there: `opener` is told then.
         """
         make = partial(self.inner.open_session, request, host)
         return _Opening(make, self._guest, self._limits, self._clock, opener)
@@ -264,7 +249,9 @@ class _Opening:
 
     async def _end(self, error: BaseException | None) -> None:
         kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
-        answers: tuple[type[Exception], ...] = (*ANSWERS, *_same(error))
+        # The session's end may hand the error back as it is.
+        same = (type(error),) if isinstance(error, Exception) else ()
+        answers: tuple[type[Exception], ...] = (*ANSWERS, *same)
         what, seconds = "the end of its session", self._limits.end
         end = self._guest.here(seconds, what, self._clock, self._stuck, passes=answers)
         await end.run(lambda: self._manager.__aexit__(kind, error, trace))
@@ -290,40 +277,33 @@ class GuardedSession(ProviderSession):
     @property
     def resume_token(self) -> str | None:  # type: ignore[override]
         """The vendor's name of the conversation; None where it tells none that is text."""
-        found = self._read("resume_token", None)
-        if found is None or isinstance(found, str):
-            return found
-        self._tell("resume_token", f"is a {type(found).__name__}")
-        return None
+        token: str | None = self._read("resume_token", _MAYBE_TEXT, None)
+        return token
 
     @property
     def reusable(self) -> bool:  # type: ignore[override]
         """Whether it can take another turn; one that does not say cannot."""
-        found = self._read("reusable", False)
-        if not isinstance(found, bool):
-            self._tell("reusable", f"is a {type(found).__name__}")
-        return found is True
+        return self._read("reusable", FLAG, False) is True
 
     @property
     def taken(self) -> frozenset[str] | None:  # type: ignore[override]
         """What of a turn that goes on its vendor holds; None where it does not say."""
-        found = self._read("taken", None)
-        if found is None or isinstance(found, (frozenset, set)):
-            return None if found is None else frozenset(found)
-        self._tell("taken", f"is a {type(found).__name__}")
-        return None
+        found = self._read("taken", _MAYBE_SET, None)
+        return None if found is None else frozenset(found)
 
-    def _read(self, name: str, default: object) -> object:
+    def _read(self, name: str, kind: Kind, default: object) -> Any:
+        """Return an attribute of a kind, else the default; the first that is wrong is logged."""
         try:
-            return self._guest.attribute(self.inner, name, default)
+            found = self._guest.attribute(self.inner, name, default)
+            what = f"is a {type(found).__name__}"
         except PluginError as error:
-            self._tell(name, f"cannot be read: {error.message}")
-            return default
-
-    def _tell(self, name: str, what: str) -> None:
+            found, what = _MISSING, f"cannot be read: {error.message}"
+        if kind.fits(found):
+            return found
         if not self._has_told:
             self._has_told = True
             _log.warning("%s: %s %s; it is not used", self._guest, name, what)
+        return default
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Run one turn; each event is what it says it is. See ProviderSession."""
@@ -399,10 +379,9 @@ class GuardedSession(ProviderSession):
 
 
 class Events(Calling):
-    """What a session of a plugin's provider streams in one turn, as it is streamed.
+    """The stream of one turn; whoever takes it checks each event and the error, and closes it.
 
-    Whoever takes it checks each event and the error, and closes it: `run_turn` does so. Every agent
-    that waits does so inside of one, and one generator more would take 500 bytes of it.
+    Every agent that waits does so inside of one: one generator more would take 500 bytes of it.
     """
 
     __slots__ = ("_is_asked", "_stream")
@@ -442,9 +421,11 @@ class Events(Calling):
                 await self._stream.aclose()
 
 
-def _same(error: BaseException | None) -> tuple[type[Exception], ...]:
-    """Return the kind of an error that a session's end may hand back as it is."""
-    return (type(error),) if isinstance(error, Exception) else ()
+def _checked(value: T, table: Table, guest: Guest, what: str) -> T:
+    """Return a value that is what its table says, else raise PluginFaultError."""
+    if (problem := first_problem(value, table)) is not None:
+        raise guest.wrong(what, f"gave {problem}")
+    return value
 
 
 def is_json(value: Any, depth: int = 0) -> bool:
@@ -462,7 +443,9 @@ def _of_table(table: Table, words: str) -> Kind:
     return Kind(words, lambda value: first_problem(value, table) is None)
 
 
+_MISSING = object()
 _MAYBE_TEXT, _MAYBE_WHOLE = maybe(TEXT), maybe(WHOLE)
+_MAYBE_SET = maybe(Kind("a set", lambda value: isinstance(value, frozenset | set)))
 _ARGUMENTS = Kind(
     "a mapping of JSON values", lambda value: isinstance(value, Mapping) and is_json(value)
 )

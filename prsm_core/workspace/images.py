@@ -1,8 +1,6 @@
-"""Images of prompts: kept by what they hold, cited in the text where they are shown.
+"""Images of prompts: cited by marks in the text, so that who has the text has them.
 
-A prompt cites its images by marks in its text. So the ledger, events, a resume, a rebuilt
-conversation and a fork have them wherever they have the text, and none has megabytes. The files
-lie in the state directory, each once, under the hash of what it holds.
+Their files lie in the state directory, each once, under the hash of what it holds.
 """
 
 from __future__ import annotations
@@ -45,8 +43,7 @@ _NOT_IN_NAMES = re.compile(r"[\[\]()\x00-\x1f\x7f]")
 async def holding_images(folder: Path) -> AsyncIterator[None]:
     """Let none be removed until this is left: what is kept meanwhile is to be cited by then.
 
-    Any number may hold the folder. Raises ConfigError where it cannot be made (`unfit_image`), and
-    where somebody removes images for too long.
+    Raises ConfigError where the folder cannot be made (`unfit_image`) or is in use for too long.
     """
     _make(folder)
     with _opened(folder) as descriptor:
@@ -55,23 +52,22 @@ async def holding_images(folder: Path) -> AsyncIterator[None]:
         yield
 
 
-def keep_images(given: Sequence[str], folder: Path) -> list[str]:
-    """Keep images, each a path or a `data:` URL in base64; return the marks that cite them.
-
-    It is to be within `holding_images` until a ledger cites them. A mark of one that is kept
-    already stands for itself. Raises ConfigError (code `unfit_image`) for one that cannot be read
-    or kept, is no PNG, JPEG, GIF or WebP, or is too large, and for too many; then none is kept.
-    """
-    read = check_images(given, folder)
+def _make(folder: Path) -> None:
     try:
-        return [one if isinstance(one, str) else _keep(*one, folder) for one in read]
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise _unkept(folder, error) from error
 
 
-def _make(folder: Path) -> None:
+def keep_images(given: Sequence[str], folder: Path) -> list[str]:
+    """Keep images, each a path, a `data:` URL or a mark; return the marks that cite them.
+
+    Call it within `holding_images` until a ledger cites them. Raises ConfigError (`unfit_image`)
+    for one that cannot be read or kept, and for too many; then none is kept.
+    """
+    read = check_images(given, folder)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return [one if isinstance(one, str) else _keep(*one, folder) for one in read]
     except OSError as error:
         raise _unkept(folder, error) from error
 
@@ -114,13 +110,10 @@ def remove_images(
     """
     if not files or not folder.is_dir():
         return 0
-    count = 0
     with _opened(folder) as descriptor:
         for _ in _lock(folder, descriptor, fcntl.LOCK_EX):
             time.sleep(_POLL_SECONDS)
-        for path in (folder / file for file in sorted(set(files) - set(cited()))):
-            count += _removed(path)
-    return count
+        return sum(_removed(folder / file) for file in sorted(set(files) - set(cited())))
 
 
 def _removed(path: Path) -> bool:
@@ -168,12 +161,8 @@ def _known(mark: str, folder: Path) -> str:
 
 def _read(given: str) -> _Content:
     """Return an image's name, the kind of its file, and what it holds."""
-    if given.startswith("data:"):
-        name, data = "image", _decoded(given)
-        if len(data) > LARGEST:
-            raise _too_large(name, len(data))
-    else:
-        name, data = Path(given).name, _content(given)
+    is_url = given.startswith("data:")
+    name, data = ("image", _decoded(given)) if is_url else (Path(given).name, _content(given))
     kind = kind_of(data)
     if kind is None:
         raise _unfit(f"{name} is no image of a kind that models are shown: PNG, JPEG, GIF, WebP")
@@ -188,9 +177,12 @@ def _decoded(url: str) -> bytes:
     if match is None:
         raise _unfit("a data URL of an image is data:image/TYPE;base64,DATA")
     try:
-        return base64.b64decode(match[2], validate=True)
+        data = base64.b64decode(match[2], validate=True)
     except binascii.Error as error:
         raise _unfit(f"the data URL of an image is not base64: {error}") from error
+    if len(data) > LARGEST:
+        raise _too_large("image", len(data))
+    return data
 
 
 def _content(path: str) -> bytes:

@@ -1,9 +1,8 @@
 """What a person refers to by `@path`: found in the text, and read as it is now.
 
 `@src/a.py` is a file, `@src/a.py:10-40` some of its lines, `@src/` a folder, `@"two words.md"` a
-name with blanks. What stands in code, after a backslash or within a word (an address of mail)
-refers to nothing. Nothing outside the workspace is read, wherever links lead, and nothing that
-waits or acts when it is opened.
+name with blanks. What stands in code, after a backslash or within a word refers to nothing. Nothing
+outside the workspace is read, wherever links lead, and nothing that waits or acts when opened.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -63,10 +63,7 @@ class LeftOutError(Exception):
 
 
 def find_references(text: str) -> list[Reference]:
-    """Return the references of a text in their order; whether there is such a file is not known.
-
-    What is code, or has some in its quotes, is none.
-    """
+    """Return the references of a text in their order, whether there is such a file or not."""
     plain = _without_code(text)
     return [
         found
@@ -148,11 +145,9 @@ class _Reader:
     def __init__(
         self, workspace: str, why_not: Callable[[str], str | None], *, shows_images: bool
     ) -> None:
-        self._root = os.path.realpath(workspace)
-        self._why_not = why_not
+        self._root, self._why_not = os.path.realpath(workspace), why_not
         self._shows_images = shows_images
-        self._left = MOST_BYTES
-        self._count = 0
+        self._left, self._count = MOST_BYTES, 0
 
     def read(self, reference: Reference) -> Read:
         """Return what a reference stands for; raises LeftOutError and OSError."""
@@ -171,7 +166,9 @@ class _Reader:
                 raise LeftOutError("it was moved meanwhile")
             begin = file.read(_LOOKED_AT)
             if kind_of(begin) is not None:
-                return self._image(path)
+                if self._shows_images:
+                    return Read(images=[str(path)])
+                raise LeftOutError("it is an image, and the provider of the agent takes none")
             if b"\0" in begin:
                 raise LeftOutError("it is no text")
             return self._file(reference, begin, file)
@@ -195,11 +192,6 @@ class _Reader:
             raise LeftOutError("it is neither a file nor a folder")
         return real
 
-    def _image(self, path: Path) -> Read:
-        if not self._shows_images:
-            raise LeftOutError("it is an image, and the provider of the agent takes none")
-        return Read(images=[str(path)])
-
     def _file(self, reference: Reference, begin: bytes, file: BinaryIO) -> Read:
         size = os.fstat(file.fileno()).st_size
         if reference.first is None:
@@ -219,14 +211,11 @@ class _Reader:
     def _cut(self, data: bytes, size: int | None) -> str:
         """Return as much of a text as there is room for, with a mark where it is cut."""
         room = min(LARGEST, self._left)
-        text = (
-            data[:room].decode(errors="replace").removesuffix("\ufffd" if len(data) > room else "")
-        )
+        text = data[:room].decode(errors="replace")
         if len(data) <= room:
             return text
-        return (
-            f"{text}\n… [cut by prsm at {room // 1000} of {max(size or 0, len(data)) // 1000} KB]"
-        )
+        whole = max(size or 0, len(data)) // 1000
+        return f"{text.removesuffix(chr(0xFFFD))}\n… [cut by prsm at {room // 1000} of {whole} KB]"
 
     def _block(self, path: str, lines: str, text: str) -> Read:
         self._left -= len(text.encode(errors="replace"))
@@ -234,19 +223,14 @@ class _Reader:
 
     def _outline(self, folder: Path) -> str:
         """Return what is in a folder, and somewhat deeper; links are named, and not followed."""
-        lines: list[str] = []
-        for line in self._entries(folder, 0):
-            if len(lines) >= _OUTLINE_ENTRIES:
-                lines.append("… [cut by prsm]")
-                break
-            lines.append(line)
+        lines = list(islice(self._entries(folder, 0), _OUTLINE_ENTRIES + 1))
+        if len(lines) > _OUTLINE_ENTRIES:
+            lines[-1] = "… [cut by prsm]"
         return "\n".join(lines) or "(empty)"
 
     def _entries(self, folder: Path, depth: int) -> Iterator[str]:
         with os.scandir(folder) as found:
-            names = sorted(
-                entry.name for entry, _ in zip(found, range(_FOLDER_ENTRIES), strict=False)
-            )
+            names = sorted(entry.name for entry in islice(found, _FOLDER_ENTRIES))
         for name in names:
             path = folder / name
             if name.startswith(".") or name in _LEFT_OUT:
@@ -254,12 +238,8 @@ class _Reader:
             if self._why_not(str(path.relative_to(self._root))) is not None:
                 continue
             is_folder = path.is_dir() and not path.is_symlink()
-            yield f"{'  ' * depth}{quotable(name)}{'/' if is_folder else ''}"
+            shown = os.fsencode(name).decode(errors="replace")
+            shown = shown if shown.isprintable() else quote_word(shown)
+            yield f"{'  ' * depth}{shown}{'/' if is_folder else ''}"
             if is_folder and depth + 1 < _OUTLINE_DEPTH and os.access(path, os.R_OK | os.X_OK):
                 yield from self._entries(path, depth + 1)
-
-
-def quotable(name: str) -> str:
-    """Return a name of a file as text on one line."""
-    text = os.fsencode(name).decode(errors="replace")
-    return text if text.isprintable() else quote_word(text)

@@ -1,10 +1,8 @@
 """Compaction: a conversation that is too long is summarised, and goes on from its summary.
 
-The vendor's session is closed by then. A session without tools, of the agent's model or of a cheap
-one, is asked for the summary. Then one step writes all of it: the turn of the type `compaction`
-with what it used, its row among the compactions, and that the vendor's thread is given up. So a
-crash leaves the old thread or the new conversation, and never half of either; what was used of a
-summary that was cut off is not charged.
+One step writes all of it: the turn of the type `compaction` with what it used, its row among the
+compactions, and that the vendor's thread is given up. So a crash leaves the old thread or the new
+conversation, and never half of either; what was used of a summary that was cut off is not charged.
 """
 
 from __future__ import annotations
@@ -73,8 +71,7 @@ class Split(Record, frozen=True):
 def split(messages: Sequence[AgentMessage], room: int) -> Split:
     """Return the newest messages that fit into `room` tokens, and all before them.
 
-    Where all fit none is kept: it is the rest of the context that is too much, and something has
-    to go.
+    Where all fit none is kept: the rest of the context is too much, and something has to go.
     """
     kept = newest(messages, room)
     older = tuple(messages[: len(messages) - len(kept)])
@@ -87,10 +84,7 @@ def summary_tokens(room: int) -> int:
 
 
 def parts(messages: Sequence[AgentMessage], room: int) -> Iterator[tuple[AgentMessage, ...]]:
-    """Yield the messages in order, as many at a time as one request can hold.
-
-    `room` is the summariser's, in tokens. What does not fit alone is cut.
-    """
+    """Yield the messages in order, as many at a time as one request can hold, cut if need be."""
     left = room - count_tokens(SYSTEM_PROMPT) - count_tokens(_ask(room)) - 2 * summary_tokens(room)
     part: list[AgentMessage] = []
     for message in messages:

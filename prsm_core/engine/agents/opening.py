@@ -60,11 +60,7 @@ if TYPE_CHECKING:
 
 
 class Remembered(Record, frozen=True):
-    """What an agent said, heard and called, as messages; and the turn that each is of.
-
-    Before its newest compaction there is the head only: the summary, and the prompt that the agent
-    was at.
-    """
+    """What an agent said, heard and called since its newest compaction, and the turn of each."""
 
     conversation: Conversation
     turns: tuple[str, ...]  # of `conversation.messages`; blank where it is not known
@@ -162,7 +158,7 @@ def rebuilt_history(
     """Return a conversation, as `views.conversation` gives it, as messages for another model.
 
     What was called stands in the text with its outcome: a model that does not know of its
-    children would spawn them again. Each entry of a kind in MESSAGES becomes one message.
+    children would spawn them again.
     """
     return tuple(
         AgentMessage(
@@ -210,9 +206,6 @@ def stands_for(
     )
 
 
-_LASTING = frozenset({"call", "native"})  # how a session can be resumed, where it can
-
-
 class Opening(Struct, eq=False):
     """Opens the sessions of all agents."""
 
@@ -232,11 +225,7 @@ class Opening(Struct, eq=False):
         carried: Carried | None,
         park: Callable[[], bool],
     ) -> AbstractAsyncContextManager[ProviderSession]:
-        """Return a session to enter; raises what says that it cannot be opened.
-
-        `carried` is what the vendor's thread may lack of a turn that goes on; `park` closes the
-        session where others need its process.
-        """
+        """Return a session to enter; `park` closes it where others need its process."""
         agent, name = record.descriptor, record.descriptor.provider
         provider = await self.providers.get(name)
         await self.enforcement.admit(name, record.agent_id, agent.labels)
@@ -269,7 +258,7 @@ class Opening(Struct, eq=False):
             return False
         name = record.descriptor.provider
         await self.providers.get(name)
-        return self.providers.capabilities(name).resume in _LASTING
+        return self.providers.capabilities(name).resume in {"call", "native"}
 
 
 class CompactionFailedError(PrsmError):
@@ -376,10 +365,10 @@ Trigger = Literal["context_limit", "overflow_recovery"]
 
 
 class ContextKeeper(Struct, eq=False):
-    """Keeps one agent's context within its model's window: sees when it is full, has it compacted.
+    """Keeps one agent's context within its model's window, by compaction before a turn.
 
-    At the budget, before a turn, it does so where the vendor does not; and once where a model has
-    refused a prompt as too long, until a turn has ended well.
+    At the budget where the vendor does not; and once where a model has refused a prompt as too
+    long, until a turn has ended well.
     """
 
     _record: AgentRecord
@@ -410,10 +399,7 @@ class ContextKeeper(Struct, eq=False):
         return self._record.notes.chosen is not None or self.is_full(prompt)
 
     def is_full(self, prompt: str | None) -> bool:
-        """Whether the thread would fill more than its share of the window with this prompt.
-
-        Then the next session begins with the conversation compacted.
-        """
+        """Whether the thread would fill more than its share of the window with this prompt."""
         record, contexts = self._record, self._contexts
         held, can = record.context_used, contexts.providers.capabilities
         by_vendor = can(record.descriptor.provider).compacts
@@ -431,25 +417,21 @@ class ContextKeeper(Struct, eq=False):
     async def history(
         self, prompt: str | None, opener: Opener, *, open_turn: GoingOn | None
     ) -> tuple[AgentMessage, ...]:
-        """Return what a session that opens now has to be told: what no vendor's thread holds.
+        """Return what no vendor's thread holds, for a session that opens now; compacted if due.
 
-        It is compacted first if it is due. An `open_turn` goes on as it is, and what its model has
-        not answered is no history: it is its prompt.
-
-        Raises CompactionFailedError where a model has refused the prompt as it was.
+        What the model of an `open_turn` has not answered is no history: it is its prompt. Raises
+        CompactionFailedError where a model has refused the prompt as it was.
         """
         record, contexts = self._record, self._contexts
-        is_open = open_turn is not None
-        if not is_open and self.is_full(prompt):
+        if open_turn is None and self.is_full(prompt):
             await self._compact(opener)
         is_new = record.next_turn == 1 and record.descriptor.continues is None
         if record.resume_token is not None or is_new:
             return ()
-        unheard = () if open_turn is None else open_turn.unheard
-        remembered = await contexts.remember(record, unheard)
+        remembered = await contexts.remember(record, () if open_turn is None else open_turn.unheard)
         left = contexts.left_for_history(record, self._tools.tokens, prompt)
         is_long = left is not None and history_tokens(remembered.conversation.all) > left
-        if is_long and not is_open and self._may_at_budget and remembered.messages:
+        if is_long and open_turn is None and self._may_at_budget and remembered.messages:
             self._trigger = "context_limit"
             await self._compact(opener)
             remembered = await contexts.remember(record)

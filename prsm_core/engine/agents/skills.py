@@ -1,7 +1,6 @@
 """The skills that agents are told of: looked for once a run, and kept with each agent's prompt.
 
-The ledger keeps the skills that an agent was told of, by paths that hold wherever the folders are
-by then. A session tells those of them that its vendor does not tell by itself, by the paths of now.
+The ledger keeps paths that hold wherever the folders are by then; a session tells those of now.
 """
 
 from __future__ import annotations
@@ -54,9 +53,8 @@ class View(Record, frozen=True):
     trusted: bool  # whether the workspace is
 
     def counts(self, skill: Skill) -> bool:
-        """Whether a skill is told of now."""
-        here = self.home is not None if skill.is_of_user else self.trusted
-        return self.holds and here
+        """Return whether a skill is told of now."""
+        return self.holds and (self.home is not None if skill.is_of_user else self.trusted)
 
     def located(self, skill: Skill) -> Skill:
         """Return a skill with the path that it has now."""
@@ -89,20 +87,16 @@ def skills_in(system_prompt: str) -> tuple[Skill, ...]:
 
 
 def as_told(system_prompt: str, view: View, known: Collection[str]) -> str:
-    """Return a system prompt of the ledger as a model is given it now.
-
-    `known` are the folders of skills that its vendor tells of by itself.
-    """
+    """Return a prompt of the ledger as a model is given it now, whose vendor tells `known` ones."""
     if HEAD not in system_prompt:
         return system_prompt
     lines, skills = _told(system_prompt)
-    told = shown(skills, view, known)
-    rest = [line for line in lines if _LINE.fullmatch(line) is None] if told else []
-    now = "\n".join([*([HEAD] if told else []), *map(_line, told), *rest])
     before = "\n".join((HEAD, *lines))
-    if now:
-        return system_prompt.replace(before, now, 1)
-    return system_prompt.replace(f"\n\n{before}", "", 1)
+    told = shown(skills, view, known)
+    if not told:
+        return system_prompt.replace(f"\n\n{before}", "", 1)
+    rest = [line for line in lines if _LINE.fullmatch(line) is None]
+    return system_prompt.replace(before, "\n".join([HEAD, *map(_line, told), *rest]), 1)
 
 
 def shown(skills: Sequence[Skill], view: View, known: Collection[str]) -> tuple[Skill, ...]:
@@ -119,10 +113,7 @@ def news(told: Sequence[Skill], skills: Sequence[Skill]) -> str:
 
 
 def redacted(skills: Sequence[Skill], redact: Callable[[str], str]) -> tuple[Skill, ...]:
-    """Return skills without secrets in what is told of them; those with one in the path are none.
-
-    A path with something taken out leads nowhere.
-    """
+    """Return skills without secrets; those with one in the path, which would lead nowhere, go."""
     return tuple(
         replace(one, name=redact(one.name), description=redact(one.description))
         for one in skills
@@ -153,11 +144,7 @@ _log = logging.getLogger("prsm.engine")
 
 
 class Skills(Struct, eq=False):
-    """Owns what was found of skills, and says what each agent is told of it.
-
-    All agents of a run that are born in it are told the same, and none of a skill that appears
-    meanwhile: a spawn reads no files, and a tree has one view.
-    """
+    """Owns what was found of skills: all agents born in a run are told the same of it."""
 
     # Where they are looked for; None: agents are told of none.
     places: SkillPlaces | None
@@ -185,14 +172,12 @@ class Skills(Struct, eq=False):
         """Return an agent that is about to be born with what it is told of skills."""
         if not self._found or not self._may_read(agent):
             return agent
-
         return replace(agent, system_prompt=with_skills(agent.system_prompt, self._found))
 
     def prompt(self, agent: AgentDescriptor) -> str:
         """Return the system prompt of an agent as its model is given it now."""
         if _SIGN not in agent.system_prompt:
             return agent.system_prompt
-
         return as_told(agent.system_prompt, self._view(), self._known(agent))
 
     def news(self, record: AgentRecord) -> str:
@@ -201,7 +186,6 @@ class Skills(Struct, eq=False):
         record.skills = found = self._found
         if not (found or told or _SIGN in agent.system_prompt) or not self._may_read(agent):
             return ""
-
         before = skills_in(agent.system_prompt) if told is None else told
         view, known = self._view(), self._known(agent)
         return news(shown(before, view, known), shown(found, view, known))
@@ -211,7 +195,6 @@ class Skills(Struct, eq=False):
         telling = [prompt for prompt in prompts if _SIGN in prompt]
         if not telling:
             return ""
-
         view, told = self._view(), {skill for prompt in telling for skill in skills_in(prompt)}
         left_out = sum(not view.counts(skill) for skill in told)
         if not left_out:
@@ -220,7 +203,6 @@ class Skills(Struct, eq=False):
         return f"{left_out} of the skills that agents were told of are told no more: {why}"
 
     def _view(self) -> View:
-
         places = self.places
         if places is None:
             return View(self.workspace, None, holds=False, trusted=False)

@@ -24,7 +24,7 @@ from prsm_core.engine.agents.opening import Contexts, Opening
 from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.skills import Skills
-from prsm_core.engine.agents.user_prompts import Prompting, Steering, UserPrompts
+from prsm_core.engine.agents.user_prompts import Prompting, UserPrompts
 from prsm_core.engine.journal.steps import AgentSteps
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.outcome import RunAbort
@@ -161,7 +161,8 @@ class Assembly:
         self._idle = IdleChildren()
         self.detector = self._make_detector()
         self.steps = self._make_steps()
-        self._steering, self.peers = self._make_mail()
+        mail = self._roster, self.router, self.steps, self.detector, journal
+        self.peers = Peers(*mail, self._lives)
         self.requests = self._make_requests()
         self.ends = self._make_ends()
         acts = self._roster, self.steps, journal, self.ends
@@ -173,8 +174,7 @@ class Assembly:
         self._knots = self._make_knots()
         where = config.workspace, config.state_dir
         self.user_prompts = UserPrompts(self.providers, settings, journal, *where, self.files)
-        of = self._roster, self.router, self.steps, self.user_prompts, self._steering
-        self.prompting = Prompting(*of, config.broker, config.workspace)
+        self.prompting = self._make_prompting()
         self._standing = self._make_standing()
         self.quiet.watch = self.files.watch
         self._permits = self._make_permits()
@@ -276,16 +276,18 @@ class Assembly:
             leads=config.external is None,
         )
 
-    def _make_mail(self) -> tuple[Steering, Peers]:
-        roster, router, steps, lives = self._roster, self.router, self.steps, self._lives
-
-        def wait_anew(agent_id: str) -> None:
-            if (session := lives.session_of(agent_id)) is not None:
-                session.life.wait_anew()
-
-        can = self.background, self.providers.capabilities
-        peers = Peers(roster, router, steps, self.detector, self.journal, wait_anew)
-        return Steering(roster, lives, router, steps, *can), peers
+    def _make_prompting(self) -> Prompting:
+        return Prompting(
+            self._roster,
+            self._lives,
+            self.router,
+            self.steps,
+            self.background,
+            self.providers.capabilities,
+            user_prompts=self.user_prompts,
+            broker=self.config.broker,
+            workspace=self.config.workspace,
+        )
 
     async def settle(self) -> None:
         """Have done what belongs to a run that is about to end."""
@@ -334,7 +336,7 @@ class Assembly:
             self._idle.read,
             clock=self.config.clock,
             ids=self.config.ids,
-            arrived=lambda message: self._steering.look(message.target),
+            arrived=lambda message: self.prompting.look(message.target),
         )
 
     def _make_knots(self) -> KnotResolver:
@@ -388,7 +390,7 @@ class Assembly:
             self.planner,
             self.steps,
             ends=self.ends,
-            begin=lambda record: AgentSession(record, self._sessions),
+            begin=lambda record, left: AgentSession(record, self._sessions, left),
             trees=self.files.trees,
             leases=self._leases,
             idle=self._idle,
@@ -403,23 +405,9 @@ class Assembly:
         """Return what takes over the agents that an earlier engine has left."""
         from prsm_core.engine.agents.resuming import Resumption  # once a session goes on
 
-        config = self.config
-        return Resumption(
-            roster=self._roster,
-            lives=self._lives,
-            steps=self.steps,
-            ends=self.ends,
-            begin=lambda record, now: AgentSession(record, self._sessions, now),
-            router=self.router,
-            leases=self._leases,
-            idle=self._idle,
-            requests=self.requests,
-            budgets=self.budgets,
-            spoken=self.journal.spoken,
-            settings=config.settings,
-            servers=configured_servers(config.settings),
-            clock=config.clock,
-        )
+        settings, spoken = self.config.settings, self.journal.spoken
+        servers = configured_servers(settings)
+        return Resumption(self.manager, self.requests, spoken, settings, servers)
 
     def _make_standing(self) -> Standing:
         config, providers = self.config, self.providers
@@ -533,7 +521,7 @@ class Assembly:
             watch=TurnWatch(clock, self.background),
             window=self.providers.context_window,
             abort=self.abort,
-            steering=self._steering,
+            steering=self.prompting,
             images=TurnImages(config.state_dir, self.providers.capabilities, self.journal),
             program_of=self.providers.program_of,
             with_news=TeamNews(
@@ -587,7 +575,7 @@ class Assembly:
         return Progress(
             ends=self.ends,
             silent=self.peers.falls_silent,
-            steering=self._steering,
+            steering=self.prompting,
             steps=self.steps,
             roster=self._roster,
             router=self.router,

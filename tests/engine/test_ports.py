@@ -92,7 +92,7 @@ def test_handlers_of_tools_see_no_session():
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
         if node.module.startswith(("prsm_core.engine.agents", "prsm_core.engine.assembly"))
-        if alias.name not in {"AgentEnds", "AgentManager", "Peers", "Steering"}
+        if alias.name not in {"AgentEnds", "AgentManager", "Peers", "Prompting"}
     }
     assert not named
 

@@ -284,7 +284,7 @@ KEPT = {
                     "steps",
                 ),
                 *("planner", "manager", "ends", "_knots", "prompting", "user_prompts", "_standing"),
-                *("_permits", "_sessions", "labelling", "_steering"),
+                *("_permits", "_sessions", "labelling"),
             ),
             WIRED,
         ),

@@ -67,6 +67,11 @@ class Lives(Struct, eq=False):
         life = self._newest.get(agent_id)
         return None if life is None else life.task
 
+    def wait_anew(self, agent_id: str) -> None:
+        """Let an agent that is blocked wait for those too that have begun since."""
+        if (session := self.session_of(agent_id)) is not None:
+            session.life.wait_anew()
+
     def running(self) -> list[asyncio.Task[None]]:
         """Return the tasks of all lives that have not let go of everything."""
         return [life.task for life in self._newest.values() if not life.task.done()]

@@ -147,8 +147,11 @@ class UserPrompts(Struct, eq=False):
         return KeptText(text, told)
 
 
-class Steering(Struct, eq=False):
-    """Gives messages to running turns, of each agent one after the other."""
+DELIVERIES = ("inject", "queue", "interrupt")
+
+
+class Prompting(Struct, eq=False):
+    """Puts what persons and peers write to agents where they read it, also into running turns."""
 
     roster: Roster
     lives: Lives
@@ -156,12 +159,15 @@ class Steering(Struct, eq=False):
     steps: AgentSteps
     background: Background
     capabilities: Callable[[str], ProviderCapabilities]
+    user_prompts: UserPrompts
+    broker: PermissionBroker
+    workspace: str
     # Agents whose turn is about to be given what is unread.
     _looking: set[str] = field(default_factory=set)
     # Held while an agent's vendor is given something, and how many want it.
     _giving: dict[str, tuple[asyncio.Lock, int]] = field(default_factory=dict)
 
-    def busy_turn(self, record: AgentRecord) -> TurnRun | None:
+    def _busy_turn(self, record: AgentRecord) -> TurnRun | None:
         """Return the running turn of an agent that does not wait for messages already."""
         session = self.lives.session_of(record.agent_id)
         turn = None if session is None else session.turn
@@ -179,7 +185,7 @@ class Steering(Struct, eq=False):
             return
         if not self.router.has_unread(agent_id, is_peer):
             return
-        turn = self.busy_turn(record)
+        turn = self._busy_turn(record)
         can = self.capabilities(record.descriptor.provider).steer
         if not can or turn is None or turn.is_external or not turn.is_running:
             return  # it comes with the next prompt, if the turn does not go on
@@ -189,7 +195,7 @@ class Steering(Struct, eq=False):
     async def _give_unread(self, record: AgentRecord, turn: TurnRun) -> None:
         self._looking.discard(record.agent_id)  # what comes from here on has a look of its own
         try:
-            await self.give(record, turn, is_peer)
+            await self._give(record, turn, is_peer)
         except FencedError:
             return  # the agent has ended meanwhile: nobody reads any more
 
@@ -211,7 +217,7 @@ class Steering(Struct, eq=False):
             async with self._alone(agent_id):
                 return
 
-    async def give(self, record: AgentRecord, turn: TurnRun, match: Match) -> bool:
+    async def _give(self, record: AgentRecord, turn: TurnRun, match: Match) -> bool:
         """Give unread messages to the vendor's turn, in one; return whether that took them."""
         router, agent_id = self.router, record.agent_id
         async with self._alone(agent_id):
@@ -231,21 +237,6 @@ class Steering(Struct, eq=False):
                 step = self.steps.build(record, MessagesConsumed(messages=wanted))
                 await self.steps.commit(step, consumed=wanted)
         return taken
-
-
-DELIVERIES = ("inject", "queue", "interrupt")
-
-
-class Prompting(Struct, eq=False):
-    """Puts what persons say to agents where they read it."""
-
-    roster: Roster
-    router: MessageRouter
-    steps: AgentSteps
-    user_prompts: UserPrompts
-    steering: Steering
-    broker: PermissionBroker
-    workspace: str
 
     async def prompt(
         self, agent_id: str, text: str, delivery: str, images: Sequence[str] = ()
@@ -274,12 +265,12 @@ class Prompting(Struct, eq=False):
             await self.steps.write(record, MessageSent(message=message), *said.notices)
         # Whoever prompts has perhaps mended something, and says so.
         self.broker.changed_by_hand(record.descriptor.cwd, self.workspace)
-        turn = self.steering.busy_turn(record)
+        turn = self._busy_turn(record)
         if turn is None or delivery == "queue" or turn.is_external:
             return "queued"
         if delivery == "inject":
             wanted = message.message_id
-            taken = await self.steering.give(record, turn, lambda m: m.message_id == wanted)
+            taken = await self._give(record, turn, lambda m: m.message_id == wanted)
             return "injected" if taken else "queued"
         turn.interrupt()
         return "interrupting"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.ends import AgentEnds
-    from prsm_core.engine.agents.user_prompts import Steering
+    from prsm_core.engine.agents.user_prompts import Prompting
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Roster
@@ -46,7 +46,7 @@ class Progress(Record, frozen=True, kw_only=True):
 
     ends: AgentEnds
     silent: Callable[[AgentRecord], None]  # takes note that an agent writes nothing any more
-    steering: Steering
+    steering: Prompting
     steps: AgentSteps
     roster: Roster
     router: MessageRouter

@@ -15,14 +15,12 @@ from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.host import HostParts
-from prsm_core.engine.agents.inbox import Inbox
 from prsm_core.engine.agents.labelling import Labelling
-from prsm_core.engine.agents.life import LifeParts, Slots
-from prsm_core.engine.agents.lives import Lives
+from prsm_core.engine.agents.life import LifeParts, Lives, Slots
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import Contexts, Opening
 from prsm_core.engine.agents.peers import Peers
-from prsm_core.engine.agents.session import AgentSession, SessionParts
+from prsm_core.engine.agents.session import AgentSession, Inbox, SessionParts
 from prsm_core.engine.agents.skills import Skills
 from prsm_core.engine.agents.user_prompts import Prompting, UserPrompts
 from prsm_core.engine.journal.steps import AgentSteps

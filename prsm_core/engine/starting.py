@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
 from prsm_core.domain.notes import ModelChoice
@@ -323,12 +324,18 @@ class Starting(Struct, eq=False):
             mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
             labels=labels,
         )
-        if self.parts.config.external is not None:
-            from prsm_core.engine.agents.external import describe_external  # once a client leads
-
-            team = self.parts.workforce().describe(choice, None)
-            descriptor = describe_external(descriptor, self.parts.config.external.name, team)
-        return descriptor
+        if (external := self.parts.config.external) is None:
+            return descriptor
+        # It has a prompt of its own: ours only adds which models its children may have, and what
+        # it would have run on is for these.
+        return replace(
+            descriptor,
+            provider=external.name,
+            model=DEFAULT_MODEL,
+            grant=replace(descriptor.grant, model=f"{descriptor.provider}/{descriptor.model}"),
+            system_prompt=self.parts.workforce().describe(choice, None),
+            mcp_servers={},
+        )
 
 
 def notices(told: Sequence[Notice]) -> list[Told]:

@@ -36,6 +36,7 @@ Leases = tuple[tuple[str, str], ...]
 PROMPTING = frozenset(
     {MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT, MessageType.PEER}
 )
+MESSAGES_IN_A_PROMPT = 100
 NEVER = -1  # the number of an event before all others
 _NOBODY: Mapping[str, AgentRecord] = MappingProxyType({})
 

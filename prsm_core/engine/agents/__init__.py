@@ -2,14 +2,12 @@
 
 manager    spawns and restarts agents
 ends       ends, fails and kills them, with those below them; none of a run outlives it
-lives      the session of each one's newest life, and its task
-session    one incarnation: its provider's session, its turns one after another
-life       one incarnation: is it over, its slot, what it waits for
+session    one incarnation: its provider's session, its turns, what it is told between them
+life       lives of agents: is one over, its slot, what it waits for, its task
 host       what a provider may ask of the engine on behalf of an agent
 opening    a provider's session is opened, a lost thread is told again, as far as it fits
 side_query a model is asked for a text beside the agents' own work, as for a session's name
 compacting a conversation that is too long is summarised, and goes on from the summary
-inbox      what an agent is told between its turns
 failover   what an agent goes on with after a turn that failed
 holds      agents that a login or a limit keeps from going on
 deadlock   what is done about a knot of waits
@@ -17,6 +15,5 @@ peers      what agents write to each other that need be no kin, and who may writ
 user_prompts the texts of prompts of persons, and how they reach agents
 labelling  what is said of agents and of a run, and by whom
 resuming   those of an earlier engine: let live on, or taken over
-external   masters that somebody outside the engine drives
 skills     which there are, and what each agent is told of them
 """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.engine.agents.lives import Lives
+    from prsm_core.engine.agents.life import Lives
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.state import AgentRecord, Roster

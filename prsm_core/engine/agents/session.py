@@ -11,12 +11,14 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
-from prsm_core.domain.writes import ReceivesUndone, ThreadKept, Told
+from prsm_core.domain.writes import MessageSent, ReceivesUndone, ThreadKept, Told
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.holds import HeldBy, released
 from prsm_core.engine.agents.host import SessionHost
@@ -25,7 +27,8 @@ from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.providers.registry import NOT_LOGGED_IN
 from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
-from prsm_core.engine.turns.context import Prompt
+from prsm_core.engine.state import MESSAGES_IN_A_PROMPT
+from prsm_core.engine.turns.context import Prompt, render_messages, render_repeat
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck import StuckWatch
 from prsm_core.engine.turns.waits import WaitOf, any_message
@@ -39,23 +42,25 @@ from prsm_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.config import Settings
+    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agents.holds import Holds
     from prsm_core.engine.agents.host import HostParts
-    from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import LifeParts
     from prsm_core.engine.agents.opening import Contexts, Opening
+    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.retry import Breakers, RetryPolicy
-    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.spawn.idle import IdleChildren
+    from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.parts import TurnParts
@@ -63,6 +68,95 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
     from prsm_core.kit.background import Background
+    from prsm_core.messaging.router import MessageRouter
+
+
+class Inbox(Struct, eq=False):
+    """Turns what agents have in their mailboxes, and what they owe, into prompts."""
+
+    roster: Roster
+    router: MessageRouter
+    steps: AgentSteps
+    peers: Peers
+    idle: IdleChildren
+
+    def leave(self, record: AgentRecord) -> None:
+        """Take note that an agent answers and writes nothing any more: others look again."""
+        self.peers.falls_silent(record)
+        for child in record.children:
+            self.router.wake(child)
+
+    def take_reminder(self, record: AgentRecord) -> Prompt | None:
+        """Return, once, a question that must be shown again."""
+        if (question := record.next_reminder()) is None:
+            return None
+        message = question.message
+        return replace(self._repeat(message), reminds=message.correlation_id)
+
+    def take_unread(self, record: AgentRecord) -> Prompt | None:
+        """Return unread messages as a prompt; those beyond the limit come with the next one."""
+        is_wanted = record.is_prompted_by
+        claimed = self.router.claim_all(record.agent_id, is_wanted, MESSAGES_IN_A_PROMPT)
+        if not claimed:
+            return None
+        for message in claimed:
+            if message.type is MessageType.QUESTION:
+                record.note_delivered(message)
+        text = render_messages(claimed, self.roster.names())
+        return Prompt(text=text, consumed=tuple(m.message_id for m in claimed))
+
+    def take_forgotten(self, record: AgentRecord) -> Prompt | None:
+        """Return, once, a question that the model has been shown and has not answered."""
+        repeated = record.notes.repeated
+        for about, question in record.questions.items():
+            if question.delivered and about not in repeated:
+                return replace(self._repeat(question.message), repeats=about)
+        return None
+
+    def forget(self, record: AgentRecord, told: Mapping[str, Any]) -> None:
+        """Let what an answer has told, that is undone now, be told again."""
+        about = told.get("correlation_id")
+        if told.get("reminder") and about in record.questions:
+            others = tuple(one for one in record.notes.reminders if one != about)
+            record.note(reminders=(about, *others))
+        heard = dict(record.notes.heard)
+        for report in told.get("progress", ()):
+            child = report["from"]
+            heard[child] = min(heard.get(child, 0), self.roster.get(child).notes.reports - 1)
+            if child not in record.progress:
+                record.heard_of(child, {key: report[key] for key in report if key != "from"})
+        if heard != record.notes.heard:
+            record.note(heard=heard)
+
+    def restore(self, record: AgentRecord, messages: Sequence[RoutedMessage]) -> None:
+        """Hold again what an agent has not read, some of which it had read before."""
+        for message in messages:
+            if message.type is MessageType.QUESTION:
+                record.note_undelivered(message)
+            elif message.type is MessageType.TASK_RESULT and message.source is not None:
+                self.idle.hold(self.roster.get(message.source), unread=message.message_id)
+        self.router.restore(record.agent_id, messages)
+
+    async def refuse_questions(self, record: AgentRecord) -> None:
+        """Tell those whose question was delivered, repeated, and never answered."""
+        for correlation_id, question in tuple(record.questions.items()):
+            asker = question.message.source
+            if correlation_id not in record.notes.repeated or asker is None:
+                continue
+            record.settled(correlation_id)
+            if self.roster.get(asker).is_over:
+                continue
+            refusal = self.steps.message(
+                record,
+                MessageType.ANSWER,
+                asker,
+                {"error": "parent_did_not_answer"},
+                correlation_id,
+            )
+            await self.steps.write(record, MessageSent(message=refusal))
+
+    def _repeat(self, message: RoutedMessage) -> Prompt:
+        return Prompt(text=render_repeat(message, self.roster.names()))
 
 
 class SessionParts(Record, frozen=True, kw_only=True):
@@ -525,6 +619,22 @@ class AgentSession:
         self._keeper.has_retried = False
         self._held_times = 0
         return await self._next_prompt(result)
+
+    async def _settle_left(self, result: TurnResult) -> None:
+        """End an agent that a client outside has led: first its children, then itself.
+
+        Gates run for it as for any other. Nobody is there to be sent back.
+        """
+        record, ends, left = self.record, self._parts.ends, "whoever led this run has left"
+        if result.error is not None or result.stop_reason is not StopReason.END_TURN:
+            why = result.stop_reason.value if result.error is None else result.error.message
+            await ends.fail_agent(record, f"the turn stopped: {why}", "unknown")
+            return
+        await ends.kill_children(record, left)
+        evidence = await self.life.weigh((), (), is_last=True)
+        summary = result.last_text.strip() or left
+        done = evidence.on(AgentResult(agent_id=record.agent_id, success=True, summary=summary))
+        await ends.end_agent(record, AgentState.COMPLETED, done, reason=left)
 
     async def _after_error(self, result: TurnResult) -> Prompt | None:
         stopped = f"the turn stopped: {result.stop_reason.value}"

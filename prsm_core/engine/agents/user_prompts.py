@@ -15,8 +15,7 @@ from msgspec import Struct, field
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.writes import MessagesConsumed, MessageSent, Told
-from prsm_core.engine.agents.inbox import MESSAGES_IN_A_PROMPT
-from prsm_core.engine.state import is_peer
+from prsm_core.engine.state import MESSAGES_IN_A_PROMPT, is_peer
 from prsm_core.engine.turns.context import render_messages
 from prsm_core.errors import ConfigError, FencedError, MessageRoutingError
 from prsm_core.kit.sanitize import UNFIT_CURE, is_fit
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Settings
-    from prsm_core.engine.agents.lives import Lives
+    from prsm_core.engine.agents.life import Lives
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry

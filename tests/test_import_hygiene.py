@@ -40,7 +40,6 @@ NOT_BEFORE_THE_FIRST_TURN = {
     "prsm_console.live_screen": "a terminal to be drawn on",
     "prsm_sandbox.sandbox": "the first command or box",
     "prsm_core.catalog.categories": "the first model that is asked for by its task",
-    "prsm_core.catalog.offered": "the first model that is asked for by its task",
     "prsm_core.catalog.ranking": "the first model that is asked for by its task",
     "prsm_core.config.json_schema": "the first key that is wrong",
     "prsm_core.engine.door.completion": "the first word that a person has completed",

@@ -15,22 +15,14 @@ PUBLISHED = False  # whether the names below are this project's on the public in
 _PREFIX = "prsm-"
 
 
-class OwnPackage(Record, frozen=True, kw_only=True):
-    """One package beside the core.
+class OwnPackage(Record, frozen=True):
+    """One package beside the core: a plugin, and the provider of its name if there is one."""
 
-    name: Of the plugin; its package is `distribution`.
-    needs: Own packages that have to be there first.
-    program: The vendor's program that it runs, if it brings none.
-    npm: What npm is asked for to get that program, in the versions that were tested.
-    login: What a person does once the program is there.
-    is_provider: Whether it brings one of its name.
-    """
-
-    name: str
-    needs: tuple[str, ...] = ()
-    program: str | None = None
-    npm: str | None = None
-    login: str
+    name: str  # of the plugin; its package is `distribution`
+    login: str  # what a person does once the program is there
+    needs: tuple[str, ...] = ()  # own packages that have to be there first
+    program: str | None = None  # of the vendor, if the plugin brings none
+    npm: str | None = None  # what npm is asked for to get that, in the versions that were tested
     is_provider: bool = True
 
     @property
@@ -42,70 +34,51 @@ class OwnPackage(Record, frozen=True, kw_only=True):
 _CODEX_NPM = "@openai/codex@>=0.160.0 <0.175.0"
 _GEMINI_NPM = "@google/gemini-cli@>=0.61.0 <0.62.0"
 
-OWN_PACKAGES = {
-    package.name: package
-    for package in (
-        OwnPackage(
-            name="acp",
-            needs=("mcp",),
-            login="its README lists the agents, and what each of them needs",
-        ),
-        OwnPackage(
-            name="alibaba",
-            needs=("codex",),
-            login="set DASHSCOPE_API_KEY; masters need `prsm install claude` too",
-            program="codex",
-            npm=_CODEX_NPM,
-        ),
-        OwnPackage(name="claude", login="`prsm providers` says whether it is logged in, or how to"),
-        OwnPackage(
-            name="codex",
-            program="codex",
-            npm=_CODEX_NPM,
-            login="run `codex login`, or set `api_key_env`",
-        ),
-        OwnPackage(name="console", is_provider=False, login='prsm run "…"'),
-        OwnPackage(name="demo", is_provider=False, login="`prsm demo`"),
-        OwnPackage(name="files", is_provider=False, login="`prsm snapshot create`"),
-        OwnPackage(
-            name="gemini",
-            needs=("mcp", "acp"),
-            program="gemini",
-            npm=_GEMINI_NPM,
-            login="set GEMINI_API_KEY, or run `gemini` and log in",
-        ),
-        OwnPackage(
-            name="mcp",
-            is_provider=False,
-            login="claude mcp add --scope user prsm -- prsm mcp, if Claude Code is to lead",
-        ),
-        OwnPackage(
-            name="minimax",
-            needs=("codex",),
-            login="set MINIMAX_API_KEY; masters need `prsm install claude` too",
-            program="codex",
-            npm=_CODEX_NPM,
-        ),
-        OwnPackage(
-            name="protocols",
-            is_provider=False,
-            login='write .prism/protocols/NAME.md, and prsm run --label protocol=NAME "…"',
-        ),
-        OwnPackage(name="policy", is_provider=False, login='`prsm policy check "ls"`'),
-        OwnPackage(name="regions", login="it needs a provider whose models plan and work"),
-        OwnPackage(
-            name="sandbox", is_provider=False, login="`prsm doctor` says what can be shut in"
-        ),
-        OwnPackage(
-            name="testing",
-            is_provider=False,
-            login="prsm sim, or the contracts in a plugin's tests",
-        ),
-        OwnPackage(
-            name="tui", is_provider=False, login='prsm run --ui tui "…", or `prsm demo --ui tui`'
-        ),
-    )
-}
+_PACKAGES = (
+    OwnPackage("acp", "its README lists the agents, and what each of them needs", needs=("mcp",)),
+    OwnPackage(
+        "alibaba",
+        "set DASHSCOPE_API_KEY; masters need `prsm install claude` too",
+        needs=("codex",),
+        program="codex",
+        npm=_CODEX_NPM,
+    ),
+    OwnPackage("claude", "`prsm providers` says whether it is logged in, or how to"),
+    OwnPackage("codex", "run `codex login`, or set `api_key_env`", program="codex", npm=_CODEX_NPM),
+    OwnPackage("console", 'prsm run "…"', is_provider=False),
+    OwnPackage("demo", "`prsm demo`", is_provider=False),
+    OwnPackage("files", "`prsm snapshot create`", is_provider=False),
+    OwnPackage(
+        "gemini",
+        "set GEMINI_API_KEY, or run `gemini` and log in",
+        needs=("mcp", "acp"),
+        program="gemini",
+        npm=_GEMINI_NPM,
+    ),
+    OwnPackage(
+        "mcp",
+        "claude mcp add --scope user prsm -- prsm mcp, if Claude Code is to lead",
+        is_provider=False,
+    ),
+    OwnPackage(
+        "minimax",
+        "set MINIMAX_API_KEY; masters need `prsm install claude` too",
+        needs=("codex",),
+        program="codex",
+        npm=_CODEX_NPM,
+    ),
+    OwnPackage(
+        "protocols",
+        'write .prism/protocols/NAME.md, and prsm run --label protocol=NAME "…"',
+        is_provider=False,
+    ),
+    OwnPackage("policy", '`prsm policy check "ls"`', is_provider=False),
+    OwnPackage("regions", "it needs a provider whose models plan and work"),
+    OwnPackage("sandbox", "`prsm doctor` says what can be shut in", is_provider=False),
+    OwnPackage("testing", "prsm sim, or the contracts in a plugin's tests", is_provider=False),
+    OwnPackage("tui", 'prsm run --ui tui "…", or `prsm demo --ui tui`', is_provider=False),
+)
+OWN_PACKAGES = {package.name: package for package in _PACKAGES}
 OWN_PROVIDERS = tuple(name for name, package in OWN_PACKAGES.items() if package.is_provider)
 
 EXAMPLE = "prsm install codex"  # of a command that leads to a provider

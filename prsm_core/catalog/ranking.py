@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.selection import FITTING
@@ -12,9 +13,9 @@ from prsm_core.plugins.guard import Guest, PluginFaultError
 from prsm_core.plugins.values import NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from prsm_core.domain.models import ModelCapability, TaskProfile
+    from prsm_core.domain.models import ModelCapability, ModelInfo, TaskProfile
     from prsm_core.interfaces.scorer import ModelScorer, ModelScorerSpec
 
 RECOMMENDED = 3  # so many are told to whoever asks for the best
@@ -138,3 +139,42 @@ def _weighted_mean(opinions: Iterable[tuple[float, float | None]]) -> float | No
     known = [(weight, score) for weight, score in opinions if score is not None]
     total = math.fsum(weight for weight, _ in known)
     return math.fsum(weight * score for weight, score in known) / total if known else None
+
+
+OFFERED = 9  # so many are told at most, if there are not more providers
+
+
+def offered_models(
+    found: Mapping[str, Iterable[ModelInfo]],
+    default: str,
+    *,
+    is_allowed: Callable[[str, str], bool],
+) -> list[dict[str, Any]]:
+    """Return models of which nothing is known, as a ranking tells them, for want of more.
+
+    Each provider's `default` comes first, then what providers list, by turns: which of the others
+    is better nobody has said.
+    """
+    defaults = [
+        _row(provider, default, f"what {provider} takes by itself")
+        for provider in found
+        if is_allowed(provider, default)
+    ]
+    listed = (
+        [
+            _row(provider, model.model_id, f"listed by {provider}")
+            for model in models
+            if not model.hidden and model.model_id != default
+            if is_allowed(provider, model.model_id)
+        ]
+        for provider, models in found.items()
+    )
+    by_turns = chain.from_iterable(zip_longest(*listed))
+    rows = [*defaults, *(row for row in by_turns if row is not None)]
+    return rows[: max(OFFERED, len(defaults))]
+
+
+def _row(provider: str, model: str, reason: str) -> dict[str, Any]:
+    unknown = dict.fromkeys(("tier", "score", "cost_factor", "speed_factor"))
+    reason = f"{reason}; nothing is known of its strength"
+    return {"model": f"{provider}/{model}", **unknown, "reason": reason}

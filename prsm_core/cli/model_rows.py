@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.catalog.offered import offered_models
-from prsm_core.catalog.registry import build_model_registry
-from prsm_core.catalog.selection import may_fit
+from prsm_core.catalog.ranking import offered_models
+from prsm_core.catalog.selection import build_model_registry, may_fit
 from prsm_core.domain.notes import ModelChoice
 from prsm_core.engine.door.offers import of_provider
 from prsm_core.engine.providers.model_choice import find_recommendable, resolve_peers

@@ -129,7 +129,7 @@ def rank(
     With a complexity the tier that fits best comes first. The score is the weighted mean of all
     model scorers.
     """
-    from prsm_core.catalog.registry import build_model_registry
+    from prsm_core.catalog.selection import build_model_registry
     from prsm_core.cli.setup import load_setup
     from prsm_core.domain.models import TaskProfile
 

@@ -118,7 +118,7 @@ class Starting(Struct, eq=False):
         missing = None if wanted is None else names.meant(wanted, None)
         if wanted is None or missing is None or providers.is_ready(missing[0]):
             return None
-        from prsm_core.catalog.registry import build_model_registry  # few providers are gone
+        from prsm_core.catalog.selection import build_model_registry  # few providers are gone
 
         registry = build_model_registry(self.parts.config.settings)
         for model in stand_ins(missing, registry, lambda one: one.provider in providers.names):

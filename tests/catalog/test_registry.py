@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.catalog.registry import build_model_registry
+from prsm_core.catalog.selection import build_model_registry
 from prsm_core.config import Settings
 from prsm_core.domain.models import ModelTier
 

@@ -1,7 +1,4 @@
-"""Labels of agents: who may set them, and what a program may ask and do besides.
-
-They are in the ledger before anybody is told.
-"""
+"""Labels of agents: who may set them, and what a program may ask and do besides."""
 
 from __future__ import annotations
 

@@ -275,10 +275,7 @@ class _Life(Struct, eq=False):
 
 
 class Lives(Struct, eq=False):
-    """Owns the newest life of every agent: its session, and the task that it runs in.
-
-    Of an agent that has ended nothing is left once its life has let go of all.
-    """
+    """Owns the newest life of every agent, until it has ended and let go of all."""
 
     background: Background
     clock: Clock

@@ -102,10 +102,7 @@ class AgentManager(Struct, eq=False, dict=True):
     def register_agent(
         self, descriptor: AgentDescriptor, request: SpawnRequest | None = None
     ) -> AgentRecord:
-        """Give a new agent its name, regions and budget, to be created or discarded next.
-
-        Raises BudgetExceededError, and then there is no such agent.
-        """
+        """Give a new agent its name, regions and budget; raises BudgetExceededError."""
         descriptor = self.skills.given(descriptor)
         self.budgets.launch_agent(descriptor)
         record = AgentRecord(descriptor)
@@ -175,10 +172,7 @@ class AgentManager(Struct, eq=False, dict=True):
         records: Sequence[AgentRecord],
         note: Callable[[AgentRecord], EffectNoted] | None,
     ) -> list[Write]:
-        """Return what is written of new agents: births, notes for the call, and notices.
-
-        These tell what stands in for a model, and what providers do not enforce.
-        """
+        """Return what is written of new agents: births, notes for the call, and notices."""
         births: list[Write] = []
         for record in records:
             noted = None if note is None else note(record)

@@ -35,10 +35,7 @@ _NEAR = 3  # names that a refusal suggests
 
 
 class Peers(Struct, eq=False):
-    """Lets agents write to each other, and wait for what others write.
-
-    Owns who may write to any other agent, which the wait graph is told.
-    """
+    """Owns who may write to any other agent, and who waits for that; the wait graph is told."""
 
     roster: Roster
     router: MessageRouter

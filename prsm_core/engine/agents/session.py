@@ -300,10 +300,7 @@ class AgentSession:
             await TurnRun(self, parts, session, prompt, going_on).drop()
 
     async def _end_over_budget(self, error: BudgetExceededError) -> None:
-        """The budget is used up: fail once the agents below have ended.
-
-        They may begin no turn either, and end at their model's next step, unless turns may finish.
-        """
+        """Fail once the agents below have ended, which may begin no turn either."""
         record, why = self.record, f"{error.message}; {error.hint}"
         record.claimed_result = AgentResult(
             agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
@@ -409,10 +406,7 @@ class AgentSession:
         return self.record.descriptor.parent_id is None and self.record.next_turn == 1
 
     async def _outlast(self, by: HeldBy) -> bool:
-        """Wait, without a slot or a session, until a login or a limit is mended.
-
-        False: nobody waits for that here, and the agent has failed.
-        """
+        """Wait, without slot or session, until a login or a limit is mended; False: it failed."""
         self._held_by = None
         if self.record.notes.chosen is not None:
             return True  # another model may have another login
@@ -536,10 +530,7 @@ class AgentSession:
         return None
 
     async def _until_room(self) -> bool:
-        """Wait until there may be room for a process; whether there may be.
-
-        Meanwhile those who hold one may need the slot.
-        """
+        """Wait, without a slot, until there may be room for a process; whether there may be."""
         self.life.release_slot()
         patience = None if self._has_place else PATIENCE_SECONDS
         return await self._parts.life.residents.freed(patience)
@@ -621,10 +612,7 @@ class AgentSession:
         return await self._next_prompt(result)
 
     async def _settle_left(self, result: TurnResult) -> None:
-        """End an agent that a client outside has led: first its children, then itself.
-
-        Gates run for it as for any other. Nobody is there to be sent back.
-        """
+        """End an agent that a client outside has led: first its children, then itself."""
         record, ends, left = self.record, self._parts.ends, "whoever led this run has left"
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             why = result.stop_reason.value if result.error is None else result.error.message
@@ -701,10 +689,7 @@ class AgentSession:
         return None
 
     def _ask_again(self, why: str, text: str) -> Prompt | None:
-        """Return the prompt that asks a model for a better answer; None: it was asked enough.
-
-        A program would only do the same again.
-        """
+        """Return the prompt that asks a model again; None for a program, and after ASKS times."""
         asked = self.record.notes.asked_again + 1
         if self._is_program or asked > ASKS:
             return None
@@ -722,10 +707,7 @@ class AgentSession:
             )
 
     async def _await_prompt(self) -> Prompt | None:
-        """Wait, without a slot, for a message or the last child's end.
-
-        None: the session is to be left, and there is no prompt yet.
-        """
+        """Wait, without a slot, for a message or the last child's end; None: leave the session."""
         record, inbox, prompt = self.record, self._parts.inbox, None
         self.life.blocked([any_message(record, inbox.router)])
         try:
@@ -743,10 +725,7 @@ class AgentSession:
         return prompt
 
     async def _outlive_children(self) -> bool:
-        """Wait, without a slot, until the last child has ended.
-
-        Returns whether it has: else the session is to be left, or the engine closes.
-        """
+        """Wait, without a slot, until the last child has ended; False: leave the session."""
         record, life, router = self.record, self.life, self._parts.inbox.router
         if record.live_children:
             life.blocked([_end_of(child) for child in record.live_children.values()])

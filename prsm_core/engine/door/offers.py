@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prsm_core.catalog.registry import build_model_registry
+from prsm_core.catalog.selection import build_model_registry
 from prsm_core.domain.record import Record
 from prsm_core.door import ModelRow, ProviderReport, SessionSummary
 from prsm_core.engine.control.session_lock import Owner, find_owner

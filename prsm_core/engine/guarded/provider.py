@@ -47,6 +47,7 @@ from prsm_core.plugins.values import (
     TEXT,
     TEXTS,
     WHOLE,
+    Fields,
     Kind,
     Table,
     first_problem,
@@ -76,18 +77,12 @@ _log = logging.getLogger("prsm.engine")
 
 
 class Limits(Record, frozen=True, kw_only=True):
-    """How long each call into a provider may take, in seconds; a turn has clocks of its own.
+    """How long each call into a provider may take, in seconds; a turn has clocks of its own."""
 
-    models: Of `list_models` and `knows_model`; whoever surveys many waits less.
-    open: To open a session: `engine.open_timeout_seconds`.
-    end: To end one.
-    vendor: Of what a vendor answers at once: `steer`, `interrupt`, `park`.
-    """
-
-    models: float = 30.0
-    open: float = 300.0
+    models: float = 30.0  # `list_models` and `knows_model`; whoever surveys many waits less
+    open: float = 300.0  # `engine.open_timeout_seconds`
     end: float = 30.0
-    vendor: float = 10.0
+    vendor: float = 10.0  # what a vendor answers at once: `steer`, `interrupt`, `park`
 
 
 class Opener(Protocol):
@@ -443,79 +438,66 @@ def _of_table(table: Table, words: str) -> Kind:
     return Kind(words, lambda value: first_problem(value, table) is None)
 
 
+_PLAIN = {
+    "str": TEXT,
+    "bool": FLAG,
+    "int": WHOLE,
+    "float": NUMBER,
+    "tuple[str, ...]": TEXTS,
+    "frozenset[str]": TEXTS,
+}
+_PLAIN |= {f"{hint} | None": maybe(kind) for hint, kind in _PLAIN.items()}
+
+
+def _fields(record: type, **special: Kind) -> Fields:
+    """Return what the fields of a record must be: `special`, else by their annotations."""
+    hints: Mapping[str, str] = record.__annotations__
+    return {name: special.get(name) or _PLAIN[hint] for name, hint in hints.items()}
+
+
 _MISSING = object()
-_MAYBE_TEXT, _MAYBE_WHOLE = maybe(TEXT), maybe(WHOLE)
+_MAYBE_TEXT = maybe(TEXT)
 _MAYBE_SET = maybe(Kind("a set", lambda value: isinstance(value, frozenset | set)))
 _ARGUMENTS = Kind(
     "a mapping of JSON values", lambda value: isinstance(value, Mapping) and is_json(value)
 )
-_USAGE: Table = {TokenUsage: dict.fromkeys(TokenUsage.__struct_fields__, _MAYBE_WHOLE)}
-_ERROR: Table = {
-    AgentError: {
-        "kind": instance(ErrorKind),
-        "message": TEXT,
-        "retryable": FLAG,
-        "retry_after_s": maybe(NUMBER),
-    }
+_ENTRY: Table = {
+    PlanEntry: _fields(PlanEntry, status=one_of("pending", "in_progress", "completed"))
 }
-_ENTRY: Table = {PlanEntry: {"text": TEXT, "status": one_of("pending", "in_progress", "completed")}}
+_ENTRIES = many(_of_table(_ENTRY, "a PlanEntry of a text and its status"))
+_USAGE = _of_table({TokenUsage: _fields(TokenUsage)}, "a TokenUsage of whole numbers")
+_ERROR = _of_table(
+    {AgentError: _fields(AgentError, kind=instance(ErrorKind))},
+    "an AgentError whose fields are what they must be",
+)
+_TOLD = one_of("step", "turn", "none")
 
-STATUS: Table = {
-    ProviderStatus: {
-        "available": FLAG,
-        **dict.fromkeys(("version", "tested", "reason", "hint"), _MAYBE_TEXT),
-        "logged_in": maybe(FLAG),
-        "gaps": TEXTS,
-    }
-}
+STATUS: Table = {ProviderStatus: _fields(ProviderStatus)}
 CAPABILITIES: Table = {
-    ProviderCapabilities: {
-        **dict.fromkeys(("supports_master", "steer", "streams", "shell_reads", "asks_edits"), FLAG),
-        **dict.fromkeys(("boxes", "compacts", "images", "own_process"), FLAG),
-        "enforcement": one_of("pre_tool", "approval", "sandbox", "none"),
-        "resume": one_of("call", "native", "rebuild", "none"),
-        "parameters": many(one_of("max_response_tokens", "temperature")),
-        "skills": TEXTS,
-        **dict.fromkeys(("tokens_told", "cost_told"), one_of("step", "turn", "none")),
-    }
+    ProviderCapabilities: _fields(
+        ProviderCapabilities,
+        enforcement=one_of("pre_tool", "approval", "sandbox", "none"),
+        resume=one_of("call", "native", "rebuild", "none"),
+        parameters=many(one_of("max_response_tokens", "temperature")),
+        tokens_told=_TOLD,
+        cost_told=_TOLD,
+    )
 }
-MODELS: Table = {
-    ModelInfo: {
-        "model_id": TEXT,
-        "display_name": _MAYBE_TEXT,
-        "context_window": _MAYBE_WHOLE,
-        "reasoning_efforts": TEXTS,
-        "hidden": FLAG,
-        "aliases": TEXTS,
-    }
-}
+MODELS: Table = {ModelInfo: _fields(ModelInfo)}
 EVENTS: Table = {
-    TextDelta: {"text": TEXT},
-    ThinkingDelta: {"text": TEXT},
-    AssistantMessage: {"text": TEXT, "thinking": _MAYBE_TEXT},
-    ToolCallStarted: {"call_id": TEXT, "tool": TEXT, "arguments": _ARGUMENTS},
-    ToolCallFinished: {
-        "call_id": TEXT,
-        "status": one_of("completed", "failed", "denied"),
-        "result": _MAYBE_TEXT,
-        "error": _MAYBE_TEXT,
-        "is_whole": FLAG,
-        "exit_code": _MAYBE_WHOLE,
+    **{
+        event: _fields(event)
+        for event in (TextDelta, ThinkingDelta, AssistantMessage, ToolOutput, StepEnded)
     },
-    ToolOutput: {"call_id": TEXT, "text": TEXT},
-    PlanUpdated: {"entries": many(_of_table(_ENTRY, "a PlanEntry of a text and its status"))},
-    UsageReported: {
-        "usage": _of_table(_USAGE, "a TokenUsage of whole numbers"),
-        "cost_usd": maybe(NUMBER),
-        "provenance": instance(Provenance),
-        "cost_provenance": instance(Provenance),
-        "context_used": _MAYBE_WHOLE,
-        "context_window": _MAYBE_WHOLE,
-    },
-    StepEnded: {},
-    Notice: {"level": one_of("info", "warning", "error"), "text": TEXT, "once": FLAG},
-    TurnEnded: {
-        "stop_reason": instance(StopReason),
-        "error": maybe(_of_table(_ERROR, "an AgentError whose fields are what they must be")),
-    },
+    ToolCallStarted: _fields(ToolCallStarted, arguments=_ARGUMENTS),
+    ToolCallFinished: _fields(ToolCallFinished, status=one_of("completed", "failed", "denied")),
+    PlanUpdated: _fields(PlanUpdated, entries=_ENTRIES),
+    UsageReported: _fields(
+        UsageReported,
+        usage=_USAGE,
+        provenance=instance(Provenance),
+        cost_provenance=instance(Provenance),
+    ),
+    Notice: _fields(Notice, level=one_of("info", "warning", "error")),
+    TurnEnded: _fields(TurnEnded, stop_reason=instance(StopReason), error=maybe(_ERROR)),
 }

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from prsm_core.catalog.registry import build_model_registry
-from prsm_core.catalog.selection import check_fit, choose_model
+from prsm_core.catalog.selection import build_model_registry, check_fit, choose_model
 from prsm_core.domain.notes import ModelChoice
 from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
@@ -18,7 +17,7 @@ from prsm_core.errors import ModelNotAvailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from prsm_core.catalog.registry import ModelRegistry
+    from prsm_core.catalog.selection import ModelRegistry
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.models import ModelCapability
     from prsm_core.engine.providers.model_names import ModelNames

@@ -217,8 +217,8 @@ class Recommendation(Record, frozen=True, kw_only=True):
         self, caller: AgentDescriptor, workforce: Workforce, complexity: str | None
     ) -> list[dict[str, Any]]:
         """Return what the usable providers list, where the registry has nothing that fits."""
-        from prsm_core.catalog.offered import offered_models
-        from prsm_core.catalog.registry import build_model_registry
+        from prsm_core.catalog.ranking import offered_models
+        from prsm_core.catalog.selection import build_model_registry
 
         own = inherited_model(caller, self.listings.names)
         allowed = workforce.allowed(own, caller.grant.models)

@@ -389,9 +389,13 @@ class AgentSession:
         if isinstance(error, AgentSpawnError):
             return error.code == NO_ROOM and await self._until_room()
         if error.code == RESUME_FAILED and self.record.resume_token is not None:
-            self._forget_thread(error)
+            self._lose_thread()
+            text = f"the conversation is rebuilt from the ledger: {error.message}"
+            self._parts.journal.note("notice", self.record.agent_id, level="warning", text=text)
         elif not await self._failover.replace_provider(error):
-            if error.code == NOT_LOGGED_IN and not self._leads_first_turn:
+            # Before the first turn of a run a failure loses nothing.
+            is_first = self.record.descriptor.parent_id is None and self.record.next_turn == 1
+            if error.code == NOT_LOGGED_IN and not is_first:
                 refused = AgentError(kind=ErrorKind.AUTH_FAILURE, message=error.message)
                 self._held_by = HeldBy(error=refused)
                 return True
@@ -399,11 +403,6 @@ class AgentSession:
                 return False
             await self._pause(pause)
         return True
-
-    @property
-    def _leads_first_turn(self) -> bool:
-        """Whether nothing of the run has begun yet that a failure would lose."""
-        return self.record.descriptor.parent_id is None and self.record.next_turn == 1
 
     async def _outlast(self, by: HeldBy) -> bool:
         """Wait, without slot or session, until a login or a limit is mended; False: it failed."""
@@ -513,7 +512,10 @@ class AgentSession:
         told = Told(kind="notice", data={"level": "info", "text": text})
         await parts.steps.write(record, told)  # all that it did before is in the ledger by then
         if turn is None or not turn.is_parked:
-            return await self._wait_on()
+            if record.claimed_result is None:
+                return await self._await_prompt()
+            await self._finish_with_children(record.claimed_result)
+            return None
         state = await parts.contexts.open_turn(record)
         going_on = GoingOn(state, record.notes.went_on, is_parked=True)
         turn.take_up(going_on, NoSession(record.resume_token))
@@ -521,25 +523,11 @@ class AgentSession:
             await self.life.take_slot()
         return await self._settled(turn)
 
-    async def _wait_on(self) -> Prompt | None:
-        """Wait on between two turns, or for the end of all children."""
-        claimed = self.record.claimed_result
-        if claimed is None:
-            return await self._await_prompt()
-        await self._finish_with_children(claimed)
-        return None
-
     async def _until_room(self) -> bool:
         """Wait, without a slot, until there may be room for a process; whether there may be."""
         self.life.release_slot()
         patience = None if self._has_place else PATIENCE_SECONDS
         return await self._parts.life.residents.freed(patience)
-
-    def _forget_thread(self, error: PrsmError) -> None:
-        """Go on without the vendor's thread: the next session is given the conversation."""
-        self._lose_thread()
-        text = f"the conversation is rebuilt from the ledger: {error.message}"
-        self._parts.journal.note("notice", self.record.agent_id, level="warning", text=text)
 
     def _lose_thread(self) -> None:
         """Give the vendor's thread up: what is not of this process must not try it again."""
@@ -593,9 +581,7 @@ class AgentSession:
             await self._finish_with_children(record.claimed_result)
             return None
         if self.is_external:
-            from prsm_core.engine.agents.external import settle_left  # once a client leads
-
-            await settle_left(self._parts.ends, self.life, result)
+            await self._settle_left(result)
             return None
         if self.turn is not None and self.turn.stop.over_budget is not None:
             raise self.turn.stop.over_budget
@@ -603,9 +589,12 @@ class AgentSession:
             return inbox.take_unread(record) or Prompt(text=None)
         if result.stop_reason is StopReason.MAX_TOKENS:
             again = self._ask_again("its answer was cut at the output limit", _CUT)
-            return again or await self._after_error(result)
+            if again is not None:
+                return again
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
-            return await self._after_error(result)
+            stopped = f"the turn stopped: {result.stop_reason.value}"
+            error = AgentError(kind=ErrorKind.UNKNOWN, message=stopped)
+            return await self._recover(result.error or error)
         self._failover.succeeded()
         self._keeper.has_retried = False
         self._held_times = 0
@@ -623,11 +612,6 @@ class AgentSession:
         summary = result.last_text.strip() or left
         done = evidence.on(AgentResult(agent_id=record.agent_id, success=True, summary=summary))
         await ends.end_agent(record, AgentState.COMPLETED, done, reason=left)
-
-    async def _after_error(self, result: TurnResult) -> Prompt | None:
-        stopped = f"the turn stopped: {result.stop_reason.value}"
-        error = result.error or AgentError(kind=ErrorKind.UNKNOWN, message=stopped)
-        return await self._recover(error)
 
     async def _recover(self, error: AgentError) -> Prompt | None:
         """Go on after an error; None once the agent has failed."""

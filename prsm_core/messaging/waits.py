@@ -84,10 +84,7 @@ class WaitGraph(Struct):
             self._forget(agent)
 
     def recheck(self, agents: Iterable[str]) -> frozenset[str]:
-        """Look again at agents whose waits may have lost what satisfied them; return the knot.
-
-        An agent that they or their watchers relied on has ended.
-        """
+        """Look again at agents, and at who relies on them; return the knot."""
         suspects = []
         for agent in agents:
             suspects.append(agent)
@@ -203,10 +200,7 @@ class WaitGraph(Struct):
     def _support(
         self, watch: _Watch, excluded: Container[str], alone: set[_Watch] | None = None
     ) -> bool:
-        """Support a wait: by a target that is not excluded and has not ended, or as it is ready.
-
-        `alone` is a set of this watch only, for reuse.
-        """
+        """Support a wait: by a target that is neither excluded nor over, or as it is ready."""
         targets, position = watch.wait.targets, watch.position
         if position < len(targets):  # one look mostly is enough, and costs less than readiness
             target = targets[position]

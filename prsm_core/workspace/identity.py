@@ -39,7 +39,8 @@ def repo_identity(path: Path) -> RepoIdentity:
         if _is_git_dir(dot_git):
             return _identity(root, dot_git.resolve())
         if dot_git.is_file():
-            return _identity(root, _linked_common_dir(dot_git) or root)
+            _, common_dir = _linked(dot_git) or (None, root)
+            return _identity(root, common_dir)
         if _is_git_dir(root):  # a bare repository
             return _identity(root, root)
     return _identity(folder, folder)
@@ -65,20 +66,12 @@ def _is_git_dir(path: Path) -> bool:
 
 
 def find_git_dir(root: Path) -> tuple[Path, Path] | None:
-    """Return the git directory of a working tree's top, and the common one of all its worktrees.
-
-    None where `root` is the top of none. Without running git.
-    """
+    """Return the git directory of a working tree's top, and the common one of all its worktrees."""
     dot_git = root / ".git"
     if _is_git_dir(dot_git):
         git_dir = dot_git.resolve()
         return git_dir, git_dir
     return _linked(dot_git) if dot_git.is_file() else None
-
-
-def _linked_common_dir(dot_git: Path) -> Path | None:
-    found = _linked(dot_git)
-    return None if found is None else found[1]
 
 
 def _linked(dot_git: Path) -> tuple[Path, Path] | None:
@@ -102,11 +95,8 @@ def _read_pointer(path: Path) -> str:
 
 
 def is_in_repository(folder: str) -> bool:
-    """Return whether git may know the files of a folder; blocks. It knows none of one that is gone.
-
-    Such a folder may have a name that none can have here: the run was another machine's.
-    """
-    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for such a name
+    """Return whether git may know the files of a folder, which may be gone; blocks."""
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for another machine's name
         return False
     identity = repo_identity(Path(folder))
     return identity.common_dir != identity.root

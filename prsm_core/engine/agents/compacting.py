@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.record import Record
 from prsm_core.domain.turns import (
     AgentError,
     CompactionResult,
@@ -26,7 +25,6 @@ from prsm_core.engine.agents.opening import CompactionFailedError, stands_for
 from prsm_core.engine.agents.side_query import SideQuery, why_failed
 from prsm_core.engine.providers.model_choice import model_of, resolve_model
 from prsm_core.engine.tokens import (
-    Conversation,
     Room,
     clipped,
     count_tokens,
@@ -59,23 +57,6 @@ _SHARE = 8  # it is an eighth of the room at most
 _WORDS_PER_TOKEN = 0.5
 _BEFORE = "Your summary of what came before:"
 _ASK = "Summarise this conversation, in {words} words at most."
-
-
-class Split(Record, frozen=True):
-    """The messages that a summary is to stand for, and the newest ones, which stay."""
-
-    older: tuple[AgentMessage, ...]
-    kept: tuple[AgentMessage, ...]
-
-
-def split(messages: Sequence[AgentMessage], room: int) -> Split:
-    """Return the newest messages that fit into `room` tokens, and all before them.
-
-    Where all fit none is kept: the rest of the context is too much, and something has to go.
-    """
-    kept = newest(messages, room)
-    older = tuple(messages[: len(messages) - len(kept)])
-    return Split(older, kept) if older else Split(kept, ())
 
 
 def summary_tokens(room: int) -> int:
@@ -173,16 +154,18 @@ class Compaction:
         contexts.budgets.open_turn(self._record.agent_id, turn_id, self._used_up)
         try:
             room = int(self._room.fill * contexts.settings.context.keep)
-            what = split(self._remembered.messages, room)
+            messages = self._remembered.messages
+            # Where all fit the rest of the context is too much, and something has to go.
+            count = len(messages) - len(newest(messages, room)) or len(messages)
             try:
-                summary = await self._summarise(what)
+                summary = await self._summarise(messages[:count])
             except CompactionFailedError as failed:
                 error = failed.error
                 told = {"trigger": self._trigger, "turn": turn_id, "error": error.to_dict()}
                 ended = replace(self._fold.result(), stop_reason=StopReason.ERROR, error=error)
                 await self._write(ended, told)
                 raise
-            await self._write(*self._done(what, summary))
+            await self._write(*self._done(count, summary))
         finally:
             contexts.budgets.drop_turn(turn_id)
 
@@ -199,12 +182,12 @@ class Compaction:
             self._contexts.journal.note("notice", self._record.agent_id, level="warning", text=text)
             return self._own
 
-    async def _summarise(self, what: Split) -> str:
+    async def _summarise(self, older: Sequence[AgentMessage]) -> str:
         """Return the summary, written in as many parts as the summariser has room for."""
         try:
             provider = await self._query.provider()
             room, summary = self._room_of_summariser(), self._remembered.summary
-            for part in parts(what.older, room):
+            for part in parts(older, room):
                 if self._over_budget is not None:
                     raise self._over_budget
                 summary = await self._ask(provider, request_text(summary, part, room))
@@ -249,23 +232,24 @@ class Compaction:
             )
         )
 
-    def _done(self, what: Split, summary: str) -> tuple[TurnResult, Mapping[str, Any]]:
+    def _done(self, count: int, summary: str) -> tuple[TurnResult, Mapping[str, Any]]:
         """Return the turn, and what is told of it; the vendor's thread is given up with it."""
         record, fold = self._record, self._fold
-        is_kept = any(m.role == "user" for m in what.kept)
+        kept = self._remembered.messages[count:]
+        is_kept = any(message.role == "user" for message in kept)
         prompt = None if is_kept else self._remembered.prompt
         head = stands_for(summary, prompt, self._contexts.ids.ulid, self._contexts.now_ms())
-        after = self._fixed + history_tokens(Conversation(head, what.kept).all)
+        after = self._fixed + history_tokens((*head, *kept))
         result = replace(
             fold.result(),
             messages=(fold.messages[-1],),
-            compaction=self._result(what, summary, after),
+            compaction=self._result(count, summary, after),
         )
         told = {
             "trigger": self._trigger,
             "turn": fold.turn_id,
             "summary": summary,
-            "kept": len(what.kept),
+            "kept": len(kept),
             "prompt": prompt,
             "model": self._choice.name,
             "tokens_before": self._before,
@@ -276,9 +260,9 @@ class Compaction:
         record.ride(ThreadKept(thread=None))
         return result, told
 
-    def _result(self, what: Split, summary: str, after: int) -> CompactionResult:
-        usage, turns = self._fold.usage, self._remembered.turns[: len(what.older)]
-        kept = self._remembered.turns[len(what.older) :]
+    def _result(self, count: int, summary: str, after: int) -> CompactionResult:
+        usage, turns = self._fold.usage, self._remembered.turns[:count]
+        kept = self._remembered.turns[count:]
         told_in, told_out = usage.input_tokens, usage.output_tokens
         return CompactionResult(
             summary=summary,

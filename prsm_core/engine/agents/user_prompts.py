@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 
@@ -163,8 +164,8 @@ class Prompting(Struct, eq=False):
     workspace: str
     # Agents whose turn is about to be given what is unread.
     _looking: set[str] = field(default_factory=set)
-    # Held while an agent's vendor is given something, and how many want it.
-    _giving: dict[str, tuple[asyncio.Lock, int]] = field(default_factory=dict)
+    # Held while an agent's vendor is given something, and gone with the last who wants it.
+    _giving: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     def _busy_turn(self, record: AgentRecord) -> TurnRun | None:
         """Return the running turn of an agent that does not wait for messages already."""
@@ -198,28 +199,16 @@ class Prompting(Struct, eq=False):
         except FencedError:
             return  # the agent has ended meanwhile: nobody reads any more
 
-    @asynccontextmanager
-    async def _alone(self, agent_id: str) -> AsyncIterator[None]:
-        lock, users = self._giving.get(agent_id) or (asyncio.Lock(), 0)
-        self._giving[agent_id] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._giving.pop(agent_id)
-            if users > 1:
-                self._giving[agent_id] = lock, users - 1
-
     async def settled(self, agent_id: str) -> None:
         """Wait for what an agent's vendor is being given: it may come back unread."""
-        if agent_id in self._giving:
-            async with self._alone(agent_id):
+        if (lock := self._giving.get(agent_id)) is not None:
+            async with lock:
                 return
 
     async def _give(self, record: AgentRecord, turn: TurnRun, match: Match) -> bool:
         """Give unread messages to the vendor's turn, in one; return whether that took them."""
         router, agent_id = self.router, record.agent_id
-        async with self._alone(agent_id):
+        async with self._giving.setdefault(agent_id, asyncio.Lock()):
             claimed = router.claim_all(agent_id, match, MESSAGES_IN_A_PROMPT)
             if not claimed:
                 return False  # read already

@@ -14,7 +14,6 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
 from prsm_core.engine.agents.holds import Holds
-from prsm_core.engine.agents.host import HostParts
 from prsm_core.engine.agents.labelling import Labelling
 from prsm_core.engine.agents.life import LifeParts, Lives, Slots
 from prsm_core.engine.agents.manager import AgentManager
@@ -163,9 +162,8 @@ class Assembly:
         self.peers = Peers(*mail, self._lives)
         self.requests = self._make_requests()
         self.ends = self._make_ends()
-        acts = self._roster, self.steps, journal, self.ends
-        who = self.providers.program_of, self.budgets.spent_by
-        self.labelling = Labelling(*acts, config.store, *who)
+        of = self._roster, self.steps, journal, self.providers.program_of
+        self.labelling = Labelling(*of)
         self.planner = self._make_planner()
         self.holds = self._make_holds()
         self.manager = self._make_manager()
@@ -475,7 +473,11 @@ class Assembly:
             contexts=self.contexts,
             inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
-            host=HostParts(self._permits, self.labelling, config.open_endpoint),
+            permits=self._permits,
+            labelling=self.labelling,
+            open_endpoint=config.open_endpoint,
+            roster=self._roster,
+            store=config.store,
             journal=self.journal,
             clock=config.clock,
             background=self.background,

@@ -8,25 +8,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from prsm_core.domain.permissions import Deny
-from prsm_core.domain.record import Record
 from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
 from prsm_core.engine.turns.call import Mended, turn_over
 from prsm_core.engine.turns.permits import TURN_OVER
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
+from prsm_core.interfaces.provider import ChildNow
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.permissions import Allow, Answer, PermissionRequest, Question
     from prsm_core.domain.usage import Spent
-    from prsm_core.engine.agents.labelling import Labelling
     from prsm_core.engine.agents.life import AgentLife
+    from prsm_core.engine.agents.session import SessionParts
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
-    from prsm_core.engine.turns.permits import Permits
     from prsm_core.engine.turns.run import TurnRun
-    from prsm_core.interfaces.provider import AgentHost, ChildNow
+    from prsm_core.interfaces.provider import AgentHost
+    from prsm_core.interfaces.store import AgentRow
 
 _VENDOR_PREFIX = re.compile(r"mcp__?[A-Za-z0-9-]+?__?(?=[a-z])")
 
@@ -40,12 +41,7 @@ class OpenEndpoint(Protocol):
         """Open an endpoint that leads to the tools of this host, of the agent of this id."""
 
 
-class HostParts(Record, frozen=True):
-    """What the hosts of all agents use."""
-
-    permits: Permits
-    labelling: Labelling
-    open_endpoint: OpenEndpoint | None
+_PAST_SESSIONS = 20  # whose agents are asked what they used
 
 
 class SessionHost(Struct, eq=False):
@@ -53,7 +49,7 @@ class SessionHost(Struct, eq=False):
 
     _life: AgentLife
     _tools: Toolbox
-    _parts: HostParts
+    _parts: SessionParts
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -155,15 +151,25 @@ class SessionHost(Struct, eq=False):
 
     def children(self) -> Sequence[ChildNow]:
         """Return the agent's children, oldest first."""
-        return self._parts.labelling.children(self._life.record)
+        roster, spent_by = self._parts.roster, self._parts.turns.budgets.spent_by
+        return tuple(_child(roster.get(id_), spent_by(id_)) for id_ in self._life.record.children)
 
-    def end_child(self, agent: str, reason: str) -> Coroutine[Any, Any, None]:
+    async def end_child(self, agent: str, reason: str) -> None:
         """Kill a child of the agent, and all below it."""
-        return self._parts.labelling.end_child(self._life, agent, reason)
+        record = self._life.record
+        self._parts.labelling.owner_of(record.descriptor)
+        child = self._parts.roster.resolve(agent, record.children)
+        if not child.state.is_terminal:
+            await self._parts.ends.kill_tree(child, reason)
 
-    def spent_with_label(self, label: str, text: str) -> Coroutine[Any, Any, Sequence[Spent]]:
+    async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
         """Return what agents with a label have used that have ended, of the whole ledger."""
-        return self._parts.labelling.spent_with_label(self._life, label, text)
+        self._parts.labelling.owner_of(self._life.record.descriptor)
+        store = self._parts.store
+        spent: list[Spent] = []
+        for session in await store.sessions_with(label, text, limit=_PAST_SESSIONS):
+            spent += _spent_by_tops(await store.agents(session), label, text)
+        return spent
 
 
 class ModelsHost(SessionHost, eq=False):
@@ -184,3 +190,37 @@ class ModelsHost(SessionHost, eq=False):
         except PrsmError as error:
             return ToolOutcome.failed(error)
         return await self._run(name, mended, call_id, patience_s)
+
+
+def _spent_by_tops(rows: Sequence[AgentRow], label: str, text: str) -> Iterator[Spent]:
+    """Yield what those with a label used whose parent has it not, with all below them."""
+    below: dict[str | None, list[AgentRow]] = {}
+    for row in rows:
+        below.setdefault(row.descriptor.parent_id, []).append(row)
+    having = {row.descriptor.agent_id for row in rows if row.descriptor.labels.get(label) == text}
+
+    def whole(row: AgentRow) -> Spent:
+        return sum(map(whole, below.get(row.descriptor.agent_id, ())), row.spent)
+
+    for row in rows:
+        agent = row.descriptor
+        if agent.agent_id in having and agent.parent_id not in having and agent.state.is_terminal:
+            yield whole(row)
+
+
+def _child(record: AgentRecord, spent: Spent) -> ChildNow:
+    agent = record.descriptor
+    return ChildNow(
+        agent_id=agent.agent_id,
+        name=agent.name,
+        role=agent.role,
+        state=record.state,
+        incarnation=record.incarnation,
+        provider=agent.provider,
+        model=agent.model,
+        cwd=agent.cwd,
+        region=agent.grant.region,
+        labels=agent.labels,
+        result=record.result if record.has_ended else None,
+        spent=spent,
+    )

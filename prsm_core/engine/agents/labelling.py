@@ -1,4 +1,4 @@
-"""Labels of agents: who may set them, and what a program may ask and do besides."""
+"""Labels of agents: who may set them, and who reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from prsm_core.domain.turns import Notice
 from prsm_core.domain.writes import AgentRelabelled
 from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.errors import AgentSpawnError, ConfigError, OrchestrationError, PrsmError
-from prsm_core.interfaces.provider import ChildNow
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.plugins.guard import Guest
 from prsm_core.plugins.records import WORDS, nearest
@@ -23,33 +22,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.domain.usage import Spent
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.state import AgentRecord, Roster
-    from prsm_core.engine.turns.ports import Ends, Life
+    from prsm_core.engine.turns.ports import Life
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec
-    from prsm_core.interfaces.store import AgentRow, Store
     from prsm_core.interfaces.tool import ToolContribution
 
 
-_PAST_SESSIONS = 20  # whose agents are asked what they used
-
-
 class Labelling(Struct, eq=False):
-    """Changes the labels of agents, and answers programs about their agents and earlier ones."""
+    """Says what the labels of agents are, and changes them."""
 
     roster: Roster
     steps: AgentSteps
     journal: Journal
-    ends: Ends
-    store: Store
     # Returns the program that a provider is, by its name; None for a model's.
     program_of: Callable[[str], str | None]
-    # Returns what an agent and all below it have used.
-    spent_by: Callable[[str], Spent]
 
     def of_run(
         self, given: Mapping[str, str], known: Mapping[str, str] | None = None
@@ -146,61 +136,6 @@ class Labelling(Struct, eq=False):
                 target.descriptor = replace(target.descriptor, labels=known)
             raise
         return labels
-
-    def children(self, record: AgentRecord) -> Sequence[ChildNow]:
-        """Return an agent's children, oldest first; see AgentHost."""
-        return tuple(
-            _child(self.roster.get(child), self.spent_by(child)) for child in record.children
-        )
-
-    async def end_child(self, life: Life, agent: str, reason: str) -> None:
-        """Kill a child of an agent, and all below it; see AgentHost."""
-        self.owner_of(life.record.descriptor)
-        child = self.roster.resolve(agent, life.record.children)
-        if not child.state.is_terminal:
-            await self.ends.kill_tree(child, reason)
-
-    async def spent_with_label(self, life: Life, label: str, text: str) -> Sequence[Spent]:
-        """Return what agents with a label have used that have ended; see AgentHost."""
-        self.owner_of(life.record.descriptor)
-        found: list[Spent] = []
-        for session in await self.store.sessions_with(label, text, limit=_PAST_SESSIONS):
-            found += _spent_by_tops(await self.store.agents(session), label, text)
-        return found
-
-
-def _spent_by_tops(rows: Sequence[AgentRow], label: str, text: str) -> Iterator[Spent]:
-    """Yield what those with a label used whose parent has it not, with all below them."""
-    below: dict[str | None, list[AgentRow]] = {}
-    for row in rows:
-        below.setdefault(row.descriptor.parent_id, []).append(row)
-    having = {row.descriptor.agent_id for row in rows if row.descriptor.labels.get(label) == text}
-
-    def whole(row: AgentRow) -> Spent:
-        return sum(map(whole, below.get(row.descriptor.agent_id, ())), row.spent)
-
-    for row in rows:
-        agent = row.descriptor
-        if agent.agent_id in having and agent.parent_id not in having and agent.state.is_terminal:
-            yield whole(row)
-
-
-def _child(record: AgentRecord, spent: Spent) -> ChildNow:
-    agent = record.descriptor
-    return ChildNow(
-        agent_id=agent.agent_id,
-        name=agent.name,
-        role=agent.role,
-        state=record.state,
-        incarnation=record.incarnation,
-        provider=agent.provider,
-        model=agent.model,
-        cwd=agent.cwd,
-        region=agent.grant.region,
-        labels=agent.labels,
-        result=record.result if record.has_ended else None,
-        spent=spent,
-    )
 
 
 _WHAT = "its answer to whether the master is solo"

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agents.holds import Holds
-    from prsm_core.engine.agents.host import HostParts
+    from prsm_core.engine.agents.host import OpenEndpoint
+    from prsm_core.engine.agents.labelling import Labelling
     from prsm_core.engine.agents.life import LifeParts
     from prsm_core.engine.agents.opening import Contexts, Opening
     from prsm_core.engine.agents.peers import Peers
@@ -64,9 +65,11 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.engine.turns.permits import Permits
     from prsm_core.engine.turns.ports import Ends
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
+    from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.messaging.router import MessageRouter
 
@@ -176,7 +179,11 @@ class SessionParts(Record, frozen=True, kw_only=True):
     contexts: Contexts
     inbox: Inbox
     tools: Callable[[AgentRecord], Toolbox]
-    host: HostParts
+    permits: Permits
+    labelling: Labelling
+    open_endpoint: OpenEndpoint | None
+    roster: Roster
+    store: Store
     journal: Journal
     clock: Clock
     background: Background
@@ -230,8 +237,8 @@ class AgentSession:
         self.is_external = external = parts.providers.is_external(record.descriptor.provider)
         self.tools = tools = parts.tools(record)
         self.life = AgentLife(record, parts.life, is_external=external)
-        self._host = SessionHost(self.life, tools, parts.host)
-        program = parts.host.labelling.program_of(record.descriptor.provider)
+        self._host = SessionHost(self.life, tools, parts)
+        program = parts.labelling.program_of(record.descriptor.provider)
         self._is_program = is_program = program is not None
         stuck = parts.settings.stuck
         self.stuck = StuckWatch(

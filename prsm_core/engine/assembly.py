@@ -15,7 +15,7 @@ from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.labelling import Labelling
-from prsm_core.engine.agents.life import LifeParts, Lives, Slots
+from prsm_core.engine.agents.life import Lives, Slots
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import Contexts, Opening
 from prsm_core.engine.agents.peers import Peers
@@ -446,16 +446,12 @@ class Assembly:
             settings=settings,
             ends=self.ends,
             steps=self.steps,
-            life=LifeParts(
-                steps=self.steps,
-                detector=self.detector,
-                slots=self.slots,
-                residents=self.providers.residents,
-                quiet=self.quiet,
-                files=self.files,
-                is_closing=self.manager.is_closing,
-                forget=self._lives.forget,
-            ),
+            detector=self.detector,
+            slots=self.slots,
+            quiet=self.quiet,
+            files=self.files,
+            is_closing=self.manager.is_closing,
+            forget=self._lives.forget,
             turns=self._turn_parts(),
             providers=self.providers,
             listings=self.listings,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS
 from prsm_core.engine.state import Evidence
 from prsm_core.engine.turns.waits import edge_of
@@ -21,17 +20,12 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.writes import StateChanged
-    from prsm_core.engine.agents.session import AgentSession
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.providers.residents import Residents
-    from prsm_core.engine.quiet import QuietMoment
+    from prsm_core.engine.agents.session import AgentSession, SessionParts
     from prsm_core.engine.state import AgentRecord, Staged
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.engine.turns.waits import Wait
-    from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
-    from prsm_core.messaging.deadlock import DeadlockDetector
 
 _log = logging.getLogger("prsm.engine")
 
@@ -102,25 +96,12 @@ _WAIT_ORDER = (
 WAITING = frozenset(_WAIT_ORDER)
 
 
-class LifeParts(Record, frozen=True, kw_only=True):
-    """What the lives of all agents use."""
-
-    steps: AgentSteps
-    detector: DeadlockDetector
-    slots: Slots
-    residents: Residents
-    quiet: QuietMoment
-    files: WorkspaceFiles  # which weigh claims
-    is_closing: Callable[[], bool]  # the engine is: nothing begins any more
-    forget: Callable[[str], None]  # keeps nothing of the life of an agent that has ended
-
-
 class AgentLife:
     """Owns the slot of one life and its present waits."""
 
     __slots__ = ("_lease", "_number", "_parts", "_waits", "is_leaving", "record", "turn")
 
-    def __init__(self, record: AgentRecord, parts: LifeParts, *, is_external: bool) -> None:
+    def __init__(self, record: AgentRecord, parts: SessionParts, *, is_external: bool) -> None:
         self.record = record
         self.turn: TurnRun | None = None  # the running one, or the last
         self.is_leaving = False  # its session is to be left: no wait goes on in it
@@ -192,7 +173,7 @@ class AgentLife:
 
     def idles(self) -> None:
         """Note that nothing of the agent acts, while it keeps its slot: a person is asked."""
-        self._parts.residents.waits(self.record.agent_id)
+        self._parts.providers.residents.waits(self.record.agent_id)
 
     def blocked(self, waits: Sequence[Wait]) -> None:
         """Become WAITING and give the slot back; a knot of waits is found here and now."""
@@ -205,7 +186,7 @@ class AgentLife:
             act = steps.stage(record, *changes)
         self._lease.release(act)
         self._waits = waits
-        self._parts.residents.waits(record.agent_id)
+        self._parts.providers.residents.waits(record.agent_id)
         if not record.is_condemned:
             self._parts.detector.blocked(record.agent_id, [edge_of(wait) for wait in waits])
 

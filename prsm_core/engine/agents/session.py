@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.holds import Holds
     from prsm_core.engine.agents.host import OpenEndpoint
     from prsm_core.engine.agents.labelling import Labelling
-    from prsm_core.engine.agents.life import LifeParts
+    from prsm_core.engine.agents.life import Slots
     from prsm_core.engine.agents.opening import Contexts, Opening
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.journal.steps import AgentSteps
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.retry import Breakers, RetryPolicy
+    from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Toolbox
@@ -67,10 +68,12 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.permits import Permits
     from prsm_core.engine.turns.ports import Ends
+    from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
+    from prsm_core.messaging.deadlock import DeadlockDetector
     from prsm_core.messaging.router import MessageRouter
 
 
@@ -168,7 +171,12 @@ class SessionParts(Record, frozen=True, kw_only=True):
     settings: Settings
     ends: Ends
     steps: AgentSteps
-    life: LifeParts
+    detector: DeadlockDetector
+    slots: Slots
+    quiet: QuietMoment
+    files: WorkspaceFiles  # which weigh claims
+    is_closing: Callable[[], bool]  # the engine is: nothing begins any more
+    forget: Callable[[str], None]  # keeps nothing of the life of an agent that has ended
     turns: TurnParts
     providers: ProviderRegistry
     listings: Listings
@@ -236,7 +244,7 @@ class AgentSession:
         self._parts = parts
         self.is_external = external = parts.providers.is_external(record.descriptor.provider)
         self.tools = tools = parts.tools(record)
-        self.life = AgentLife(record, parts.life, is_external=external)
+        self.life = AgentLife(record, parts, is_external=external)
         self._host = SessionHost(self.life, tools, parts)
         program = parts.labelling.program_of(record.descriptor.provider)
         self._is_program = is_program = program is not None
@@ -534,7 +542,7 @@ class AgentSession:
         """Wait, without a slot, until there may be room for a process; whether there may be."""
         self.life.release_slot()
         patience = None if self._has_place else PATIENCE_SECONDS
-        return await self._parts.life.residents.freed(patience)
+        return await self._parts.providers.residents.freed(patience)
 
     def _lose_thread(self) -> None:
         """Give the vendor's thread up: what is not of this process must not try it again."""
@@ -721,7 +729,7 @@ class AgentSession:
         if record.live_children:
             life.blocked([_end_of(child) for child in record.live_children.values()])
             # Whose engine closed before it came here would hear of no end any more.
-            while record.live_children and not (life.is_leaving or self._parts.life.is_closing()):
+            while record.live_children and not (life.is_leaving or self._parts.is_closing()):
                 await router.changed(record.agent_id)
         life.moved()
         return not record.live_children
@@ -745,7 +753,7 @@ class AgentSession:
 
     async def _fail(self, message: str, kind: str) -> None:
         parts, record = self._parts, self.record
-        if record.state.is_terminal or parts.life.is_closing() or parts.journal.is_suspended:
+        if record.state.is_terminal or parts.is_closing() or parts.journal.is_suspended:
             return
         if await parts.journal.stops_for(message):
             return

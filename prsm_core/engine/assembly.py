@@ -386,7 +386,7 @@ class Assembly:
             self.planner,
             self.steps,
             ends=self.ends,
-            begin=lambda record, left: AgentSession(record, self._sessions, left),
+            begin=lambda record: AgentSession(record, self._sessions),
             trees=self.files.trees,
             leases=self._leases,
             idle=self._idle,
@@ -401,9 +401,23 @@ class Assembly:
         """Return what takes over the agents that an earlier engine has left."""
         from prsm_core.engine.agents.resuming import Resumption  # once a session goes on
 
-        settings, spoken = self.config.settings, self.journal.spoken
-        servers = configured_servers(settings)
-        return Resumption(self.manager, self.requests, spoken, settings, servers)
+        settings = self.config.settings
+        return Resumption(
+            roster=self._roster,
+            lives=self._lives,
+            steps=self.steps,
+            ends=self.ends,
+            begin=lambda record, now: AgentSession(record, self._sessions, now),
+            router=self.router,
+            leases=self._leases,
+            idle=self._idle,
+            requests=self.requests,
+            budgets=self.budgets,
+            spoken=self.journal.spoken,
+            settings=settings,
+            servers=configured_servers(settings),
+            clock=self.config.clock,
+        )
 
     def _make_standing(self) -> Standing:
         config, providers = self.config, self.providers

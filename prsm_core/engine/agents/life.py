@@ -64,16 +64,24 @@ class SlotLease(Struct, eq=False):
     slots: Slots
     held: bool = False
     _is_closed: bool = False
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _lock: asyncio.Lock | None = None  # while somebody asks: an idle agent needs no memory for it
+    _asking: int = 0  # how many do
 
     async def acquire(self) -> None:
         """Hold a slot."""
-        async with self._lock:
-            if not self.held:
-                await self.slots.acquire()
-                self.held = True
-                if self._is_closed:  # whoever wanted it has ended meanwhile
-                    self.release()
+        lock = self._lock = self._lock or asyncio.Lock()
+        self._asking += 1
+        try:
+            async with lock:
+                if not self.held:
+                    await self.slots.acquire()
+                    self.held = True
+                    if self._is_closed:  # whoever wanted it has ended meanwhile
+                        self.release()
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self._lock = None
 
     def release(self, act: Staged | None = None) -> None:
         """Hold none, of which `act` tells."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, SpawnRequest
-    from prsm_core.domain.sessions import AgentNow
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.agents.ends import AgentEnds
@@ -44,8 +43,7 @@ class AgentManager(Struct, eq=False, dict=True):
     planner: Planner
     steps: AgentSteps
     ends: AgentEnds
-    # Makes a session, of an agent as an earlier engine has left it or of a new life.
-    begin: Callable[[AgentRecord, AgentNow | None], AgentSession]
+    begin: Callable[[AgentRecord], AgentSession]
     trees: Trees
     leases: LeaseTable
     idle: IdleChildren
@@ -272,7 +270,7 @@ class AgentManager(Struct, eq=False, dict=True):
         record.started_at = self.clock.now()
         self.router.register_agent(record.agent_id, record.incarnation)
         self.idle.forget_unread(record.agent_id)
-        self.lives.begin(record, self.begin(record, None))
+        self.lives.begin(record, self.begin(record))
         self.lives.wait_anew(record.descriptor.parent_id or "")
 
     async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:

@@ -58,13 +58,21 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import AgentNow, RunNow, SessionState, TurnState
     from prsm_core.domain.steps import HumanRequest, Step, Write
     from prsm_core.domain.tools import McpServer
-    from prsm_core.engine.agents.manager import AgentManager
+    from prsm_core.engine.agents.ends import AgentEnds
+    from prsm_core.engine.agents.life import Lives
+    from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.journal.spoken import Spoken
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.spawn.idle import IdleChildren
+    from prsm_core.engine.spawn.regions import LeaseTable
+    from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import Roster
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import AgentRow, Store
+    from prsm_core.messaging.router import MessageRouter
 
 
 _AT_WORK = frozenset({AgentState.RUNNING, AgentState.STARTING})
@@ -74,14 +82,23 @@ _AT_WORK = frozenset({AgentState.RUNNING, AgentState.STARTING})
 Left = tuple[AgentRecord, "AgentNow"]
 
 
-class Resumption(Record, frozen=True):
+class Resumption(Record, frozen=True, kw_only=True):
     """Takes the agents of a session over, and lets those live on that had not ended."""
 
-    manager: AgentManager
+    roster: Roster
+    lives: Lives
+    steps: AgentSteps
+    ends: AgentEnds
+    begin: Callable[[AgentRecord, AgentNow], AgentSession]
+    router: MessageRouter
+    leases: LeaseTable
+    idle: IdleChildren
     requests: HumanRequests
+    budgets: BudgetLedger
     spoken: Spoken
     settings: Settings
     servers: Mapping[str, McpServer]  # of today: the ledger keeps none with their secrets
+    clock: Clock
 
     async def take_over(
         self, state: SessionState, write: Callable[[], Awaitable[object]]
@@ -100,17 +117,16 @@ class Resumption(Record, frozen=True):
         granted = {now.agent.agent_id: now.agent.grant.budget for now in state.agents}
         profiles = self.settings.expert_profiles().values()
         begins = tuple(f"{profile.system_prompt}\n" for profile in profiles)
-        roster, budgets = self.manager.roster, self.manager.budgets
-        roster.know(state.aliases)
+        self.roster.know(state.aliases)
         for now in state.agents:
             record = self._record(now, granted, begins)
-            roster.adopt(record)
-            self.manager.leases.enter(record)
+            self.roster.adopt(record)
+            self.leases.enter(record)
             left.append((record, now))
             turns, spawns = now.turns - (now.open_turn is not None), spawned[record.agent_id]
-            budgets.adopt(record.descriptor, turns=turns, spent=now.spent, spawns=spawns)
+            self.budgets.adopt(record.descriptor, turns=turns, spent=now.spent, spawns=spawns)
         for question in state.questions:
-            asked = roster.get(question.message.target)
+            asked = self.roster.get(question.message.target)
             asked.asked(question.message, delivered=question.is_read)
         for record, _ in left:
             self._hear(record)
@@ -118,7 +134,7 @@ class Resumption(Record, frozen=True):
 
     def _hear(self, record: AgentRecord) -> None:
         """Let a parent have what its child reported and it was not told."""
-        known, parent = record.notes, self.manager.roster.parent_of(record)
+        known, parent = record.notes, self.roster.parent_of(record)
         if parent is None or known.progress is None:
             return
         if known.reports > parent.notes.heard.get(record.agent_id, 0):
@@ -153,7 +169,7 @@ class Resumption(Record, frozen=True):
         if parent is None:
             budget = self.settings.budgets.to_budget()
         else:
-            above = self.manager.roster.get(parent).descriptor.grant.budget
+            above = self.roster.get(parent).descriptor.grant.budget
             budget = given.moved(granted[parent], above)
         if budget != given:
             agent = replace(agent, grant=replace(agent.grant, budget=budget))
@@ -170,7 +186,7 @@ class Resumption(Record, frozen=True):
         The turns of those who had are closed: a crash came between an end and the turn's. Those
         who were about to end, with all below them, do so.
         """
-        commit = self.manager.steps.commit
+        commit = self.steps.commit
         requests = defaultdict[str, "list[HumanRequest]"](list)
         for request in state.requests:
             requests[request.agent_id].append(request)
@@ -184,7 +200,7 @@ class Resumption(Record, frozen=True):
         self._deliver(living, state)  # at once: a person may end one of them from here on
         lives = {record.agent_id: record.incarnation for record, _ in living}
         if lives:
-            await commit(self.manager.steps.build_of_run(AgentsResumed(lives=lives)))
+            await commit(self.steps.build_of_run(AgentsResumed(lives=lives)))
         steps += [
             self._closing(record, now.open_turn, requests[record.agent_id], epoch)
             for record, now in left
@@ -198,9 +214,9 @@ class Resumption(Record, frozen=True):
                 record.questions = still
         self._free(left, state)
         for record, now in sorted(living, key=lambda one: one[0].state not in _AT_WORK):
-            record.started_at = self.manager.clock.now()
+            record.started_at = self.clock.now()
             if record.agent_id not in doomed and not record.has_ended:
-                self.manager.lives.begin(record, self.manager.begin(record, now))
+                self.lives.begin(record, self.begin(record, now))
         for record, ending in endings:
             await self._end(record, ending)
 
@@ -208,9 +224,9 @@ class Resumption(Record, frozen=True):
         """End an agent whose end was decided, with all below it."""
         if ending is not None and not record.has_ended:
             if ending.state == AgentState.KILLED:
-                await self.manager.ends.kill_tree(record, ending.reason)
+                await self.ends.kill_tree(record, ending.reason)
             else:
-                await self.manager.ends.fail_agent(record, ending.reason, ending.kind)
+                await self.ends.fail_agent(record, ending.reason, ending.kind)
 
     def _anew(
         self, record: AgentRecord, now: AgentNow, requests: Sequence[HumanRequest], is_doomed: bool
@@ -227,7 +243,7 @@ class Resumption(Record, frozen=True):
             writes += _ended(turn, all_open=is_doomed)
             if is_doomed:
                 writes.append(self._closed(record, turn, StopReason.ABORTED))
-        return self.manager.steps.build(record, *writes) if writes else None
+        return self.steps.build(record, *writes) if writes else None
 
     def _closing(
         self, record: AgentRecord, turn: TurnState, lost: Sequence[HumanRequest], epoch: int
@@ -236,12 +252,12 @@ class Resumption(Record, frozen=True):
         reason = StopReason.END_TURN if succeeded else StopReason.ABORTED
         closed = self._closed(record, turn, reason)
         writes = [*map(_resolved, lost), *_ended(turn, all_open=True), closed]
-        step = self.manager.steps.build(record, *writes)
+        step = self.steps.build(record, *writes)
         # The engine that died has used the plain numbers of this incarnation.
         return replace(step, step_id=f"{record.agent_id}:{record.incarnation}:closed:{epoch}")
 
     def _closed(self, record: AgentRecord, turn: TurnState, reason: StopReason) -> TurnClosed:
-        now_ms = int(self.manager.clock.time() * 1000)
+        now_ms = int(self.clock.time() * 1000)
         return TurnClosed(
             turn_id=turn.turn_id,
             parent_turn_id=turn.parent_turn_id,
@@ -253,18 +269,18 @@ class Resumption(Record, frozen=True):
 
     def _deliver(self, living: Sequence[Left], state: SessionState) -> None:
         for record, _ in living:
-            self.manager.router.register_agent(record.agent_id, record.incarnation)
+            self.router.register_agent(record.agent_id, record.incarnation)
         for message in state.unread:
-            target = self.manager.roster.get(message.target)
+            target = self.roster.get(message.target)
             if not target.has_ended:
-                self.manager.router.send(replace(message, incarnation=target.incarnation))
+                self.router.send(replace(message, incarnation=target.incarnation))
 
     def _free(self, left: Sequence[Left], state: SessionState) -> None:
         """Let ended children be taken again whose parents have read their results."""
         unread = {message.source: message.message_id for message in state.unread}
         for record, _ in left:
             if record.has_ended:
-                self.manager.idle.ended(record, unread=unread.get(record.agent_id))
+                self.idle.ended(record, unread=unread.get(record.agent_id))
 
 
 def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> SessionState:

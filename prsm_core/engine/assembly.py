@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -478,7 +478,7 @@ class Assembly:
                 settings,
                 self.files.folders,
                 self.skills.prompt,
-                self._make_trials,
+                cache(self._make_trials),
             ),
             contexts=self.contexts,
             inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from prsm_core.errors import InvalidTransitionError
 
@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 S = TypeVar("S", bound=Enum | str)
-
-_NOWHERE: frozenset[Any] = frozenset()
 
 
 class Machine(Generic[S]):
@@ -39,17 +37,13 @@ class Machine(Generic[S]):
     def targets(self, source: S, *, trigger: str | None = None) -> frozenset[S]:
         """Return the states that may follow `source`."""
         if trigger is None:
-            return self._table.get(source, _NOWHERE)
+            return self._table.get(source, frozenset())
         pairs = self._triggers.get(trigger, frozenset())
         return frozenset(target for origin, target in pairs if origin == source)
 
     def validate(self, source: S, target: S, *, trigger: str | None = None) -> None:
         """Raise InvalidTransitionError unless `source` may become `target`."""
-        if trigger is None:
-            may_follow = self._table.get(source, _NOWHERE)
-        else:
-            may_follow = self.targets(source, trigger=trigger)
-        if target not in may_follow:
+        if target not in self.targets(source, trigger=trigger):
             raise InvalidTransitionError(self.name, _word(source), _word(target))
 
 

@@ -127,7 +127,7 @@ KEPT = {
         "_record": OF_RECORD,
         "_parts": WIRED,
         "_login": "derived: from the session that is opened",
-        "_unopened": "lost: sessions that another engine could not open are not held against it",
+        "unopened": "lost: sessions that another engine could not open are not held against it",
         "_was_cut_off": "derived: true of who is resumed",
     },
     ContextKeeper: {

@@ -62,7 +62,7 @@ class Failover(Struct, eq=False):
     _record: AgentRecord
     _parts: SessionParts
     _was_cut_off: bool = False  # the life goes on after an engine that died
-    _unopened: int = 0  # sessions in a row that could not be opened
+    unopened: int = 0  # sessions in a row that could not be opened
     _login: str | None = None
 
     @property
@@ -75,20 +75,16 @@ class Failover(Struct, eq=False):
         provider = self._record.descriptor.provider
         self._login = self._parts.providers.profiles(provider).current
 
-    def opened(self) -> None:
-        """Note a session that was opened."""
-        self._unopened = 0
-
     def pause_to_open(self, error: PrsmError) -> float | None:
         """Return the seconds after which to open a session again that failed; None: never.
 
         In a life that was cut off, what its dead engine has left may be in the way.
         """
-        self._unopened += 1
-        if not self._was_cut_off or self._unopened == _OPENINGS:
+        self.unopened += 1
+        if not self._was_cut_off or self.unopened == _OPENINGS:
             return None
         self._tell(f"its session cannot be opened yet, and is tried again: {error.message}")
-        return _OPENING_SECONDS * self._unopened
+        return _OPENING_SECONDS * self.unopened
 
     def succeeded(self) -> None:
         """Note a turn that ended well."""
@@ -126,10 +122,6 @@ class Failover(Struct, eq=False):
         if seconds is not None and other is not None:
             seconds = min(seconds, other)
         return Recovery(delay_s=seconds, is_held=True)
-
-    def released(self) -> None:
-        """Count failures anew: what has held the agent may be mended."""
-        self._record.note(failures=0)
 
     def _tell_retry(self, error: AgentError, delay: float) -> None:
         """Tell that the same is tried again, and how long that can go on."""

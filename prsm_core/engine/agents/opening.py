@@ -82,7 +82,8 @@ def remember(
     says how many messages before it are `kept`, not which, so that a copy of a session, whose
     events and turns have other names, reads the same.
     """
-    events = _since_it_began(events)
+    begins = (n for n in reversed(range(len(events))) if events[n].type == "conversation_begun")
+    events = events[next(begins, 0) :]
     left_out = _undone(events).union(e.seq for e in events if e.data.get("id") in without)
     entries = [
         entry
@@ -105,11 +106,6 @@ def remember(
         told.get("summary"),
         prompts[-1] if prompts else prompt,
     )
-
-
-def _since_it_began(events: Sequence[Event]) -> Sequence[Event]:
-    begins = (n for n in range(len(events) - 1, -1, -1) if events[n].type == "conversation_begun")
-    return events[next(begins, 0) :]
 
 
 def _undone(events: Sequence[Event]) -> set[int | None]:
@@ -214,8 +210,7 @@ class Opening(Struct, eq=False):
     settings: Settings
     workspaces: Folders
     system_prompt: Callable[[AgentDescriptor], str]
-    make_trials: Callable[[], McpTrials]
-    _trials: McpTrials | None = None
+    trials: Callable[[], McpTrials]
 
     async def session(
         self,
@@ -238,8 +233,7 @@ class Opening(Struct, eq=False):
             self.workspaces.variables(agent.cwd),
         )
         if request.mcp_servers:
-            trials = self._trials = self._trials or self.make_trials()
-            servers = await trials.usable(
+            servers = await self.trials().usable(
                 request.mcp_servers,
                 agent_id=record.agent_id,
                 cwd=request.cwd,

@@ -391,7 +391,7 @@ class AgentSession:
 
     def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
         """Take note of a session; return the prompt with what its thread does not hold."""
-        self._failover.opened()
+        self._failover.unopened = 0
         going_on = None if self._left_turn is None else self._left_turn.going_on
         if going_on is None:
             return prompt
@@ -431,7 +431,7 @@ class AgentSession:
             await self._fail(by.error.message, by.error.kind.value)
             return False
         self._held_times += 1
-        self._failover.released()
+        self.record.note(failures=0)  # what has held the agent may be mended
         await self.life.take_slot()
         return True
 

@@ -18,7 +18,6 @@ from prsm_core.kit.clocks import first_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.agents.session import AgentSession, SessionParts
     from prsm_core.engine.state import AgentRecord, Staged
@@ -241,10 +240,6 @@ class AgentLife:
             return Evidence()
         proof = self._parts.files.proof(self.record)
         return await proof.weigh(artifacts, commands, is_last=is_last)
-
-    async def weigh_again(self, result: AgentResult) -> AgentResult:
-        """Return an accepted result with what became of it while the agent's children ended."""
-        return await self._parts.files.proof(self.record).again(result)
 
 
 DRAIN_SECONDS = 5.0  # how long an ended agent's turn may take to close before it is cancelled

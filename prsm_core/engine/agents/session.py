@@ -700,10 +700,9 @@ class AgentSession:
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""
         if await self._outlive_children():
-            result = await self.life.weigh_again(result)
-            await self._parts.ends.end_agent(
-                self.record, AgentState.COMPLETED, result, reason="children ended"
-            )
+            record, completed = self.record, AgentState.COMPLETED
+            result = await self._parts.files.proof(record).again(result)
+            await self._parts.ends.end_agent(record, completed, result, reason="children ended")
 
     async def _await_prompt(self) -> Prompt | None:
         """Wait, without a slot, for a message or the last child's end; None: leave the session."""

@@ -436,7 +436,10 @@ async def time_spent(store: Store, state: SessionState) -> float:
     seq = state.seq
     if state.origins and began < state.created_at:  # that engine worked before this was forked
         seq = state.origins[-1].seq
-    last = await _told_at(store, state.session_id, seq)
+    events = cast("AsyncGenerator[Event, None]", store.events(state.session_id, after=seq - 1))
+    async with aclosing(events):
+        newest = await anext(events, None)
+    last = 0.0 if newest is None else newest.ts
     return float(run.options.get(_SPENT, 0.0)) + max(0.0, last - began)
 
 
@@ -470,15 +473,6 @@ async def limit_of(
         limit, spent = run.options.get(LIMIT), await time_spent(store, state)
         time_left(run, spent)
     return limit, spent, {_SPENT: spent, _BEGAN: now}
-
-
-async def _told_at(store: Store, session: str, seq: int) -> float:
-    """Return when an event was told, 0 where there is none of this number."""
-    events = cast("AsyncGenerator[Event, None]", store.events(session, after=seq - 1))
-    async with aclosing(events):
-        async for event in events:
-            return event.ts
-    return 0.0
 
 
 def last_master(rows: Sequence[AgentRow]) -> AgentRow | None:

@@ -159,7 +159,7 @@ INSIDE = {
             "prsm_testing.resume_contract",
         ),
     },
-    "prsm_gemini": {"engine.processes.launcher"},
+    "prsm_gemini": {"engine.processes.table"},
     "prsm_mcp": {
         *("app", "builtin", "config", "config.schema", "plugins", "engine.tools.table"),
         *("cli.control", "cli.ledger", "engine.control.session_lock"),

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from prsm_core.engine.processes.launcher import is_alive, process_identity
+from prsm_core.engine.processes.table import is_alive, process_identity
 
 DEADLINE = 20.0  # seconds; far above what anything here takes on an idle machine
 POLL = 0.01

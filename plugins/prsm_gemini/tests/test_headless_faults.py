@@ -24,7 +24,7 @@ from prsm_testing.provider_scene import end, error, reason, streaming
 
 from plugins.prsm_gemini.tests.test_contract import FAKE
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason, TurnEnded
-from prsm_core.engine.processes.launcher import is_alive, process_identity
+from prsm_core.engine.processes.table import is_alive, process_identity
 from prsm_core.errors import ProviderNotAvailableError
 
 

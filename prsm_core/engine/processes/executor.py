@@ -21,8 +21,8 @@ from msgspec import Struct
 from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.reaper_shim import MARK
-from prsm_core.engine.processes.table import ProcessIdentity, is_alive, process_identity
-from prsm_core.errors import ConfigError, ProcessError, ProviderNotAvailableError, PrsmError
+from prsm_core.engine.processes.table import ProcessIdentity, is_alive, own_identity
+from prsm_core.errors import ConfigError, ProviderNotAvailableError, PrsmError
 from prsm_core.executors import (
     BoxHost,
     BoxProgram,
@@ -407,9 +407,7 @@ def _folders_of_the_dead(state_dir: Path) -> Iterator[Path]:
 
 def _make_folder(state_dir: Path) -> Path:
     """Make a folder that is named by this process."""
-    own = process_identity(os.getpid())
-    if own is None:
-        raise ProcessError("this process is not in /proc", hint="prsm needs /proc")
+    own = own_identity()
     words = (str(own.pid), str(own.start_time), own.boot_id, os.urandom(3).hex())
     return private_dir(state_dir / BOXES / _SEPARATOR.join(words))
 

@@ -18,13 +18,7 @@ from typing import IO, TYPE_CHECKING, Self
 
 from prsm_core.engine.processes.child import CapturedProcess, ChildProcess
 from prsm_core.engine.processes.marks import format_mark
-from prsm_core.engine.processes.table import (
-    OrphanReaper,
-    ProcessIdentity,
-    is_alive,
-    kill_remains,
-    process_identity,
-)
+from prsm_core.engine.processes.table import OrphanReaper, kill_remains, process_identity
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import Parting
 from prsm_core.kit.environment import child_environment, with_loopback
@@ -40,16 +34,6 @@ if TYPE_CHECKING:
 
     OnStart = Callable[[int, int], None]
 
-
-__all__ = [
-    "CapturedProcess",
-    "ChildProcess",
-    "ProcessIdentity",
-    "ProcessLauncher",
-    "install_child_watcher",
-    "is_alive",
-    "process_identity",
-]
 
 SHIM = Path(__file__).with_name("reaper_shim.py")
 START_SECONDS = 30.0  # for a program to be executed, on the busiest machine
@@ -73,11 +57,9 @@ class ProcessLauncher:
     """Starts processes and owns them until they end; open it with `async with`.
 
     Start it on the loop of the main thread: the kernel tells a shim of its engine's death when
-    the thread that started it ends. `environ` is what the allow-list is taken from, by default
-    this process's environment; `pass_env` and `workspace` are those of `child_environment`.
-    `on_start(pid, start_time)` is told of every shim (start time in clock ticks since boot, as in
-    ProcessIdentity), so that its orphans can be found after a crash. `places` are the folders of
-    PRSM's own files that programs are below of, as their mark says.
+    the thread that started it ends. `environ`, by default this process's own, `pass_env` and
+    `workspace` are those of `child_environment`. `on_start(pid, start_time)` is told of every shim,
+    so that its orphans can be found after a crash. The mark of programs names the `places`.
     """
 
     def __init__(

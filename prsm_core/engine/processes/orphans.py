@@ -17,14 +17,15 @@ from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.table import (
     ProcessIdentity,
+    boot_id,
     find_family,
     find_remains,
     is_alive,
     kill_family,
     kill_remains,
+    own_identity,
     process_identity,
 )
-from prsm_core.errors import ProcessError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,9 +52,7 @@ class ProcessRecord:
     """The record of one engine's processes, a line each; the first line is the engine."""
 
     def __init__(self, state_dir: Path) -> None:
-        own = process_identity(os.getpid())
-        if own is None:
-            raise ProcessError("this process is not in /proc", hint="prsm needs /proc")
+        own = own_identity()
         self._boot_id = own.boot_id
         folder = private_dir(state_dir / "runs")
         self._path = folder / f"{own.pid}-{own.start_time}-{os.urandom(4).hex()}{_SUFFIX}"
@@ -117,7 +116,7 @@ def _survivors(process: ProcessIdentity) -> list[int]:
         return []
     if is_alive(process):
         return find_family(process.pid)
-    return find_remains(process) if process.boot_id == _boot_id() else []
+    return find_remains(process) if process.boot_id == boot_id() else []
 
 
 def _end(process: ProcessIdentity) -> bool:
@@ -127,7 +126,7 @@ def _end(process: ProcessIdentity) -> bool:
     if is_alive(process):
         kill_family(process.pid)
         return True
-    if process.boot_id == _boot_id():
+    if process.boot_id == boot_id():
         kill_remains(process)
     return False
 
@@ -136,11 +135,6 @@ def _is_pid_of_another(process: ProcessIdentity) -> bool:
     """Return whether the pid was given to another, which needs a session without members."""
     now = process_identity(process.pid)
     return now is not None and now != process
-
-
-def _boot_id() -> str:
-    own = process_identity(os.getpid())
-    return "" if own is None else own.boot_id
 
 
 def _read(path: Path) -> list[ProcessIdentity]:
@@ -152,8 +146,8 @@ def _read(path: Path) -> list[ProcessIdentity]:
         return []
     for line in text.splitlines():
         try:
-            pid, start_time, boot_id = json.loads(line)
+            pid, start_time, boot = json.loads(line)
         except ValueError:
             break
-        found.append(ProcessIdentity(pid=pid, start_time=start_time, boot_id=boot_id))
+        found.append(ProcessIdentity(pid=pid, start_time=start_time, boot_id=boot))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
@@ -12,9 +12,9 @@ from prsm_core.kit.clocks import first_of
 from prsm_core.kit.environment import KEY_NAME, LOADS_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.engine.processes.child import CapturedProcess
     from prsm_core.engine.processes.executor import CommandSandbox
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
@@ -60,7 +60,10 @@ async def run_shell(
     """
     _require_runnable(command)
     argv: tuple[str, ...] = ("bash", "--noprofile", "--norc", "-c", "--", command)
-    async with _confined(sandbox, argv, cwd, region, closed) as confined:
+    confining: AbstractAsyncContextManager[Command] = nullcontext(Command(argv=argv))
+    if sandbox is not None:
+        confining = sandbox.confined(argv, cwd, region, closed)
+    async with confining as confined:
         return await run_captured(
             launcher,
             confined.argv,
@@ -102,7 +105,9 @@ async def run_captured(
         in_time = await first_of(clock, timeout_s, process.wire.exited.wait)
         exit_code = await process.wait() if in_time else await process.stop(TERM_GRACE)
     finally:
-        await _end(process)
+        if not process.has_exited:  # the wait for it was broken off
+            process.kill()
+            await process.wait()
     return ShellResult(
         exit_code=exit_code,
         stdout=process.stdout,
@@ -119,28 +124,6 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
         for name, value in env.items()
         if not LOADS_CODE.fullmatch(name) and not KEY_NAME.search(name.upper())
     }
-
-
-@asynccontextmanager
-async def _confined(
-    sandbox: CommandSandbox | None,
-    argv: tuple[str, ...],
-    cwd: str,
-    region: Sequence[str] | None,
-    closed: Sequence[str],
-) -> AsyncIterator[Command]:
-    if sandbox is None:
-        yield Command(argv=argv)
-        return
-    async with sandbox.confined(argv, cwd, region, closed) as confined:
-        yield confined
-
-
-async def _end(process: CapturedProcess) -> None:
-    """Kill what still runs when the wait for it was broken off."""
-    if not process.has_exited:
-        process.kill()
-        await process.wait()
 
 
 def _require_runnable(command: str) -> None:

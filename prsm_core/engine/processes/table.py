@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import Struct, field
 
 from prsm_core.domain.record import Record
-from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of, prctl
+from prsm_core.engine.processes.reaper_shim import NO_BRAND, PR_SET_CHILD_SUBREAPER, brand_of, prctl
+from prsm_core.errors import ProcessError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
 ZOMBIE_AGE = 0.4  # seconds a zombie is left to whoever may be about to wait for it
 KILL_ROUNDS = 50  # a family that forks while it is killed takes more than one
@@ -75,6 +75,14 @@ def process_identity(pid: int) -> ProcessIdentity | None:
     return ProcessIdentity(pid=pid, start_time=stat.start_time, boot_id=boot_id())
 
 
+def own_identity() -> ProcessIdentity:
+    """Return the identity of this process. Raises ProcessError where there is no /proc."""
+    own = process_identity(os.getpid())
+    if own is None:
+        raise ProcessError("this process is not in /proc", hint="prsm needs /proc")
+    return own
+
+
 def is_alive(identity: ProcessIdentity) -> bool:
     """Return whether this very process still runs; a zombie does not."""
     stat = _stat(identity.pid)
@@ -107,17 +115,11 @@ def _line_above(pid: int) -> tuple[Relative, ...] | None:
         # No parent is younger than its child: that would be one which took over a freed pid.
         if stat is None or (line and stat.start_time > line[-1].identity.start_time):
             return None
-        line.append(_relative(stat))
+        identity = ProcessIdentity(pid=pid, start_time=stat.start_time, boot_id=boot_id())
+        has_terminal = stat.terminal != 0
+        line.append(Relative(identity=identity, session=stat.session, has_terminal=has_terminal))
         pid = stat.parent
     return None if pid else tuple(line)
-
-
-def _relative(stat: _Stat) -> Relative:
-    return Relative(
-        identity=ProcessIdentity(pid=stat.pid, start_time=stat.start_time, boot_id=boot_id()),
-        session=stat.session,
-        has_terminal=stat.terminal != 0,
-    )
 
 
 def kill_family(pid: int) -> None:
@@ -189,7 +191,7 @@ class OrphanReaper(Struct, eq=False):
         """Become a subreaper and listen for SIGCHLD, on the loop that runs now."""
         if not _OPEN:
             OrphanReaper._was_subreaper = _is_subreaper()
-            _set_subreaper(True)
+            prctl(PR_SET_CHILD_SUBREAPER, 1)
             if threading.current_thread() is threading.main_thread():
                 asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, _schedule_all)
         _OPEN.append(self)
@@ -204,7 +206,7 @@ class OrphanReaper(Struct, eq=False):
             self._timer = None
         self.sweep()
         if not _OPEN:
-            _set_subreaper(self._was_subreaper)
+            prctl(PR_SET_CHILD_SUBREAPER, int(self._was_subreaper))
 
     def schedule(self) -> None:
         """Look for zombies soon, and again when they have aged."""
@@ -303,10 +305,6 @@ def _is_subreaper() -> bool:
     value = _Int()
     prctl(PR_GET_CHILD_SUBREAPER, byref(value))
     return bool(value.value)
-
-
-def _set_subreaper(on: bool) -> None:
-    prctl(PR_SET_CHILD_SUBREAPER, int(on))
 
 
 def _kill(pid: int) -> None:

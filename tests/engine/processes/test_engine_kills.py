@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.engine.processes.launcher import process_identity
+from prsm_core.engine.processes.table import process_identity
 from tests.engine.hostile import (
     DAEMON,
     DEADLINE,

@@ -14,12 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.engine.processes.launcher import (
-    ProcessLauncher,
-    install_child_watcher,
-    is_alive,
-    process_identity,
-)
+from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
+from prsm_core.engine.processes.table import is_alive, process_identity
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.git_settings import GIT_SETTINGS

@@ -49,15 +49,12 @@ NOTHING = Batch()  # of an agent that has done nothing
 
 
 class Pending:
-    """Owns the acts and facts that are not in the ledger, by agent, and the text behind them."""
+    """Owns the acts and facts that are not in the ledger, by agent, and the text behind them.
+
+    `on_live` is given live text, and the number of its agent's event that it comes behind.
+    """
 
     def __init__(self, spoken: Spoken, on_live: OnLive) -> None:
-        """Hold nothing yet.
-
-        Args:
-            spoken: Keeps what running turns say.
-            on_live: Is given live text, and the number of its agent's event that it comes behind.
-        """
         self._spoken = spoken
         self._on_live = on_live
         self._unwritten: dict[str | None, Batch] = {}

@@ -77,17 +77,10 @@ class Journal:
     ) -> None:
         """Open the path to a store.
 
-        Args:
-            store: Where steps and facts go.
-            clock: Says when.
-            background: Where writes go on to their end.
-            session_id: Whose they are.
-            on_events: Is given what is committed, once it is durable.
-            redactor: Takes the secrets out.
-            on_broken: Is told, once, why the ledger cannot be written any more.
-            on_live: Is given live text, and the number of its agent's event that it comes behind.
-            spoken: Keeps what running turns say; heeds what `on_events` is given.
-            state_dir: Where else PRSM writes; None: nowhere.
+        `on_events` is given what is committed, once it is durable, and `spoken` heeds that;
+        `on_broken` is told, once, why the ledger cannot be written any more. `on_live` is given
+        live text, and the number of its agent's event that it comes behind. `state_dir` is where
+        else PRSM writes; None: nowhere.
         """
         self._state_dir = state_dir
         self._clock = clock

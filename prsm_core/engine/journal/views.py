@@ -212,11 +212,10 @@ def _since(start: float, end: float) -> float:
 def conversation(events: Iterable[Event], *, numbered: bool = False) -> list[dict[str, Any]]:
     """Return one agent's events as entries of its conversation, oldest first.
 
-    Each entry has `kind` (a value of EntryType) and `at` (Unix seconds), and if they are to be
-    `numbered` the `seq` of its event. TEXT, THINKING and
-    USER_MESSAGE have `text`; TOOL_CALL has `tool`, `call`, `arguments`; TOOL_RESULT has `tool`,
-    `call`, `status` and `text`: why it failed, and what it wrote. A USER_MESSAGE that
-    tells `again` what other entries have, since the vendor's thread lacked it, says so.
+    Each has `kind`, an EntryType, `at` in Unix seconds, and if `numbered` the `seq` of its event.
+    TEXT, THINKING and USER_MESSAGE have `text`; TOOL_CALL has `tool`, `call`, `arguments`;
+    TOOL_RESULT has `tool`, `call`, `status` and `text`: why it failed, and what it wrote. A
+    USER_MESSAGE that tells what other entries have, since the thread lacked it, says `again`.
     """
     found = Conversation(numbered=numbered)
     for event in events:

@@ -64,13 +64,7 @@ _SEPARATOR = "_"
 
 
 class ChosenExecutor(Record, frozen=True, kw_only=True):
-    """The executor of an engine.
-
-    Attributes:
-        spec: What registers it; None: there is none.
-        reason: Why there is none.
-        hint: How to get one.
-    """
+    """The executor of an engine; without a `spec` there is none, and `hint` says how to get one."""
 
     spec: ExecutorSpec | None = None
     reason: str = "no executor was given"
@@ -142,15 +136,9 @@ async def _run_trial(
 class CommandSandbox:
     """Owns the executor's sandbox of one engine, and its state.
 
-    Args:
-        settings: What the user wants.
-        executor: What shuts commands in.
-        workspace: The folder that can be written.
-        launcher: Starts trials.
-        state_dir: PRSM's own folder, hidden from commands.
-        private: Further folders that are hidden: PRSM's configuration, its ledgers.
-        home: Whose secrets are hidden; the user's own by default.
-        tree_of: Returns the top of an agent's worktree that a folder is in; None: it is in none.
+    Only the `workspace` can be written. Commands see neither `state_dir` and the `private` folders
+    nor secrets in `home`, by default the user's. `tree_of` returns the top of an agent's worktree
+    that a folder is in; None: it is in none.
     """
 
     def __init__(

@@ -28,12 +28,9 @@ SHOWN = 5  # lines about wrong names at the start of a run
 
 
 class SetName(Record, frozen=True, kw_only=True):
-    """A name that the settings hold.
+    """The name of a model that the settings hold, or of a provider.
 
-    Attributes:
-        path: Where it stands.
-        text: The name of a model, as every place takes it that names one; or of a provider.
-        base: The provider that has the model if the name says none; None: that of a provider.
+    `base` is the provider that has the model if the name says none; None: a provider is named.
     """
 
     path: KeyPath
@@ -44,11 +41,8 @@ class SetName(Record, frozen=True, kw_only=True):
 class NameFinding(Record, frozen=True, kw_only=True):
     """What is to be told of a name: that it is none, or that nobody can say so.
 
-    Attributes:
-        path: Of the name.
-        place: The same for people, after the file and line where these are known.
-        message: What is wrong, or what is not known and why.
-        hint: The nearest names, where it is wrong; None where it is not known.
+    `place` is its path for people, after file and line; `hint` has the nearest names where it is
+    wrong, and is None where that is not known.
     """
 
     path: KeyPath

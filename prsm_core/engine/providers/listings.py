@@ -61,12 +61,8 @@ async def survey(
 ) -> dict[str, ProviderReport]:
     """Look at providers at once; whatever goes wrong with one is part of its report.
 
-    Args:
-        registry: Builds the providers.
-        names: Which to look at.
-        with_models: Whether those that can be used are asked for their models.
-        seconds: How long they may take to answer that.
-        redact: Takes secrets out of what is told of a provider: its program may have said anything.
+    `with_models` asks those that can be used for their models, for so many seconds. A provider's
+    program may have said anything: `redact` takes secrets out of that.
     """
     wanted = list(names)
     patience = seconds if with_models else None
@@ -160,13 +156,9 @@ class _Kept(Record, frozen=True, kw_only=True):
 
 
 class Listings:
-    """Owns what the providers of an engine have listed.
+    """Owns what the providers of an engine have listed; a file at `path` keeps that for a day.
 
-    Args:
-        registry: Builds the providers.
-        settings: Of the engine; a list that was had under other settings of a provider is none.
-        clock: Tells how old a list is.
-        path: The file that keeps the lists.
+    A list that was had under other settings of a provider is none.
     """
 
     def __init__(

@@ -51,12 +51,7 @@ _LIST: Mapping[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "
 
 
 class Trial(Record, frozen=True, kw_only=True):
-    """What became of a trial.
-
-    Attributes:
-        problem: Why the server cannot be used; blank if it can.
-        notes: What is odd about it all the same.
-    """
+    """Why a server cannot be used, blank if it can; and what is odd about it all the same."""
 
     problem: str = ""
     notes: tuple[str, ...] = ()
@@ -65,10 +60,7 @@ class Trial(Record, frozen=True, kw_only=True):
 class McpTrials(Struct, eq=False):
     """Owns what is known of the MCP servers of an engine.
 
-    Args:
-        start: Starts a program, in a box if one is given; see ProviderServices.start_process.
-        clock: Measures how long a server takes.
-        tell: Tells a warning, with the id of the agent that it is about.
+    `start` is `ProviderServices.start_process`; `tell` warns of an agent, by its id.
     """
 
     start: Start

@@ -65,14 +65,7 @@ class _Wrong(Record, frozen=True):
 
 
 class ModelNames(Record, frozen=True, kw_only=True):
-    """All names that are known.
-
-    Attributes:
-        settings: Their aliases and registry; what those say is taken.
-        providers: The installed ones.
-        listed: What providers have listed so far.
-        absent: Why a provider may not be installed.
-    """
+    """All names that are known: what settings say, and installed providers have listed so far."""
 
     settings: Settings
     providers: Collection[str]

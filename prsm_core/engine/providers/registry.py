@@ -69,9 +69,7 @@ EXHAUSTED = frozenset({ErrorKind.AUTH_FAILURE, ErrorKind.RATE_LIMIT})
 class AuthProfiles:
     """Which login of a provider is used now; all its agents share it.
 
-    Args:
-        clock: Tells how long a login has rested.
-        names: The logins in order of preference; none where the provider has only its own.
+    `names` come in order of preference; there are none where the provider has only its own.
     """
 
     def __init__(self, clock: Clock, names: Sequence[str] = ()) -> None:

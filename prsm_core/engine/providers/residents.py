@@ -44,16 +44,12 @@ class _Resident(Struct, eq=False):
 
 
 class Residents:
-    """Owns the places for vendors' processes: whose sessions hold one, and who of them waits."""
+    """Owns the places for vendors' processes: whose sessions hold one, and who of them waits.
+
+    `running` returns how many processes there are, those that belong to no session included.
+    """
 
     def __init__(self, limit: int, running: Callable[[], int], clock: Clock) -> None:
-        """Begin with nobody.
-
-        Args:
-            limit: How many processes there may be at one time.
-            running: Returns how many there are, those that belong to no session included.
-            clock: Measures how long a session takes to end.
-        """
         self._limit = limit
         self._running = running
         self._clock = clock

@@ -52,12 +52,8 @@ class Member(Record, frozen=True, kw_only=True):
 class Workforce(Record, frozen=True, kw_only=True):
     """What is known of the providers of a run when an agent is described.
 
-    Attributes:
-        names: What models may be called.
-        usable: The providers that agents can be started on, as far as is known.
-        summaries: What each provider is, by name.
-        is_gone: Whether a provider was looked at and cannot start agents, as it is now.
-        unseen: The providers that nobody has looked at yet.
+    Agents can be started on the `usable` ones, as far as is known; one that `is_gone` was looked at
+    and cannot start any, and nobody has looked at the `unseen` yet.
     """
 
     names: ModelNames
@@ -70,9 +66,7 @@ class Workforce(Record, frozen=True, kw_only=True):
     def members(self, own: ModelChoice, granted: Collection[str] | None) -> list[Member]:
         """Return all models that children of an agent may be given by name.
 
-        Args:
-            own: The model of a child that names none.
-            granted: What the agent may hand down, as "provider/model"; None for all.
+        `own` is that of a child that names none, `granted` what may be handed down; None: all.
         """
         allowed = self.allowed(own, granted)
         found: dict[str, Member] = {}

@@ -564,10 +564,7 @@ class Allowance(Struct, eq=False):
     def take(self, event: ProviderEvent, *, calls: int, is_calling: bool) -> bool:
         """Heed an event of the turn; return whether the turn is to end now.
 
-        Args:
-            event: What the provider told.
-            calls: How many calls, the vendor's and ours, the turn has begun so far.
-            is_calling: Whether one of them has not been answered.
+        It has begun so many `calls`, the vendor's and ours; one is not answered if it `is_calling`.
         """
         match event:
             case StepEnded():

@@ -131,11 +131,7 @@ class Assembly:
     def __init__(
         self, config: EngineConfig, background: Background, journal: Journal, feed: Feed
     ) -> None:
-        """Make all parts.
-
-        `background` runs what outlives a call, `journal` writes to the store, `feed` tells what was
-        written.
-        """
+        """Make all parts; `background` runs what outlives a call, `feed` tells what was written."""
         self.config, self.background, self.journal, self.feed = config, background, journal, feed
         settings, clock = config.settings, config.clock
         self.abort = RunAbort(background)

@@ -178,10 +178,7 @@ class Starting(Struct, eq=False):
         return tell_unread(labels, specs, config.checks)
 
     async def look_for_skills(self, state: SessionState) -> list[Notice]:
-        """Look which skills there are as a run is gone on with.
-
-        Returns why its agents are told of fewer than before.
-        """
+        """Look for skills as a run goes on; tell why its agents know of fewer than before."""
         await self.parts.skills.look()
         living = (now.agent for now in state.agents if not now.agent.state.is_terminal)
         withheld = self.parts.skills.withheld(agent.system_prompt for agent in living)
@@ -204,10 +201,7 @@ class Starting(Struct, eq=False):
         *,
         is_first: bool,
     ) -> None:
-        """Have a model name the session, if this is its first run and the settings want it.
-
-        So it is asked once, whatever becomes of the engine; a resume does not ask again.
-        """
+        """Have a model name the session, once: in its first run, if the settings want it."""
         if self.parts.config.settings.sessions.auto_name != "model" or not is_first:
             return
         from prsm_core.engine.agents.side_query import Naming  # few sessions

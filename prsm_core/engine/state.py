@@ -185,10 +185,7 @@ class AgentRecord(Struct, eq=False):
         return message.type in PROMPTING and self.is_current(message)
 
     def senders(self) -> tuple[str, ...]:
-        """Return the agents that may send this one a message that prompts it.
-
-        They are its live children, its parent, and ANYONE for those that may write to all.
-        """
+        """Return who may prompt it: live children, the parent, ANYONE where all may write."""
         parent, children = self.descriptor.parent_id, tuple(self.live_children)
         kin = children if parent is None else (*children, parent)
         return (*kin, ANYONE) if self.peers and not self.takes_messages else kin
@@ -224,10 +221,7 @@ class AgentRecord(Struct, eq=False):
             question.delivered = False
 
     def next_reminder(self) -> OpenQuestion | None:
-        """Return a question that must be shown again; None if there is none.
-
-        It is owed until `was_reminded`: the step by which it is shown says so, and no other.
-        """
+        """Return a question to be shown again until `was_reminded`; None if there is none."""
         for about in self.notes.reminders:
             question = self.questions.get(about)
             if question is not None:
@@ -248,10 +242,7 @@ class AgentRecord(Struct, eq=False):
         self.resume_token = self.context_used = self.context_window = None
 
     def ride(self, *writes: Write) -> None:
-        """Have the agent's next step carry what tells nobody anything, such as what it has used.
-
-        What is newer replaces what is older. Alone it is not worth a step.
-        """
+        """Have the next step carry this, which alone is worth none; newer replaces older."""
         if not writes:
             return
         kinds = {type(write) for write in writes}
@@ -449,10 +440,7 @@ class Roster:
         return {agent_id: r.descriptor.name for agent_id, r in self._records.items()}
 
     def resolve(self, text: str, among: Sequence[str] | None = None) -> AgentRecord:
-        """Return the agent of an alias, an id, or a unique prefix of an id.
-
-        `among` limits the search (an agent's own children, say).
-        """
+        """Return the agent of an alias, an id, or a unique prefix of one, `among` some if given."""
         text = self._aliases.get(text, text)
         ids = tuple(self._records) if among is None else tuple(among)
         records = [self._records[agent_id] for agent_id in ids]

@@ -323,10 +323,7 @@ class ConversationStore(Struct, eq=False, dict=True):
         return self.store.events(self.session_id, after, agent=agent_id)
 
     async def born(self, agent_id: str) -> int:
-        """Return the number of the event that the agent's present life began with.
-
-        It is looked for from the end, so that lives before that one cost nothing.
-        """
+        """Return the number of the event that began the agent's present life, sought backwards."""
         before, limit = None, 1
         while True:
             found = await self.store.last_events(
@@ -370,11 +367,7 @@ class ConversationStore(Struct, eq=False, dict=True):
 
     @staticmethod
     def resolve_agent_id(text: str, rows: Sequence[AgentRow]) -> str:
-        """Return the id of the one agent called `text`: its alias, or a prefix of its id.
-
-        Raises:
-            MessageRoutingError: no agent (code `unknown_agent`) or several (`ambiguous_agent`).
-        """
+        """Return the id of the agent of this alias or id prefix, or raise MessageRoutingError."""
         agents = [row.descriptor for row in rows]
         named = [agent.agent_id for agent in agents if agent.name == text]
         if named:

@@ -173,10 +173,7 @@ class CommandSandbox:
         self._state: SandboxState | None = None
 
     async def prepare(self) -> SandboxState:
-        """Find out, once, whether the sandbox can be used and holds.
-
-        Raises ConfigError when it does not and the settings require it.
-        """
+        """Find out, once, whether the sandbox holds. Raises ConfigError where it must."""
         if self._state is None:
             self._state = await self._ask("prepare")
             _warn(self._state)

@@ -45,10 +45,7 @@ UMASK = 0o022  # the engine's is private, but files in the workspace are the use
 
 
 def install_child_watcher() -> None:
-    """Watch children by pidfd instead of one thread each; call it before `asyncio.run`.
-
-    From Python 3.12 on the loop does so by itself.
-    """
+    """Watch children by pidfd, as Python 3.12 does by itself; call it before `asyncio.run`."""
     if sys.version_info < (3, 12):
         asyncio.get_event_loop_policy().set_child_watcher(asyncio.PidfdChildWatcher())
 
@@ -166,10 +163,7 @@ class ProcessLauncher:
         return _shim_argv(self.mark, argv, SDK_GRACE, "-")
 
     def kill_programs(self) -> None:
-        """End the programs of agents and their families at once; helpers of PRSM itself go on.
-
-        A vendor's SDK ends those it has started.
-        """
+        """End agents' programs at once, not helpers of PRSM; a vendor's SDK ends its own."""
         for process in self.live:
             if not process.is_own:
                 process.kill()

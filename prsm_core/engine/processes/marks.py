@@ -45,10 +45,7 @@ def format_mark(engine: ProcessIdentity, folders: Iterable[Path]) -> str:
 
 
 def find_marks(line: Iterable[Relative]) -> list[Mark]:
-    """Return the marks in the environments of the processes of this line.
-
-    An environment that cannot be read, such as another user's, has none.
-    """
+    """Return the marks in the environments of these processes, as far as those can be read."""
     texts = {_variable(relative.identity.pid) for relative in line}
     return [mark for text in texts if text is not None and (mark := _parsed(text)) is not None]
 

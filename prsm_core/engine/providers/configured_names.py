@@ -146,10 +146,7 @@ def _judged(name: SetName, listings: Listings) -> NameFinding | None:
 
 
 async def look_at_names(listings: Listings, base: str) -> tuple[list[NameFinding], list[SetName]]:
-    """Return what is wrong with the names in the settings, and those that providers must be asked.
-
-    Nobody is asked for it: only what earlier runs have heard is read.
-    """
+    """Return wrong names of the settings, and those to ask providers about; ask nobody."""
     default = listings.names.settings.defaults.provider
     found = list(set_names(listings.names, base, default))
     await ask_for(found, listings, only=())

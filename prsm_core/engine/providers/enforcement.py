@@ -113,10 +113,7 @@ class Enforcement:
             raise ProviderNotAvailableError(self.refused[name], hint=HINT)
 
     def tell_parts(self, name: str, agent_id: str) -> list[str]:
-        """Return what is to be told of the budgets that an agent of a provider may pass.
-
-        They are those of subtrees that it is in, each told once in a run.
-        """
+        """Return, once in a run, how an agent may pass the budgets of subtrees that it is in."""
         parts = self._parts_of(agent_id)
         if not parts or not self._is_available(name):
             return []

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prsm_core.config import ledger_path, private_dir
+from prsm_core.config import ledger_path
 from prsm_core.config.own_rules import OwnRules
 from prsm_core.config.paths import SkillPlaces, user_home, written_path
 from prsm_core.config.policy_file import read_policy
@@ -24,15 +24,14 @@ from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.executor import choose_executor
-from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.configured_names import NameFinding, ask_for, judge_names, set_names
 from prsm_core.engine.providers.listings import Listings, ProviderReport
 from prsm_core.engine.providers.registry import (
     Owned,
     ProviderRegistry,
-    build_provider_registry,
     configured_specs,
     open_owned,
+    open_registry,
 )
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
@@ -44,7 +43,6 @@ from prsm_core.interfaces.provider import AgentHost, ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
-from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import PermissionBroker, Redactor, build_policy
 from prsm_core.plugins.needed import check_needed, chosen
@@ -151,7 +149,7 @@ async def open_app(
             open_endpoint=await stack.enter_async_context(bridge),
             absent=plugins.absent(ProviderSpec),
             executor=choose_executor(plugins, settings),
-            made=owned.made,
+            registry=owned.registry,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
             files=_open_files(settings, plugins, paths),
             skills=_skill_places(settings, paths, trusted=trusted),
@@ -282,7 +280,7 @@ async def survey_providers(
     names = _surveyed(settings, plugins) if only is None else [only]
     if only is not None and only not in configured_specs(plugins.collect(ProviderSpec), settings):
         plugins.get(ProviderSpec, only)
-    async with _open_registry(settings, plugins, paths) as registry:
+    async with _look(settings, plugins, paths) as registry:
         redact = Redactor(known_secrets(settings, os.environ)).text
         return await survey(registry, names, with_models=with_models, redact=redact)
 
@@ -295,7 +293,7 @@ async def check_set_names(
     Providers whose models are named are asked for theirs, the default models' for those that are
     named without a provider; see engine.providers.configured_names.
     """
-    async with _open_registry(settings, plugins, paths) as registry:
+    async with _look(settings, plugins, paths) as registry:
         listings = Listings(registry, settings, SystemClock(), paths.state / "models.json")
         base = await registry.choose_any()
         found = list(set_names(listings.names, base, base))
@@ -303,42 +301,21 @@ async def check_set_names(
         return judge_names(found, listings)
 
 
-@asynccontextmanager
-async def _open_registry(
+def _look(
     settings: Settings, plugins: PluginManager, paths: Paths
-) -> AsyncIterator[ProviderRegistry]:
-    """Build the providers for a look at them, without an engine."""
-    clock = SystemClock()
-    async with (
-        ProcessLauncher(
-            clock,
-            pass_env=settings.pass_env,
-            workspace=paths.workspace,
-            places=paths.marked_folders,
-        ) as launcher,
-        Background(_log_surprise, clock) as background,
-    ):
-        registry = build_provider_registry(
-            plugins.collect(ProviderSpec),
-            settings,
-            launcher=launcher,
-            background=background,
-            clock=clock,
-            state_dir=private_dir(paths.state),
-            absent=plugins.absent(ProviderSpec),
-            executor=choose_executor(plugins, settings),
-        )
-        try:
-            yield registry
-        finally:
-            await registry.aclose()
+) -> AbstractAsyncContextManager[ProviderRegistry]:
+    """Open the providers for a look at them."""
+    return open_registry(
+        paths,
+        settings,
+        plugins.collect(ProviderSpec),
+        SystemClock(),
+        absent=plugins.absent(ProviderSpec),
+        executor=choose_executor(plugins, settings),
+    )
 
 
 def _surveyed(settings: Settings, plugins: PluginManager) -> list[str]:
     """Return the providers that may be used without being named, and those the settings name."""
     specs = configured_specs(plugins.collect(ProviderSpec), settings)
     return [name for name, spec in specs.items() if spec.selectable or name in settings.providers]
-
-
-def _log_surprise(name: str, error: Exception) -> None:
-    _log.error("%s failed", name, exc_info=error)

@@ -28,7 +28,7 @@ from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.processes.executor import NO_EXECUTOR, CommandSandbox
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
-from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.engine.providers.registry import ProviderRegistry
 from prsm_core.engine.providers.retry import Breakers, RetryPolicy
 from prsm_core.engine.providers.team import TeamNews, WorkforceNow
 from prsm_core.engine.quiet import QuietMoment
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.processes.executor import ChosenExecutor
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.mcp_trials import McpTrials
-    from prsm_core.engine.providers.registry import Made, ProviderRegistry
     from prsm_core.engine.requests.human import HumanPolicy
     from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Handler
@@ -117,7 +116,7 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
     absent: Absent = PRESENT
     executor: ChosenExecutor = NO_EXECUTOR  # what shuts in commands and programs
-    made: Made | None = None  # of `providers`, where that is done already
+    registry: ProviderRegistry | None = None  # of `providers`, where that is made already
     retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
     files: OpenFiles = WorkspaceFiles  # opens what keeps the files
@@ -175,10 +174,10 @@ class Assembly:
 
     def _make_providers(self) -> ProviderRegistry:
         config = self.config
-        if config.made is not None:
-            config.made.report_to(self.background.report)
-            return config.made.registry
-        return build_provider_registry(
+        if config.registry is not None:
+            config.registry.background.on_error = self.background.report
+            return config.registry
+        return ProviderRegistry(
             config.providers,
             config.settings,
             launcher=config.launcher,

@@ -35,13 +35,14 @@ class Background:
     """Owns the engine's tasks; leaving it ends them.
 
     Attributes:
+        on_error: Is told of a task that fails, by its name.
         parting: Says how long anything that ends may be waited for.
     """
 
     def __init__(
         self, on_error: OnError, clock: Clock | None = None, parting: Parting | None = None
     ) -> None:
-        self._on_error = on_error
+        self.on_error = on_error
         self._clock = clock
         self.parting = parting or Parting(clock or SystemClock())
         self._is_over = False
@@ -162,7 +163,7 @@ class Background:
         self._changed.set()
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):  # of a bare one
-            self._on_error(task.get_name(), error)
+            self.on_error(task.get_name(), error)
         work.close()  # a task cancelled before its first step never awaits its work
 
     async def guard(self, work: Coroutine[Any, Any, object], name: str) -> None:
@@ -170,11 +171,11 @@ class Background:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - the boundary: reported, never swallowed
-            self._on_error(name, error)
+            self.on_error(name, error)
 
     def report(self, name: str, error: Exception) -> None:
         """Report an error of what runs in a caller's task, as `guard` does."""
-        self._on_error(name, error)
+        self.on_error(name, error)
 
 
 @types.coroutine

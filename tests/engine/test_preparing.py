@@ -74,7 +74,7 @@ def opened(tmp_path):
 
 async def prepared(owned):
     """Return the names of the providers that have begun, once one would have."""
-    registry = owned.made.registry
+    registry = owned.registry
     if registry._preparing is not None:
         await asyncio.wait({registry._preparing})
     return {name for name, _ in registry._built if (await registry.get(name)).inner.begun}
@@ -130,22 +130,22 @@ async def test_its_program_starts_before_anything_else_is_done(opened):
     async with opened(providers={"first": {"how": "starts"}}) as owned:
         await owned.prepare(None, None)
         assert [process.name for process in owned.launcher.live] == ["first"]
-        assert not owned.made.registry._preparing.done()
+        assert not owned.registry._preparing.done()
 
 
 async def test_one_that_starts_no_program_is_not_waited_for(opened):
     async with opened(providers={"first": {"how": "hangs"}}) as owned:
         await owned.prepare(None, None)
         assert not owned.launcher.live
-        assert not owned.made.registry._preparing.done()
+        assert not owned.registry._preparing.done()
 
 
 async def test_one_that_hangs_is_cancelled_before_its_provider_is_closed(opened):
     async with opened(providers={"first": {"how": "hangs"}}) as owned:
         await owned.prepare(None, None)
-        provider = (await owned.made.registry.get("first")).inner
+        provider = (await owned.registry.get("first")).inner
         await until(lambda: provider.begun)
-        await owned.made.registry.aclose()
+        await owned.registry.aclose()
         assert provider.ended
 
 
@@ -155,10 +155,10 @@ async def test_what_fails_in_its_tasks_is_told_to_the_engine_once_there_is_one(o
 
     told = []
     async with opened() as owned:
-        services = (await owned.made.registry.get("first")).inner.services
+        services = (await owned.registry.get("first")).inner.services
         services.start_soon(fail, name="early")
         await until(lambda: "early failed" in caplog.text)
-        owned.made.report_to(lambda name, error: told.append(name))
+        owned.registry.background.on_error = lambda name, error: told.append(name)
         services.start_soon(fail, name="late")
         await until(lambda: told)
     assert told == ["late"]

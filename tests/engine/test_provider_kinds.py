@@ -6,7 +6,7 @@ import pytest
 
 from prsm_core.config import Settings
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
+from prsm_core.engine.providers.registry import ProviderRegistry, configured_specs
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSpec, ProviderStatus
 from prsm_core.kit.background import Background
@@ -42,7 +42,7 @@ async def registry_of(tmp_path):
         ProcessLauncher(clock) as launcher,
         Background(lambda name, error: failures.append((name, error))) as background,
     ):
-        yield lambda providers, specs=SPECS, **options: build_provider_registry(
+        yield lambda providers, specs=SPECS, **options: ProviderRegistry(
             specs,
             Settings.of({"providers": providers}),
             launcher=launcher,

@@ -7,7 +7,7 @@ import pytest
 from prsm_core.config import load_settings, resolve_paths
 from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.engine.providers.registry import ProviderRegistry
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import (
     Provider,
@@ -56,7 +56,7 @@ async def registry(tmp_path):
         ProcessLauncher(clock) as launcher,
         Background(lambda name, error: failures.append((name, error))) as background,
     ):
-        yield build_provider_registry(
+        yield ProviderRegistry(
             specs,
             settings,
             launcher=launcher,

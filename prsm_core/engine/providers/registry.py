@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import re
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import BackgroundTask, Process, ProviderSpec, ProviderStatus
     from prsm_core.plugins.absent import Absent
 
-    OnError = Callable[[str, Exception], None]
     OnStart = Callable[[int, int], None]
 
 
@@ -162,7 +161,7 @@ class EngineServices(Struct, eq=False):
     _residents: Residents
     _redactor: Redactor
     _boxes: ProgramBoxes
-    guest: Guest | None = None  # whose services these are
+    _guest: Guest  # whose services these are
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -188,8 +187,7 @@ class EngineServices(Struct, eq=False):
         """Run `fn(*args)` in the engine's task group."""
 
         async def run() -> None:
-            guard = nullcontext() if self.guest is None else self.guest.calling(name, ANSWERS)
-            with guard:
+            with self._guest.calling(name, ANSWERS):
                 await fn(*args)
 
         return self._background.start(run(), name=name)
@@ -204,31 +202,39 @@ class EngineServices(Struct, eq=False):
 
 
 class ProviderRegistry:
-    """Owns the providers of an engine."""
+    """Owns the providers of an engine: the installed ones, and those that settings make of them.
+
+    What is `absent`, and why, errors tell. What providers keep on disk goes through the `redactor`.
+    The `executor` makes boxes.
+    """
 
     def __init__(
         self,
         specs: Mapping[str, ProviderSpec],
         settings: Settings,
-        make_services: Callable[[str, str | None], EngineServices],
-        clock: Clock,
-        residents: Residents,
-        external: ProviderSpec | None = None,
         *,
-        boxes: ProgramBoxes,
+        launcher: ProcessLauncher,
+        background: Background,
+        clock: Clock,
+        state_dir: Path,
+        external: ProviderSpec | None = None,
         absent: Absent = PRESENT,
-        parting: Parting | None = None,
+        redactor: Redactor | None = None,
+        executor: ChosenExecutor = NO_EXECUTOR,
     ) -> None:
-        self._parting = parting or Parting(clock)
-        self.residents = residents
-        self.boxes = boxes  # starts what belongs to no provider, too
-        self.absent = absent  # why a provider may not be there
-        self._specs = specs
-        self.names = frozenset(specs)  # of the installed providers
+        limit = settings.engine.max_resident_processes
+        self.residents = Residents(limit, lambda: launcher.of_agents, clock)
+        self.boxes = ProgramBoxes(launcher, state_dir, executor)
+        self.absent = absent
+        self.background = background
+        self._specs = configured_specs(specs, settings)
+        self.names = frozenset(self._specs)
         self._external = external
         self._settings = settings
-        self._make_services = make_services
+        self.launcher = launcher
         self._clock = clock
+        self._state_dir = state_dir
+        self._redactor = redactor or Redactor(())
         self._built: dict[tuple[str, str | None], GuardedProvider] = {}  # by name and auth profile
         self._spoilt: dict[str, PrsmError] = {}  # what kept those from beginning early
         self._profiles: dict[str, AuthProfiles] = {}
@@ -282,9 +288,7 @@ class ProviderRegistry:
                 raise ProviderNotAvailableError(error.message, hint=error.hint) from error
         return self._built[name, login]
 
-    async def prepare(
-        self, provider: str | None, model: str | None, background: Background
-    ) -> asyncio.Task[None] | None:
+    async def prepare(self, provider: str | None, model: str | None) -> asyncio.Task[None] | None:
         """Have the provider that a run is likely to choose begin what all its sessions share.
 
         It is the one that is named, or that the model's name begins with, or the first. It is built
@@ -304,7 +308,7 @@ class ProviderRegistry:
             self._spoilt[provider] = error
             return None
         work = self._prepare(provider)
-        self._preparing = background.start(work, name=f"preparing {provider}")
+        self._preparing = self.background.start(work, name=f"preparing {provider}")
         return self._preparing
 
     async def _prepare(self, provider: str) -> None:
@@ -320,12 +324,27 @@ class ProviderRegistry:
     ) -> GuardedProvider:
         guest = Guest.of(spec)
         factory = guest.load()
-        services = self._make_services(spec.name, login)
-        services.guest = guest
+        services = self._make_services(spec.name, login, guest)
         with guest.calling("its factory", ANSWERS):
             provider = factory(section, services)
         limits = Limits(open=self._settings.engine.open_timeout_seconds)
         return GuardedProvider(provider, guest, self._clock, limits)
+
+    def _make_services(self, name: str, login: str | None, guest: Guest) -> EngineServices:
+        names = profile_names(self._settings.provider_settings(name))
+        folder = name if login is None else f"{name}@{names.index(login)}"
+        private = self._state_dir / "providers" / folder
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return EngineServices(
+            self.launcher,
+            self.background,
+            self._clock,
+            private,
+            self.residents,
+            self._redactor,
+            self.boxes,
+            guest,
+        )
 
     def _not_installed(self, name: str) -> ProviderNotAvailableError:
         kind = kind_of(name, self._settings)
@@ -464,7 +483,7 @@ class ProviderRegistry:
             preparing.cancel()
             await asyncio.wait({preparing})
         built, self._built = self._built, {}
-        seconds = self._parting.most(CLOSE_SECONDS)
+        seconds = self.background.parting.most(CLOSE_SECONDS)
         await asyncio.gather(*(_close(provider, seconds) for provider in built.values()))
         self.boxes.close()
 
@@ -502,62 +521,7 @@ def refused_server(spec: ProviderSpec, server: str) -> str:
     return f"{spec.name} takes no MCP server of the name {server!r}; give it another"
 
 
-def build_provider_registry(
-    specs: Mapping[str, ProviderSpec],
-    settings: Settings,
-    *,
-    launcher: ProcessLauncher,
-    background: Background,
-    clock: Clock,
-    state_dir: Path,
-    external: ProviderSpec | None = None,
-    absent: Absent = PRESENT,
-    redactor: Redactor | None = None,
-    executor: ChosenExecutor = NO_EXECUTOR,
-) -> ProviderRegistry:
-    """Return the registry of the installed and configured providers under the given settings.
-
-    What is `absent`, and why, errors tell. What providers keep on disk goes through the `redactor`.
-    The `executor` makes boxes.
-    """
-    redactor = redactor or Redactor(())
-
-    def make_services(name: str, login: str | None) -> EngineServices:
-        names = profile_names(settings.provider_settings(name))
-        folder = name if login is None else f"{name}@{names.index(login)}"
-        private = state_dir / "providers" / folder
-        private.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return EngineServices(launcher, background, clock, private, residents, redactor, boxes)
-
-    boxes = ProgramBoxes(launcher, state_dir, executor)
-    limit = settings.engine.max_resident_processes
-    residents = Residents(limit, lambda: launcher.of_agents, clock)
-    found = configured_specs(specs, settings)
-    return ProviderRegistry(
-        found,
-        settings,
-        make_services,
-        clock,
-        residents,
-        external,
-        boxes=boxes,
-        absent=absent,
-        parting=background.parting,
-    )
-
-
 BEGIN_SECONDS = 0.1  # for which a provider that begins is waited for, to start its program
-
-
-class Made(Record, frozen=True):
-    """Providers that are there before their engine.
-
-    report_to: Has what fails in their tasks by surprise told to the engine from then on.
-    """
-
-    registry: ProviderRegistry
-    background: Background  # their tasks
-    report_to: Callable[[OnError], None]
 
 
 class Owned(Record, frozen=True, kw_only=True):
@@ -565,7 +529,7 @@ class Owned(Record, frozen=True, kw_only=True):
 
     lock: SessionLock
     launcher: ProcessLauncher
-    made: Made
+    registry: ProviderRegistry  # with a background of its own, until there is an engine
     state_dir: Path
     redactor: Redactor
     clock: Clock
@@ -578,7 +542,7 @@ class Owned(Record, frozen=True, kw_only=True):
         Return once its program starts, or it has begun without one. What is imported before that
         would hold it up: one thread runs at a time, and the program takes longest of all.
         """
-        preparing = await self.made.registry.prepare(provider, model, self.made.background)
+        preparing = await self.registry.prepare(provider, model)
         if preparing is not None:
             preparing.add_done_callback(lambda _: self.begun.set())
             await first_of(self.clock, BEGIN_SECONDS, self.begun.wait)
@@ -598,48 +562,77 @@ async def open_owned(
     executor: ChosenExecutor = NO_EXECUTOR,
 ) -> AsyncIterator[Owned]:
     """Become the owner of a session; raises SessionOwnedError when another process is."""
-    surprises, begun, parting = _Surprises(), asyncio.Event(), Parting(clock)
+    begun, parting = asyncio.Event(), Parting(clock)
     with (
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         _recorded(paths.state, executor) as processes,
     ):
-        noting = _noting(processes.add, begun)
-        launching = ProcessLauncher(
+        redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
+        opening = open_registry(
+            paths,
+            settings,
+            specs,
             clock,
-            pass_env=settings.pass_env,
-            workspace=paths.workspace,
-            on_start=noting,
+            on_start=_noting(processes.add, begun),
             parting=parting,
-            places=paths.marked_folders,
+            external=external,
+            absent=absent,
+            redactor=redactor,
+            executor=executor,
         )
-        async with launching as launcher, Background(surprises, clock, parting) as background:
-            redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
-            state_dir = private_dir(paths.state)
-            registry = build_provider_registry(
-                specs,
-                settings,
-                launcher=launcher,
-                background=background,
-                clock=clock,
-                state_dir=state_dir,
-                external=external,
-                absent=absent,
+        async with opening as registry:
+            yield Owned(
+                lock=lock,
+                launcher=registry.launcher,
+                registry=registry,
+                state_dir=private_dir(paths.state),
                 redactor=redactor,
-                executor=executor,
+                clock=clock,
+                begun=begun,
+                parting=parting,
             )
-            try:
-                yield Owned(
-                    lock=lock,
-                    launcher=launcher,
-                    made=Made(registry, background, surprises.report_to),
-                    state_dir=state_dir,
-                    redactor=redactor,
-                    clock=clock,
-                    begun=begun,
-                    parting=parting,
-                )
-            finally:
-                await registry.aclose()
+
+
+@asynccontextmanager
+async def open_registry(
+    paths: Paths,
+    settings: Settings,
+    specs: Mapping[str, ProviderSpec],
+    clock: Clock,
+    *,
+    on_start: OnStart | None = None,
+    parting: Parting | None = None,
+    external: ProviderSpec | None = None,
+    absent: Absent = PRESENT,
+    redactor: Redactor | None = None,
+    executor: ChosenExecutor = NO_EXECUTOR,
+) -> AsyncIterator[ProviderRegistry]:
+    """Make providers with a launcher and a background of their own, without an engine."""
+    launching = ProcessLauncher(
+        clock,
+        pass_env=settings.pass_env,
+        workspace=paths.workspace,
+        on_start=on_start,
+        parting=parting,
+        places=paths.marked_folders,
+    )
+    async with launching as launcher, Background(_log_surprise, clock, parting) as background:
+        registry = ProviderRegistry(
+            specs,
+            settings,
+            launcher=launcher,
+            background=background,
+            clock=clock,
+            state_dir=private_dir(paths.state),
+            external=external,
+            absent=absent,
+            redactor=redactor,
+            executor=executor,
+        )
+        try:
+            yield registry
+        finally:
+            await registry.aclose()
 
 
 @contextmanager
@@ -659,19 +652,6 @@ def _noting(add: OnStart, begun: asyncio.Event) -> OnStart:
         begun.set()
 
     return on_start
-
-
-class _Surprises:
-    """Tells what fails by surprise to the log, until an engine is there to be told."""
-
-    def __init__(self) -> None:
-        self._on_error: OnError = _log_surprise
-
-    def __call__(self, name: str, error: Exception) -> None:
-        self._on_error(name, error)
-
-    def report_to(self, on_error: OnError) -> None:
-        self._on_error = on_error
 
 
 def _log_surprise(name: str, error: Exception) -> None:

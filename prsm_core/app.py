@@ -52,6 +52,7 @@ from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prsm_core.config import Paths, Settings

@@ -30,32 +30,6 @@ answers carry.
 
 from __future__ import annotations
 
-__all__ = [
-    "AgentSpawnError",
-    "AgentTimeoutError",
-    "BudgetExceededError",
-    "ConfigError",
-    "ControlError",
-    "DeadlockDetectedError",
-    "ExpertNotFoundError",
-    "FencedError",
-    "InvalidTransitionError",
-    "LineTooLongError",
-    "MaxDepthExceededError",
-    "MessageRoutingError",
-    "ModelNotAvailableError",
-    "OrchestrationError",
-    "PluginError",
-    "ProcessError",
-    "ProviderNotAvailableError",
-    "PrsmError",
-    "RunAbortedError",
-    "SessionOwnedError",
-    "StoreError",
-    "ToolCallTimeoutError",
-    "ToolInputError",
-]
-
 
 class PrsmError(Exception):
     """Base of all errors of PRSM."""

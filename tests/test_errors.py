@@ -10,7 +10,7 @@ import pytest
 from prsm_core import errors
 from prsm_core.errors import InvalidTransitionError, OrchestrationError, PrsmError
 
-CLASSES = {name: getattr(errors, name) for name in errors.__all__}
+CLASSES = {name: cls for name, cls in vars(errors).items() if isinstance(cls, type)}
 
 NINE = (
     "AgentSpawnError",

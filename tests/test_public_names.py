@@ -147,7 +147,7 @@ FAKES = "prsm_testing.faults"
 # What tests of ours look at besides: the whole application, or what another party would see.
 INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
-    "prsm_codex": {"kit.background", "kit.clocks", "kit.git_settings"},
+    "prsm_codex": {"kit.background", "kit.clocks", "kit.environment"},
     "prsm_console": {
         *("domain.usage", "engine.requests.human", "plugins", "prsm_testing.memory_store"),
         *("domain.events", "terminal.cells", "terminal.foreground"),

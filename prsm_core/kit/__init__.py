@@ -15,13 +15,11 @@ terminal      what a program says, made harmless       endings  how it ended, in
 text          what agents write, made harmless; times, for people
 pauses        how long a vendor's message asks to wait
 stdio         a protocol on stdin and stdout, to which nothing else gets
-deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
 filenames     what a name says of a file; how a file system compares names, for the rooms above
-git_settings  what git is told in each shell
 local_socket  sockets in private folders, and who is at their other end
 quotation     what others have said, as text that cannot be taken for the system's
-background    tasks that fail alone       clocks    the system's clock, and waits by one
+background    tasks that fail alone       clocks    deadlines and waits by a clock
 
 Of no name here, for the rooms above:
 
@@ -37,8 +35,7 @@ from prsm_core import attach
 
 _HOMES = {
     "background": "Background",
-    "clocks": "first_of",
-    "deadlines": "deadline",
+    "clocks": "deadline first_of",
     "endings": "Ending Exit",
     "filenames": "names_file",
     "homes": "link_login make_private write_private",

@@ -1,18 +1,19 @@
-"""The system's clock, a wait that ends by a clock, and the deadline of all that are left."""
+"""The system's clock, deadlines and waits by a clock, and the deadline of all that are left."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from prsm_core.kit.deadlines import expiring
 from prsm_core.loop.leaving import leave_within
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from prsm_core.interfaces.clock import Clock, Timer
+    from prsm_core.interfaces.provider import ProviderServices
 
 # Each part that ends waits a while for others: a turn for its vendor, the run for its sinks, the
 # engine for its providers. Each of these waits is short; together they took a minute and a half.
@@ -34,6 +35,31 @@ class SystemClock:
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         """Let the running loop call."""
         return asyncio.get_running_loop().call_later(seconds, callback)
+
+
+@asynccontextmanager
+async def deadline(services: ProviderServices, seconds: float) -> AsyncIterator[None]:
+    """Cancel the body after `seconds` of the engine's clock; TimeoutError is raised then."""
+    async with expiring(services.clock, seconds):
+        yield
+
+
+@asynccontextmanager
+async def expiring(clock: Clock, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    """Do as `deadline` does; what it gives tells whether it was this that expired."""
+    is_over = False
+
+    def expire() -> None:
+        if not is_over:
+            scope.reschedule(asyncio.get_running_loop().time())
+
+    async with asyncio.timeout(None) as scope:
+        timer = clock.call_later(seconds, expire)
+        try:
+            yield scope
+        finally:
+            is_over = True
+            timer.cancel()
 
 
 async def first_of(

@@ -6,7 +6,7 @@ from signal import Signals
 from typing import TYPE_CHECKING, Self
 
 from prsm_core.domain.record import Record
-from prsm_core.kit.deadlines import deadline
+from prsm_core.kit.clocks import deadline
 from prsm_core.kit.terminal import readable_tail
 
 if TYPE_CHECKING:

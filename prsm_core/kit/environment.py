@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from prsm_core.kit.git_settings import GIT_SETTINGS
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -51,6 +49,23 @@ _MAY_BE_A_KEY = re.compile(
     r"KEY|TOKEN|SECRET|PASS|PWD$|CREDENTIAL|AUTH|COOKIE|PRIVATE|SIGNATURE|(^|_)(PAT|DSN)(_|$)"
 )
 _USER_INFO = re.compile(r"://([^\s/?#]*):([^\s/?#]*)@")
+
+# What git is told in each shell: a second wall behind the policy on commands. None of it keeps git
+# from doing what a person has allowed. A folder that only looks like a bare repository configures
+# nothing (git 2.38 and newer ignore it, older ones do not know the setting); a look starts no
+# monitor, and looks into no submodule that only the history knows.
+_GIT = (
+    ("safe.bareRepository", "explicit"),
+    ("core.fsmonitor", "false"),
+    ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"),
+)
+GIT_SETTINGS = {
+    "GIT_CONFIG_COUNT": str(len(_GIT)),
+    **{f"GIT_CONFIG_KEY_{number}": key for number, (key, _) in enumerate(_GIT)},
+    **{f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in enumerate(_GIT)},
+}
+"""The settings as variables of the environment, which git 2.31 and newer read."""
 
 
 def child_environment(

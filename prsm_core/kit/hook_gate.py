@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.kit.deadlines import deadline
+from prsm_core.kit.clocks import deadline
 from prsm_core.kit.local_socket import listen_private, shown_to_clients
 
 if TYPE_CHECKING:

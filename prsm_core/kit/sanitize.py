@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
-from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import UsageReported

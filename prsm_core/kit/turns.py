@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
 from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.interfaces.provider import ProviderSession
-from prsm_core.kit.deadlines import deadline
+from prsm_core.kit.clocks import deadline
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

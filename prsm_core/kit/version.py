@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
-from prsm_core.kit.deadlines import deadline
+from prsm_core.kit.clocks import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

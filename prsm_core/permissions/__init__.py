@@ -5,7 +5,7 @@ checks         the checks of plugins
 commands       the command policy of a plugin, or one that asks about all
 guard, results  repeated commands, and what is the same result
 grants         what was allowed "always"
-edits, before  what an edit would change; what its file held before; `changes` as lines
+edits          what an edit would change; `changes` as lines
 paths          where a file tool may read and write
 own_state      where PRSM's own state lies
 kept_names     what agents may have written of the project's environment, in a file

@@ -1,23 +1,28 @@
 """What an edit would change: counts, and lines to read.
 
-The arguments of its tool say most of it. What they leave out stands in the files: what a file held
-that is written anew, and how often a text is replaced. So these are looked at, where that may be
-done: before the edit, inside the workspace, up to a size.
+What the arguments of its tool leave out stands in the files. These are looked at before the edit,
+inside the workspace and up to a size, but for those whose names say that they hold secrets: what is
+found goes into an event.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.record import Record
 from prsm_core.permissions.changes import Change, change_of, compared
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+LARGEST = 1 << 20  # bytes of a file that is read
 EDIT_TOOLS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 # What tools call the text that is replaced, the one in its place, all of a file, and the file.
 OLD, NEW = ("old_string", "find", "old_text"), ("new_string", "replace", "new_text", "new_source")
@@ -27,15 +32,43 @@ _MARKS = ("@@", "*** ")  # of a unified diff, of a patch as Codex writes it
 _FILE = re.compile(r"\*\*\* (Add|Delete) File: (.+)")
 
 
-class Files(Protocol):
-    """The files as they are before an edit: a WorkspaceFiles."""
+class WorkspaceFiles(Record, frozen=True):
+    """The files of a workspace; paths are relative to `cwd`."""
+
+    cwd: str
+    workspace: str
 
     def text(self, path: str) -> str | None:
         """Return what is in a file, nothing where there is none, None where it is not looked at."""
+        from prsm_core.policies.names import secret_part  # with the first path: see the room
+
+        try:
+            found = os.path.realpath(Path(self.cwd, path))
+            if not Path(found).exists():
+                return ""
+            about = Path(found).stat()
+        except (OSError, ValueError):  # a name that no file can have, or a folder that is closed
+            return None
+        root = os.path.realpath(self.workspace)
+        if not is_within(found, root) or secret_part(found[len(root) :]):
+            return None
+        if not stat.S_ISREG(about.st_mode):
+            return None
+        return _read(Path(found), about.st_size)
+
+
+def _read(file: Path, size: int) -> str | None:
+    if size > LARGEST:
+        return None
+    try:
+        with file.open("rb") as opened:
+            return opened.read(LARGEST).decode()
+    except (OSError, UnicodeDecodeError):  # it is no text
+        return None
 
 
 def find_change(
-    tool: str, arguments: Mapping[str, Any], files: Files | None = None
+    tool: str, arguments: Mapping[str, Any], files: WorkspaceFiles | None = None
 ) -> Change | None:
     """Return what an edit changes; None for another tool, and where its arguments do not say.
 
@@ -67,14 +100,14 @@ def _text(arguments: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return next((arguments[name] for name in names if isinstance(arguments.get(name), str)), None)
 
 
-def _before(arguments: Mapping[str, Any], files: Files | None) -> str | None:
+def _before(arguments: Mapping[str, Any], files: WorkspaceFiles | None) -> str | None:
     """Return what is in the one file that a call names, None where that is not known."""
     path = _text(arguments, _PATHS)
     return None if files is None or not path else files.text(path)
 
 
 def _of_edits(
-    edits: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], files: Files | None
+    edits: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], files: WorkspaceFiles | None
 ) -> Change | None:
     found = [edit for edit in map(_Replacement.find, edits) if edit is not None]
     if not found:
@@ -109,7 +142,9 @@ def _replaced(text: str, edits: Iterable[_Replacement]) -> str | None:
     return text
 
 
-def _of_whole(after: list[str], arguments: Mapping[str, Any], files: Files | None) -> Change:
+def _of_whole(
+    after: list[str], arguments: Mapping[str, Any], files: WorkspaceFiles | None
+) -> Change:
     before = _before(arguments, files)
     if before is not None:
         return change_of(compared(before.splitlines(), after))
@@ -117,7 +152,9 @@ def _of_whole(after: list[str], arguments: Mapping[str, Any], files: Files | Non
     return change_of([f"+{line}" for line in after], is_whole=True, replaces=replaces)
 
 
-def _of_diff(lines: list[str], arguments: Mapping[str, Any], files: Files | None) -> Change:
+def _of_diff(
+    lines: list[str], arguments: Mapping[str, Any], files: WorkspaceFiles | None
+) -> Change:
     if not any(line.startswith((*_MARKS, "+", "-")) for line in lines):
         paths = arguments.get("paths")
         named = {"path": paths[0]} if isinstance(paths, list) and len(paths) == 1 else {}
@@ -126,7 +163,7 @@ def _of_diff(lines: list[str], arguments: Mapping[str, Any], files: Files | None
     return change_of(told, heads=_heads(told), replaces=replaces)
 
 
-def _with_files(lines: list[str], files: Files | None) -> tuple[list[str], bool]:
+def _with_files(lines: list[str], files: WorkspaceFiles | None) -> tuple[list[str], bool]:
     """Return a patch with the lines of the files that it takes away or writes anew.
 
     Also whether there are such files that are not looked at.

@@ -9,8 +9,7 @@ from prsm_testing.doubles import open_services
 from prsm_testing.fake_clock import FakeClock
 from prsm_testing.misbehaving_team import RushClock
 
-from prsm_core.kit.clocks import SystemClock
-from prsm_core.kit.deadlines import deadline
+from prsm_core.kit.clocks import SystemClock, deadline
 
 
 def rushing() -> RushClock:

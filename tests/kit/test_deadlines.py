@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from prsm_testing.doubles import open_services
 
-from prsm_core.kit.deadlines import deadline
+from prsm_core.kit.clocks import deadline
 
 
 async def test_what_ends_in_time_is_left_alone(tmp_path):

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.permissions.before import LARGEST, WorkspaceFiles
 from prsm_core.permissions.changes import Change
-from prsm_core.permissions.edits import find_change
+from prsm_core.permissions.edits import LARGEST, WorkspaceFiles, find_change
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n+more\n*** End Patch"
 

@@ -16,7 +16,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import Notice, StopReason, ToolCallFinished, ToolCallStarted
-from prsm_core.kit.git_settings import GIT_SETTINGS
+from prsm_core.kit.environment import GIT_SETTINGS
 from tests.person import ROOM
 
 pytestmark = pytest.mark.live

@@ -36,8 +36,7 @@ import pytest
 
 from prsm_core.config import Settings
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.kit.environment import child_environment
-from prsm_core.kit.git_settings import GIT_SETTINGS
+from prsm_core.kit.environment import GIT_SETTINGS, child_environment
 from prsm_testing.faults import KEY
 from prsm_testing.misbehaving_team import SLACK, MisbehavingTeam, Outcome
 

@@ -40,7 +40,9 @@ WRONG = (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError, 
 
 # An InvalidTransitionError is made of states, which an answer does not hold.
 _CLASSES: Mapping[str, type[PrsmError]] = {
-    name: getattr(errors, name) for name in errors.__all__ if name != "InvalidTransitionError"
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and name != "InvalidTransitionError"
 }
 
 

@@ -538,8 +538,7 @@ def _shown(data: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:
     """Return, as a field of events, what a request for an edit would change."""
-    from prsm_core.permissions.before import WorkspaceFiles
-    from prsm_core.permissions.edits import find_change
+    from prsm_core.permissions.edits import WorkspaceFiles, find_change
 
     files = WorkspaceFiles(request.cwd, workspace)
     change = find_change(request.tool, request.arguments, files)

@@ -18,7 +18,7 @@ from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_w
 from prsm_core.engine.processes.table import is_alive, process_identity
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.kit.git_settings import GIT_SETTINGS
+from prsm_core.kit.environment import GIT_SETTINGS
 from tests.engine.hostile import (
     DAEMON,
     DEADLINE,

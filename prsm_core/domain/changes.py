@@ -24,7 +24,7 @@ OPEN_STATES = frozenset({PENDING, UNMERGED})
 """The states of a change in which something can be decided."""
 
 NAMED = "named"
-"""The arguments of a call explain a change; see `FileChange.how`, also for the others."""
+"""The arguments of a call explain a change."""
 SHARED = "shared"
 """The arguments of calls of several agents explain a change."""
 SOLE = "sole"
@@ -62,14 +62,7 @@ class FileChange(Record, frozen=True, gc=False, kw_only=True):
         old_mode, new_mode: As git has them; None where there is no file.
         before, after: Ids of contents; None where there is no file, "" where it is not kept.
         added, removed: Lines; None where it is no text, or not kept.
-        how: How it is known whose it is:
-            named: The arguments of a call explain it.
-            shared: Those of calls of several agents do.
-            sole: It comes from a worktree that its agent has for itself.
-            region: A call of one agent ran that does not explain it, in a folder that is leased
-                to the agent.
-            possible: Calls ran that do not explain it.
-            outside: No call ran that could have made it.
+        how: How it is known whose it is: `NAMED`, or another of these constants.
         authors: Who may have made it, the likeliest first; none where it came from outside.
         beside: Agents that are on the same file, "" for outside: it is a conflict.
         note: Why a content is not kept.

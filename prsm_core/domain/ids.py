@@ -68,7 +68,6 @@ class Ids:
 
     def request(self) -> str:
         """Return a new random UUID (version 4) for a permission request or question."""
-        value = self._rng.getrandbits(128) & ~(0xF << 76) | (4 << 76)
-        value = value & ~(0x3 << 62) | (2 << 62)
-        text = f"{value:032x}"
-        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+        from uuid import UUID
+
+        return str(UUID(int=self._rng.getrandbits(128), version=4))

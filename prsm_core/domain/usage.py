@@ -138,12 +138,12 @@ class Spent(Record, frozen=True, gc=False, kw_only=True):
         """Return what one closed turn used; what is known counts as measured if nothing is said."""
         if cost_usd is None and usage == NO_TOKENS:
             return _UNTOLD
-        tokens_from, cost_from = sources_of_turn(usage, cost_usd, tokens_from, cost_from)
+        measured, knows_tokens = Provenance.MEASURED, usage.known_total is not None
         return cls(
             usage=usage,
             cost_usd=_rounded(cost_usd),
-            tokens_from=tokens_from,
-            cost_from=cost_from,
+            tokens_from=(tokens_from or measured) if knows_tokens else _UNKNOWN,
+            cost_from=_UNKNOWN if cost_usd is None else cost_from or measured,
             turns_without_tokens=int(not usage.is_whole),
             turns_without_cost=int(cost_usd is None),
         )
@@ -237,20 +237,6 @@ class Spent(Record, frozen=True, gc=False, kw_only=True):
             return ""
         kinds = f"{sent:,} in, {answered:,} out"
         return f"{kinds}, {rest:,} of unknown kind" if rest else kinds
-
-
-def sources_of_turn(
-    usage: TokenUsage,
-    cost_usd: float | None,
-    tokens_from: Provenance | None,
-    cost_from: Provenance | None,
-) -> tuple[Provenance, Provenance]:
-    """Return where tokens and cost of a closed turn come from, as `Spent.of_turn` has it."""
-    knows_tokens, knows_cost = usage.known_total is not None, cost_usd is not None
-    return (
-        (tokens_from or Provenance.MEASURED) if knows_tokens else _UNKNOWN,
-        (cost_from or Provenance.MEASURED) if knows_cost else _UNKNOWN,
-    )
 
 
 def total(parts: Iterable[Spent]) -> Spent:

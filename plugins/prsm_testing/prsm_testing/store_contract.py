@@ -39,7 +39,7 @@ from prsm_core.domain.writes import (
     Told,
     TurnMetered,
 )
-from prsm_core.domain.writes.current import SessionSetAside, SessionTakenUp
+from prsm_core.domain.writes.runs import SessionSetAside, SessionTakenUp
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.interfaces.store import TakenNames

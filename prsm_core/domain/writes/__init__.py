@@ -1,6 +1,6 @@
 """Writes: every kind of fact that a step can hold, each with its rows and its events.
 
-runs       a run's start and end, a session's name, and what is only told
+runs       a run's start and end, what becomes of a session, and what is only told
 agents     an agent's birth, states, lives and end
 forks      a session that goes on from another; few processes need it
 messages   sent and consumed
@@ -9,7 +9,6 @@ calls      of orchestration tools: opened and closed, what they have done, and w
 requests   to a person: opened and resolved; what a person granted
 snapshots  of the files that agents work on
 changes    of files: found, and decided about
-current    which session is gone on with; few processes need it
 """
 
 from prsm_core.domain.writes.agents import (

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step, Telling
 
+# What of an agent is in its two rows, and is told, as it is called there.
+_AGENT = (
+    *("agent_id", "session_id", "run_id", "name", "parent_id", "depth", "provider", "model"),
+    *("incarnation", "created_at"),
+)
+_SPEC = (*("agent_id", "prompt", "system_prompt", "cwd", "tools", "reasoning_effort", "continues"),)
+_TOLD = (
+    *("name", "provider", "model", "depth", "prompt", "cwd", "incarnation", "labels"),
+    "continues",
+)
+
 
 class AgentSpawned(Write, frozen=True, kw_only=True):
     """A new agent (PENDING) with its ledger session `<session>/<alias>`."""
@@ -46,40 +57,27 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
                 )
             if parent.state.is_terminal:  # a kill may have come first
                 raise has_ended(parent)
-        ledger.change(first_fence(agent))
+        label = label_of(agent.session_id, agent.name)
+        first = Fence(agent.agent_id, agent.session_id, label, agent.incarnation, agent.state, 1)
+        ledger.change(first)
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent's three rows."""
         agent = self.agent
         row = {
-            "agent_id": agent.agent_id,
-            "session_id": agent.session_id,
-            "run_id": agent.run_id,
-            "name": agent.name,
-            "parent_id": agent.parent_id,
-            "depth": agent.depth,
+            **{name: getattr(agent, name) for name in _AGENT},
             "role": str(agent.role),
-            "provider": agent.provider,
-            "model": agent.model,
             "state": str(agent.state),
-            "incarnation": agent.incarnation,
             "next_turn": 1,
-            "created_at": agent.created_at,
         }
         spec = {
-            "agent_id": agent.agent_id,
-            "prompt": agent.prompt,
-            "system_prompt": agent.system_prompt,
-            "cwd": agent.cwd,
+            **{name: getattr(agent, name) for name in _SPEC},
             "mode": str(agent.mode),
-            "tools": agent.tools,
             "grant_tools": agent.grant.tools,
             "grant_mode": str(agent.grant.mode),
-            "reasoning_effort": agent.reasoning_effort,
             "mcp_servers": {name: asdict(one) for name, one in agent.mcp_servers.items()},
             "grant_limits": _limits(agent.grant),
             "labels": agent.labels or None,
-            "continues": agent.continues,
         }
         session = {
             "label": label_of(agent.session_id, agent.name),
@@ -102,20 +100,12 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
         """Return `agent_spawned`."""
         agent = self.agent
         data = {
-            "name": agent.name,
+            **{name: getattr(agent, name) for name in _TOLD},
             "parent": agent.parent_id,
             "role": str(agent.role),
-            "provider": agent.provider,
-            "model": agent.model,
-            "depth": agent.depth,
-            "prompt": agent.prompt,
             "call": self.call,
-            "cwd": agent.cwd,
             "mode": str(agent.mode),
-            "incarnation": agent.incarnation,
             "region": None if agent.grant.region is None else list(agent.grant.region),
-            "labels": agent.labels,
-            "continues": agent.continues,
         }
         return step.telling("agent_spawned", data, agent.agent_id)
 
@@ -166,30 +156,26 @@ class StateChanged(Write, frozen=True, kw_only=True):
         return step.telling("agent_state_changed", data)
 
 
-class AgentEnded(Write, frozen=True, kw_only=True):
+class _Result(Write, frozen=True, kw_only=True):
+    """A result of the step's agent."""
+
+    texts = ("result",)
+    is_of_life = True
+
+    result: AgentResult
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the result."""
+        result = {"result": self.result.to_dict()}
+        return (Update("agents", {"agent_id": step.agent_id}, result),)
+
+
+class AgentEnded(_Result, frozen=True, kw_only=True):
     """The agent's one result; the step's changes of state must lead to an end."""
 
-    texts = ("result",)
-    is_of_life = True
 
-    result: AgentResult
-
-    def rows(self, step: Step) -> Iterable[Row]:
-        """Return the result."""
-        return (_result(step, self.result),)
-
-
-class ResultClaimed(Write, frozen=True, kw_only=True):
+class ResultClaimed(_Result, frozen=True, kw_only=True):
     """A result that waits for the end of the agent's last child."""
-
-    texts = ("result",)
-    is_of_life = True
-
-    result: AgentResult
-
-    def rows(self, step: Step) -> Iterable[Row]:
-        """Return the result."""
-        return (_result(step, self.result),)
 
 
 class AgentRestarted(Write, frozen=True, kw_only=True):
@@ -219,7 +205,9 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
             rows.append(Update("agent_specs", agent, {"prompt": self.prompt}))
         change = step.find(StateChanged)
         if change is None or not change.source.is_terminal:
-            rows.append(_mail_of(step.agent_id, step.incarnation))
+            before = {"incarnation": step.incarnation - 1, "consumed_by": None}
+            mail = {"target": step.agent_id, **before}
+            rows.append(Update("inbox", mail, {"incarnation": step.incarnation}))
         return rows
 
 
@@ -324,8 +312,8 @@ class AgentHeld(Write, frozen=True, kw_only=True):
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `agent_held`."""
-        why = {"reason": self.reason, "until": self.until}
-        return step.telling("agent_held", {"waiting_on": self.waiting_on, **why})
+        held = {"waiting_on": self.waiting_on, "reason": self.reason, "until": self.until}
+        return step.telling("agent_held", held)
 
 
 class ThreadKept(Write, frozen=True, kw_only=True):
@@ -371,12 +359,6 @@ def label_of(session_id: str, name: str) -> str:
     return f"{session_id}/{name}"
 
 
-def first_fence(agent: AgentDescriptor) -> Fence:
-    """Return a new agent as it will be stored."""
-    label = label_of(agent.session_id, agent.name)
-    return Fence(agent.agent_id, agent.session_id, label, agent.incarnation, agent.state, 1)
-
-
 def own_fence(step: Step, ledger: Ledger) -> Fence:
     """Return the step's own agent. Raises StoreError where there is none."""
     fence = None if step.agent_id is None else ledger.agent(step.agent_id)
@@ -410,16 +392,6 @@ def has_ended(fence: Fence) -> FencedError:
     return FencedError(
         f"agent {fence.agent_id} has ended ({fence.state})", hint="restart it to go on"
     )
-
-
-def _mail_of(agent_id: str | None, incarnation: int) -> Row:
-    """Return what the life before an agent's new one has left unread, as that one's."""
-    unread = {"target": agent_id, "incarnation": incarnation - 1, "consumed_by": None}
-    return Update("inbox", unread, {"incarnation": incarnation})
-
-
-def _result(step: Step, result: AgentResult) -> Row:
-    return Update("agents", {"agent_id": step.agent_id}, {"result": result.to_dict()})
 
 
 def _limits(grant: Grant) -> dict[str, Any] | None:

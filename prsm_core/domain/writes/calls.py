@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, astuple
 
 from prsm_core.domain.rows import Insert, Update
 from prsm_core.domain.steps import Write
+from prsm_core.domain.turns import AgentToolCall
 from prsm_core.domain.writes.agents import own_fence
 from prsm_core.domain.writes.messages import consumed, unread
 from prsm_core.errors import StoreError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step, Telling
-    from prsm_core.domain.turns import AgentToolCall, Effect
+    from prsm_core.domain.turns import Effect
 
 
 class CallOpened(Write, frozen=True, kw_only=True):
@@ -120,9 +121,8 @@ class ReceivesUndone(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the messages, unread by the agent's present life."""
-        yield from (
-            row for call, messages in self.received.items() for row in unread(step, messages, call)
-        )
+        for call, messages in self.received.items():
+            yield from unread(step, messages, call)
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `receives_undone`."""
@@ -151,40 +151,12 @@ def require_turn(step: Step, turn_id: str, ledger: Ledger) -> tuple[Any, ...]:
     return turn
 
 
-CALL = (
-    "turn_id",
-    "id",
-    "message_id",
-    "tool_name",
-    "params",
-    "result",
-    "error",
-    "status",
-    "started_at",
-    "completed_at",
-    "sequence",
-    "orchestration",
-    "spawned_session_label",
-)
+CALL = ("turn_id", "message_id", *AgentToolCall.__struct_fields__)
 
 
 def call_values(turn_id: str, call: AgentToolCall, message_id: str | None) -> tuple[Any, ...]:
     """Return a call as its table has it: the values of the columns of `CALL`."""
-    return (
-        turn_id,
-        call.id,
-        message_id,
-        call.tool_name,
-        call.params,
-        call.result,
-        call.error,
-        call.status,
-        call.started_at,
-        call.completed_at,
-        call.sequence,
-        int(call.orchestration),
-        call.spawned_session_label,
-    )
+    return (turn_id, message_id, *astuple(call))
 
 
 def running_row(turn_id: str, call: AgentToolCall) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict, astuple
+
 from prsm_core.domain.forking import letters_of
 from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.rows import Form, Insert, Now, Of, Place, Several, Update
@@ -14,6 +16,7 @@ from prsm_core.domain.writes.changes import change_row
 from prsm_core.domain.writes.messages import MessageSent
 from prsm_core.domain.writes.requests import RequestOpened
 from prsm_core.domain.writes.snapshots import snapshot_row
+from prsm_core.domain.writes.turns import spent_columns
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -73,10 +76,8 @@ class SessionForked(Write, frozen=True, kw_only=True):
         }
         yield Insert("meta", session, computed={"came": Now()})
         own = state.session_id
-        lines = [(own, one.session_id, one.position, one.seq) for one in state.origins]
-        yield Several(_FORKS, lines)
-        known = [(own, old, new) for old, new in state.aliases.items()]
-        yield Several(_ALIASES, known)
+        yield Several(_FORKS, [(own, *astuple(origin)) for origin in state.origins])
+        yield Several(_ALIASES, [(own, *names) for names in state.aliases.items()])
         was = {new: old for old, new in self.names.items()}
         for run in state.runs:
             yield _run(run, own, was)
@@ -103,18 +104,8 @@ class SessionForked(Write, frozen=True, kw_only=True):
 
 
 def _run(run: RunNow, session_id: str, was: Mapping[str, str]) -> Insert:
-    row: dict[str, Any] = {
-        "run_id": run.run_id,
-        "session_id": session_id,
-        "task": run.task,
-        "workspace": run.workspace,
-        "status": run.status,
-        "outcome": run.outcome,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "options": run.options,
-        "epoch": run.epoch,
-    }
+    row = {"session_id": session_id, **asdict(run)}
+    del row["engine"]
     old = was.get(run.run_id)  # turns of its that are shared began after it
     began = None if old is None else {"began": Of("runs", {"run_id": old}, "began")}
     return Insert("runs", row, computed=began)
@@ -144,19 +135,13 @@ def _turn(turn: TurnState, agent_id: str, was: Mapping[str, str], step: Step) ->
         "turn_no": turn.number,
     }
     if turn.spent is not None:
-        row |= {
-            **turn.spent.usage.to_dict(),
-            "cost_usd": turn.spent.cost_usd,
-            "usage_provenance": str(turn.spent.tokens_from),
-            "cost_provenance": str(turn.spent.cost_from),
-        }
+        row |= spent_columns(turn.spent)
     old = {"id": was[turn.turn_id]}
     yield Insert("turns", row, computed={name: Of("turns", old, name) for name in _BEGINNING})
     yield Place(turn.turn_id, turn.parent_turn_id)
     for one in turn.calls:
         if one.call.orchestration:
-            row = running_row(turn.turn_id, one.call)
-            yield Insert("tool_calls", row)
+            yield Insert("tool_calls", running_row(turn.turn_id, one.call))
         for effect in one.effects:
             yield from EffectNoted(effect=effect).rows(step)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.rows import Ledger, Row, Values
     from prsm_core.domain.steps import Step, Telling
 
 _TO_ENDED = frozenset({MessageType.TASK_RESULT, MessageType.KILL_SIGNAL})
@@ -81,42 +81,23 @@ class MessagesConsumed(Write, frozen=True, kw_only=True):
 
 def consumed(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
     """Return messages to this life of the step's agent as used by a turn, a call or a step."""
-    if not message_ids:
-        return []
-
-    def refuse(message_id: str) -> StoreError:
-        return StoreError(
-            f"message {message_id} is no unconsumed message of agent {step.agent_id}",
-            code="not_consumable",
-        )
-
     unread = {"target": step.agent_id, "incarnation": step.incarnation, "consumed_by": None}
+    problem = f"is no unconsumed message of agent {step.agent_id}"
     return [
-        Update(
-            "inbox",
-            {"message_id": message_id, **unread},
-            {"consumed_by": by},
-            refusal=lambda _, message_id=message_id: refuse(message_id),  # type: ignore[misc]
-        )
-        for message_id in message_ids
+        _marked(one, unread, {"consumed_by": by}, problem, "not_consumable") for one in message_ids
     ]
 
 
 def unread(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
     """Return messages that a call of the step's agent has used as unread by its present life."""
+    used = {"target": step.agent_id, "consumed_by": by}
+    anew = {"consumed_by": None, "incarnation": step.incarnation}
+    problem = f"was not consumed by call {by} of agent {step.agent_id}"
+    return [_marked(one, used, anew, problem, "not_consumed") for one in message_ids]
 
-    def refuse(message_id: str) -> StoreError:
-        return StoreError(
-            f"message {message_id} was not consumed by call {by} of agent {step.agent_id}",
-            code="not_consumed",
-        )
 
-    return [
-        Update(
-            "inbox",
-            {"message_id": message_id, "target": step.agent_id, "consumed_by": by},
-            {"consumed_by": None, "incarnation": step.incarnation},
-            refusal=lambda _, message_id=message_id: refuse(message_id),  # type: ignore[misc]
-        )
-        for message_id in message_ids
-    ]
+def _marked(message_id: str, where: Values, values: Values, problem: str, code: str) -> Update:
+    def refuse(_: Ledger) -> StoreError:
+        return StoreError(f"message {message_id} {problem}", code=code)
+
+    return Update("inbox", {"message_id": message_id, **where}, values, refusal=refuse)

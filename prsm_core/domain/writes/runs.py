@@ -1,4 +1,4 @@
-"""A run's start and end, the name of its session, and events that change no row."""
+"""A run's start and end, what becomes of its session, and events that change no row."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.rows import Insert, Now, Of, Update
 from prsm_core.domain.steps import Telling, Write
+from prsm_core.domain.writes.changes import told_decision
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.changes import ChangeRow
+    from prsm_core.domain.rows import Computed, Ledger, Row
     from prsm_core.domain.steps import Step
 
 
@@ -143,11 +145,59 @@ class SessionNamed(Write, frozen=True, kw_only=True):
         own, named = {"session_id": step.session_id}, {"name": self.name}
         if self.keeps_other:
             return (Update("meta", {**own, "name": None}, named),)
+        return (_session(step, named),)
 
-        def refuse(_: Ledger) -> StoreError:
-            return StoreError(f"there is no session {step.session_id}", code="unknown_session")
 
-        return (Update("meta", own, named, refusal=refuse),)
+class SessionTakenUp(Write, frozen=True, kw_only=True):
+    """A session is the newest one again, with the files as they were when it was left.
+
+    `changes` are those whose state is another than it was then: in this session it is that again.
+    """
+
+    is_of_run = True
+
+    changes: tuple[ChangeRow, ...] = ()
+
+    def rows(self, step: Step) -> Iterator[Row]:
+        """Return the session's place, and its changes. Raises StoreError where it is not there."""
+        yield _session(step, {"aside": None}, {"came": Now()})
+        for row in self.changes:
+            own = {"session_id": step.session_id, "id": row.change.id}
+            then = {"state": row.state, "why": row.why, "decided_at": row.decided_at}
+            yield Update("file_changes", own, then)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `changes_decided`, if any is another."""
+        if not self.changes:
+            return ()
+        told = [
+            told_decision(row.change.id, row.change.path, row.state, row.why)
+            for row in self.changes
+        ]
+        return (Telling("changes_decided", {"changes": told}, None, step.at),)
+
+
+class SessionSetAside(Write, frozen=True, kw_only=True):
+    """The newest session is gone on with no more: all that was said in it was taken back.
+
+    A further run of it ends that. Nothing is told of it.
+    """
+
+    is_of_run = True
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return that the session is set aside. Raises StoreError where it is not there."""
+        return (_session(step, {}, {"aside": Now()}),)
+
+
+def _session(step: Step, values: dict[str, Any], computed: Computed | None = None) -> Update:
+    """Return new values of the session. Its refusal says that the session is not there."""
+
+    def refuse(_: Ledger) -> StoreError:
+        return StoreError(f"there is no session {step.session_id}", code="unknown_session")
+
+    own = {"session_id": step.session_id}
+    return Update("meta", own, values, refusal=refuse, computed=computed)
 
 
 def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of]]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import SessionSnapshot
     from prsm_core.domain.steps import Step
 
+# As the snapshot has it.
+_TOLD = ("kind", "folder", "tree", "branch", "head", "description", "bytes_skipped")
+
 
 def snapshot_row(session_id: str, snapshot: SessionSnapshot) -> Insert:
     """Return the row of a snapshot; one that a session names twice for one commit is there once."""
@@ -37,15 +40,6 @@ class SnapshotTaken(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `snapshot_taken`."""
         one = self.snapshot
-        data = {
-            "snapshot": one.snapshot_id,
-            "kind": one.kind,
-            "folder": one.folder,
-            "tree": one.tree,
-            "branch": one.branch,
-            "head": one.head,
-            "description": one.description,
-            "bytes_skipped": one.bytes_skipped,
-            "unquiet": list(one.unquiet),
-        }
+        data = {name: getattr(one, name) for name in _TOLD}
+        data |= {"snapshot": one.snapshot_id, "unquiet": list(one.unquiet)}
         return (Telling("snapshot_taken", data, one.agent_id, step.at),)

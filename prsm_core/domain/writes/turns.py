@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, astuple, replace
 
 from prsm_core.domain.rows import (
     Amend,
@@ -18,8 +18,8 @@ from prsm_core.domain.rows import (
     Update,
 )
 from prsm_core.domain.steps import Write
-from prsm_core.domain.turns import CompactionResult, StopReason
-from prsm_core.domain.usage import sources_of_turn
+from prsm_core.domain.turns import AgentMessage, StopReason
+from prsm_core.domain.usage import TokenUsage
 from prsm_core.domain.writes.agents import own_fence
 from prsm_core.domain.writes.calls import CALL, call_values, require_turn
 from prsm_core.domain.writes.messages import consumed
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.rows import Fence, Ledger, Row
     from prsm_core.domain.steps import Step, Telling
-    from prsm_core.domain.turns import AgentMessage, AgentToolCall, TurnResult
-    from prsm_core.domain.usage import Provenance, Spent
+    from prsm_core.domain.turns import AgentToolCall, TurnResult
+    from prsm_core.domain.usage import Spent
 
-_COMPACTION = CompactionResult.__struct_fields__
 _FAILED = frozenset({StopReason.ERROR, StopReason.TIMEOUT})
 _USER = frozenset({"user", "system"})  # roles of what a turn was told
 
@@ -49,8 +48,7 @@ _OPENED = Form(
 _CLOSED = Form(
     "turns",
     (
-        *("status", "completed_at", "permissions_used", "input_tokens", "output_tokens"),
-        *("cached_input_tokens", "cache_write_tokens", "reasoning_tokens", "total_tokens"),
+        *("status", "completed_at", "permissions_used", *TokenUsage.__struct_fields__),
         *("query_message_ids", "response_message_id", "stop_reason", "error", "cost_usd"),
         *("duration_ms", "closed_by", "usage_provenance", "cost_provenance"),
     ),
@@ -60,13 +58,8 @@ _CLOSED = Form(
 _PARENT = Form("turns", ("has_children",), key=("id",))
 _HEAD = Form("sessions", ("thread_id", "updated_at"), key=("label", "agent_id"))
 _HISTORY = Form("session_history", ("session_label", "thread_id", "changed_at"))
-_MESSAGES = Form(
-    "messages",
-    (
-        *("turn_id", "id", "role", "content", "sequence", "created_at", "thinking"),
-        "context_json",
-    ),
-)
+# All of a message but `again`.
+_MESSAGES = Form("messages", ("turn_id", *AgentMessage.__struct_fields__[:-1], "context_json"))
 _CALLS = MergeForm(
     "tool_calls",
     CALL,
@@ -168,15 +161,8 @@ class TurnMetered(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the turn with what it has used."""
-        usage, spent = self.spent.usage, self.spent
         own = {"id": self.turn_id, "agent_id": step.agent_id, "closed_by": None}
-        used = {
-            **usage.to_dict(),
-            "cost_usd": spent.cost_usd,
-            "usage_provenance": str(spent.tokens_from),
-            "cost_provenance": str(spent.cost_from),
-        }
-        return (Update("turns", own, used),)
+        return (Update("turns", own, spent_columns(self.spent)),)
 
 
 class TurnClosed(Write, frozen=True, kw_only=True):
@@ -224,8 +210,7 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         yield Amend(_HEAD, (turn_id, at, self.session_label, step.agent_id))
         yield Several(_HISTORY, ((self.session_label, turn_id, at),))
         if result.compaction is not None:
-            compaction = {name: getattr(result.compaction, name) for name in _COMPACTION}
-            yield Insert("compactions", {"turn_id": self.turn_id, **compaction})
+            yield Insert("compactions", {"turn_id": turn_id, **asdict(result.compaction)})
         if self.resume_token is not None:
             thread = {"resume_token": self.resume_token}
             yield Update("agents", {"agent_id": step.agent_id}, thread)
@@ -233,32 +218,24 @@ class TurnClosed(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `turn_finished`."""
         result = self.result
-        tokens_from, cost_from = _sources(result)
         data = {
             "turn": self.turn_id,
             "stop_reason": str(result.stop_reason),
             "usage": result.usage.to_dict(),
             "error": None if result.error is None else result.error.to_dict(),
             "cost_usd": result.cost_usd,
-            "provenance": {"tokens": str(tokens_from), "cost": str(cost_from)},
+            "provenance": result.spent.provenance,
             "context": self.window,
         }
         return step.telling("turn_finished", data)
 
     def _turn(self, step: Step) -> tuple[Any, ...]:
-        result = self.result
-        usage = result.usage
-        tokens_from, cost_from = _sources(result)
+        result, spent = self.result, self.result.spent
         return (
             _status(result),
             self.completed_at_ms,
             result.permissions_used,
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cached_input_tokens,
-            usage.cache_write_tokens,
-            usage.reasoning_tokens,
-            usage.total_tokens,
+            *astuple(result.usage),
             [message.id for message in result.messages if message.role in _USER],
             _last_answer(result.messages),
             str(result.stop_reason),
@@ -266,8 +243,8 @@ class TurnClosed(Write, frozen=True, kw_only=True):
             result.cost_usd,
             result.duration_ms,
             step.step_id,
-            str(tokens_from),
-            str(cost_from),
+            str(spent.tokens_from),
+            str(spent.cost_from),
             self.turn_id,
         )
 
@@ -279,16 +256,7 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         }
         turn_id = self.turn_id
         rows = [
-            (
-                turn_id,
-                message.id,
-                message.role,
-                message.content,
-                message.sequence,
-                message.created_at,
-                message.thinking,
-                context if message.role in _USER else None,
-            )
+            (turn_id, *astuple(message)[:-1], context if message.role in _USER else None)
             for message in self.result.messages
         ]
         return Several(_MESSAGES, rows)
@@ -307,6 +275,16 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         return Merge(_CALLS, rows)
 
 
+def spent_columns(spent: Spent) -> dict[str, Any]:
+    """Return what a turn that runs has used, as its row has it."""
+    return {
+        **spent.usage.to_dict(),
+        "cost_usd": spent.cost_usd,
+        "usage_provenance": str(spent.tokens_from),
+        "cost_provenance": str(spent.cost_from),
+    }
+
+
 def _check_label(label: str, fence: Fence) -> None:
     if label != fence.label:
         raise StoreError(
@@ -321,17 +299,9 @@ def _status(result: TurnResult) -> str:
     return "failed" if failed else "completed"
 
 
-def _sources(result: TurnResult) -> tuple[Provenance, Provenance]:
-    """Return where the tokens and the cost of a turn come from, without what it used itself."""
-    told = result.usage_provenance, result.cost_provenance
-    return sources_of_turn(result.usage, result.cost_usd, *told)
-
-
 def _last_answer(messages: Sequence[AgentMessage]) -> str | None:
-    for message in reversed(messages):
-        if message.role == "assistant":
-            return message.id
-    return None
+    said = (message.id for message in reversed(messages) if message.role == "assistant")
+    return next(said, None)
 
 
 def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:
@@ -339,7 +309,5 @@ def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:
 
     By time, since the sequences of messages and calls need not be one numbering.
     """
-    for message in reversed(spoken):
-        if message.created_at <= call.started_at:
-            return message.id
-    return None
+    before = (one.id for one in reversed(spoken) if one.created_at <= call.started_at)
+    return next(before, None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core import StoreError
-from prsm_core.domain.writes.current import SessionSetAside, SessionTakenUp
+from prsm_core.domain.writes.runs import SessionSetAside, SessionTakenUp
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.files import COMMITTED, Step
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from prsm_core.config.document import Document, KeyPath
 from prsm_core.domain.record import Record
@@ -22,8 +22,6 @@ ALWAYS_HELD: Mapping[tuple[str, str], str | None] = {
 OWN_SECTIONS = frozenset({"notify"})
 # Lists that every layer adds to and none can shorten.
 ADDED_UP = (*_STRICTER_RULES, ("permissions", "required"))
-
-Origin: TypeAlias = "Callable[[KeyPath], str]"
 
 # By section and key: why it is of no use any more.
 GONE = {
@@ -41,23 +39,21 @@ class Layer(Record, frozen=True, kw_only=True):
     origins: Mapping[KeyPath, str]
     told: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, document: Document) -> Layer:
+    @staticmethod
+    def of(document: Document) -> Layer:
         """Make a layer of a whole document; raise ConfigError unless it is a mapping."""
         if not isinstance(document.value, dict | None):
             raise ConfigError(f"{document.origins[()]}: the configuration must be a mapping")
-        origins = document.origins
-        found = renewed(document.value or {}, origins, partial(nearest_origin, origins))
-        return cls(values=found.values, origins=found.origins, told=found.told)
+        return renewed(Layer(values=document.value or {}, origins=document.origins))
 
-    @classmethod
-    def at(cls, path: tuple[str, ...], document: Document) -> Layer:
+    @staticmethod
+    def at(path: tuple[str, ...], document: Document) -> Layer:
         """Make a layer that sets a single key path."""
         value = document.value
         for key in reversed(path):
             value = {key: value}
         origins = {(*path, *below): origin for below, origin in document.origins.items()}
-        return cls.of(Document(value=value, origins=origins))
+        return Layer.of(Document(value=value, origins=origins))
 
     def only(self, held: Mapping[tuple[str, str], str | None]) -> Layer:
         """Keep nothing but these keys of sections; one with a value only if it has this value."""
@@ -119,21 +115,17 @@ class Layers(Struct):
         self, target: dict[str, Any], values: Mapping[str, Any], path: KeyPath, layer: Layer
     ) -> None:
         for key, value in values.items():
-            self._put(target, key, value, (*path, key), layer)
-
-    def _put(
-        self, target: dict[str, Any], key: str, value: Any, path: KeyPath, layer: Layer
-    ) -> None:
-        old = target.get(key)
-        if path in ADDED_UP:
-            self._append(target.setdefault(key, []), value or [], path, layer)
-        elif isinstance(value, Mapping):
-            target[key] = old if isinstance(old, dict) else {}
-            self.origins[path] = layer.origin(path)
-            self._merge(target[key], value, path, layer)
-        elif value is not None or len(path) > 1:  # an empty section changes nothing
-            target[key] = value
-            self._note(value, path, path, layer)
+            here = (*path, key)
+            if here in ADDED_UP:
+                self._append(target.setdefault(key, []), value or [], here, layer)
+            elif isinstance(value, Mapping):
+                if not isinstance(target.get(key), dict):
+                    target[key] = {}
+                self.origins[here] = layer.origin(here)
+                self._merge(target[key], value, here, layer)
+            elif value is not None or path:  # an empty section changes nothing
+                target[key] = value
+                self._note(value, here, here, layer)
 
     def _append(self, rules: list[Any], new: list[Any], path: KeyPath, layer: Layer) -> None:
         for index, rule in enumerate(new):
@@ -181,45 +173,37 @@ def _wrong(layer: Layer, path: KeyPath, wanted: str) -> ConfigError:
     return ConfigError(f"{layer.origin(path)}: {dotted(path)} must be {wanted}")
 
 
-class Renewed(Record, frozen=True, kw_only=True):
-    """What a document says in the keys of today, and a line for each old key that it has."""
+def renewed(layer: Layer) -> Layer:
+    """Take over what old keys say, and tell of each, in the keys of today.
 
-    values: Mapping[str, Any]
-    origins: Mapping[KeyPath, str]
-    told: tuple[str, ...]
-
-
-def renewed(values: Mapping[str, Any], origins: Mapping[KeyPath, str], origin: Origin) -> Renewed:
-    """Take over what old keys say. Raises ConfigError where the new key says something too."""
-    kept, told = _without_gone(values, origin)
+    Raises ConfigError where the new key says something too.
+    """
+    kept, told = _without_gone(layer)
     moved = _misplaced_servers(kept)
     if not moved:
-        return Renewed(values=kept, origins=origins, told=tuple(told))
+        return replace(layer, values=kept, told=tuple(told))
     old, new = kept["plugins"], kept.get("mcp_servers") or {}
     for name in sorted(moved):
-        where = origin(("plugins", name))
+        where = layer.origin(("plugins", name))
         if name in new:
             raise ConfigError(f"{where}: plugins.{name} is also in mcp_servers; keep one of them")
         told.append(
             f"{where}: plugins.{name} is an MCP server: write mcp_servers.{name}, since plugins is "
             "about those of PRSM"
         )
-    kept = {
-        **kept,
-        "plugins": {name: value for name, value in old.items() if name not in moved},
-        "mcp_servers": {**new, **{name: old[name] for name in old if name in moved}},
-    }
-    where_now = {_renamed(path, moved): place for path, place in origins.items()}
-    return Renewed(values=kept, origins=where_now, told=tuple(told))
+    kept["plugins"] = {name: value for name, value in old.items() if name not in moved}
+    kept["mcp_servers"] = {**new, **{name: old[name] for name in old if name in moved}}
+    where_now = {_renamed(path, moved): place for path, place in layer.origins.items()}
+    return Layer(values=kept, origins=where_now, told=tuple(told))
 
 
-def _without_gone(values: Mapping[str, Any], origin: Origin) -> tuple[dict[str, Any], list[str]]:
-    kept, told = dict(values), []
+def _without_gone(layer: Layer) -> tuple[dict[str, Any], list[str]]:
+    kept, told = dict(layer.values), []
     for (section, key), why in GONE.items():
         holder = kept.get(section)
         if isinstance(holder, Mapping) and key in holder:
             kept[section] = {name: value for name, value in holder.items() if name != key}
-            where = origin((section, key))
+            where = layer.origin((section, key))
             told.append(f"{where}: {section}.{key} has no effect, delete it: {why}")
     return kept, told
 

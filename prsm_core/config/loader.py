@@ -104,7 +104,9 @@ def load_settings(
     notices = list(filter(None, [temp_notice(paths, environ)]))
     for layer in _user_layers(paths):
         layers.add(layer)
-    snapshot = snapshot or _read_now(paths, trusted)
+    if snapshot is None:
+        scope = Scope.CONFIGURATION if trusted else Scope.RULES
+        snapshot = take_snapshot(paths.workspace, scope)
     for layer in _layers_that_hold(snapshot, trusted, notices):
         layers.add(layer)
     notices += policy_notices(read_policy(paths, snapshot), trusted=trusted)
@@ -150,10 +152,6 @@ def _told_of_unknown(snapshot: Snapshot) -> Iterator[str]:
         yield f"{snapshot.path(name)}: is not read: PRSM knows {read}"
 
 
-def _read_now(paths: Paths, trusted: bool) -> Snapshot:
-    return take_snapshot(paths.workspace, Scope.CONFIGURATION if trusted else Scope.RULES)
-
-
 def _user_layers(paths: Paths) -> Iterator[Layer]:
     for stem in STEMS:
         require_one(paths.user_config.parent, stem)
@@ -173,7 +171,7 @@ def workspace_layers(snapshot: Snapshot) -> Iterator[Layer]:
 
 def _layers_that_hold(snapshot: Snapshot, trusted: bool, notices: list[str]) -> Iterator[Layer]:
     for stem in STEMS:
-        _ = snapshot.name_of(stem)
+        snapshot.name_of(stem)
     files = snapshot.settings_files()
     for name in files:
         if name in snapshot.refused:

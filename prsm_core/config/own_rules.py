@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.config.document import MAX_BYTES
+from prsm_core.config.document import MAX_BYTES, decode
 from prsm_core.config.policy_file import (
-    add_rule,
+    edit_policy,
+    edit_text,
     holds_allow_rules,
-    remove_rule,
     user_policy_path,
-    with_rule,
-    without_rule,
     workspace_policy_path,
 )
 from prsm_core.config.spelling import POLICY, require_one
@@ -83,30 +81,23 @@ def change_rule(
     """
     path = policy_path(paths, project=project)
     require_one(path.parent, POLICY)
-    try:
-        with locked(paths):
-            if project:
-                return _change_of_workspace(paths, path, verdict, words, adds=adds)
-            return (add_rule if adds else remove_rule)(path, verdict, words)
-    except OSError as error:
-        what = f"{error.filename or path}: cannot be written: {error.strerror}"
-        raise ConfigError(what) from error
-
-
-def _change_of_workspace(
-    paths: Paths, path: Path, verdict: str, words: Words, *, adds: bool
-) -> bool:
-
-    change = with_rule if adds else without_rule
 
     def edited(old: bytes | None) -> bytes | None:
-        text = change(_text(old, path), verdict, words, path)
+        text = edit_text(decode(old or b"", path), verdict, words, path, adds=adds)
         return None if text is None else text.encode()
 
     def may_begin(old: bytes | None) -> bool:
-        return adds and verdict == "allow" and not holds_allow_rules(_text(old, path), path)
+        is_allowing = adds and verdict == "allow"
+        return is_allowing and not holds_allow_rules(decode(old or b"", path), path)
 
-    return change_file(paths, path.name, edited, may_begin=may_begin)
+    try:
+        with locked(paths):
+            if project:
+                return change_file(paths, path.name, edited, may_begin)
+            return edit_policy(path, verdict, words, adds=adds)
+    except OSError as error:
+        what = f"{error.filename or path}: cannot be written: {error.strerror}"
+        raise ConfigError(what) from error
 
 
 def _is_alone(paths: Paths) -> bool:
@@ -118,16 +109,8 @@ def _is_alone(paths: Paths) -> bool:
     try:
         if any(entry != path for entry in folder.iterdir()):
             return False
-
-        return not holds_allow_rules(_text(read_regular(path, MAX_BYTES + 1), path), path)
+        return not holds_allow_rules(decode(read_regular(path, MAX_BYTES + 1), path), path)
     except FileNotFoundError:
         return True
     except (OSError, ConfigError):  # nobody can tell what it allows
         return False
-
-
-def _text(data: bytes | None, path: Path) -> str:
-    try:
-        return (data or b"").decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8") from error

@@ -58,19 +58,6 @@ class PluginSection(Record, frozen=True, kw_only=True):
         return self.must_exist and not is_excused
 
 
-class PluginValues(Record, frozen=True, kw_only=True):
-    """What was read: by section and name an instance of the struct, or why there is none.
-
-    `problems` are mistakes of whoever wrote the configuration, `notices` what is of no effect, and
-    `secrets` the values of fields that are annotated as `writeOnly`.
-    """
-
-    values: Mapping[tuple[str, str], Struct | PrsmError]
-    problems: tuple[str, ...]
-    notices: tuple[str, ...]
-    secrets: tuple[str, ...]
-
-
 def read_plugin_settings(
     settings: Settings, sections: Mapping[str, PluginSection], origin: Origin
 ) -> PluginValues:
@@ -79,27 +66,18 @@ def read_plugin_settings(
     What lacks an entry is read from an empty one. If its struct needs more than that, this is its
     value's error and no mistake of the configuration.
     """
-    known = {
-        section: _with_kinds(kind, settings) if section == PROVIDERS else kind
-        for section, kind in sections.items()
-    }
-    reading = _Reading(origin)
-    for section, kind in known.items():
+    found = PluginValues(origin)
+    for section, kind in sections.items():
         if section == PROVIDERS:
-            reading.read_providers(kind, settings)
+            found.read_providers(_with_kinds(kind, settings), settings)
             continue
         given = getattr(settings, section)
         for name in given:
             if name not in kind.models:
-                reading.note_unknown(section, name, kind)
+                found.note_unknown(section, name, kind)
         for name, model in kind.models.items():
-            reading.read(section, name, kind, model, given.get(name))
-    return PluginValues(
-        values=reading.values,
-        problems=tuple(reading.problems),
-        notices=tuple(reading.notices),
-        secrets=tuple(reading.secrets),
-    )
+            found.read(section, name, kind, model, given.get(name))
+    return found
 
 
 def _with_kinds(kind: PluginSection, settings: Settings) -> PluginSection:
@@ -137,8 +115,12 @@ def _add_engine_keys(entry: dict[str, Any], definitions: Mapping[str, Any]) -> N
         entry["properties"] |= {key: shared[key] for key in sorted(ENGINE_KEYS)}
 
 
-class _Reading:
-    """One reading of all sections, and what has come of it so far."""
+class PluginValues:
+    """What was read: by section and name an instance of the struct, or why there is none.
+
+    `problems` are mistakes of whoever wrote the configuration, `notices` what is of no effect, and
+    `secrets` the values of fields that are annotated as `writeOnly`.
+    """
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin

@@ -71,11 +71,7 @@ class Policy(Record, frozen=True, kw_only=True):
 
     def __add__(self, other: Policy) -> Policy:
         """Return both policies as one."""
-        return Policy(
-            rules=(*self.rules, *other.rules),
-            problems=(*self.problems, *other.problems),
-            incomplete=self.incomplete or other.incomplete,
-        )
+        return _joined((self, other))
 
 
 def user_policy_path(paths: Paths) -> Path:
@@ -302,46 +298,12 @@ Words = tuple[str, ...]
 Lists = dict[str, list[Words]]
 
 
-def add_rule(path: Path, verdict: str, words: Words) -> bool:
-    """Add a rule; return False when the file has it already.
+def edit_policy(path: Path, verdict: str, words: Words, *, adds: bool = True) -> bool:
+    """Add a rule to a file, or take it out; return False when there was nothing to do.
 
     Raises ConfigError for a file that cannot be read: it is never overwritten.
     """
-    return _change(path, with_rule(read_text(path) or "", verdict, words, path))
-
-
-def remove_rule(path: Path, verdict: str, words: Words) -> bool:
-    """Take a rule out; return False when the file does not have it. Raises ConfigError."""
-    return _change(path, without_rule(read_text(path) or "", verdict, words, path))
-
-
-def with_rule(text: str, verdict: str, words: Words, path: Path) -> str | None:
-    """Return the text of a policy file with one more rule, None when it has it already.
-
-    Raises ConfigError, which names `path`, when the text cannot be read.
-    """
-    lists = _lists(text, path)
-    if words in lists[verdict]:
-        return None
-    lists[verdict].append(words)
-    return _checked(_with_line(text, verdict, words), lists, path)
-
-
-def without_rule(text: str, verdict: str, words: Words, path: Path) -> str | None:
-    """Return the text without a rule, None when it does not have it. Raises ConfigError."""
-    lists = _lists(text, path)
-    if words not in lists[verdict]:
-        return None
-    lists[verdict].remove(words)
-    return _checked(_without_line(text, verdict, words), lists, path)
-
-
-def holds_allow_rules(text: str, path: Path) -> bool:
-    """Return whether the text of a policy file allows anything. Raises ConfigError."""
-    return bool(_lists(text, path)["allow"])
-
-
-def _change(path: Path, text: str | None) -> bool:
+    text = edit_text(read_text(path) or "", verdict, words, path, adds=adds)
     if text is None:
         return False
     from prsm_core.config.atomic import replace_file  # few runs make a rule
@@ -355,13 +317,34 @@ def _change(path: Path, text: str | None) -> bool:
     return True
 
 
-def _checked(changed: str, lists: Lists, path: Path) -> str:
-    """Return the changed text, or where it does not say just these rules, one that does."""
+def edit_text(text: str, verdict: str, words: Words, path: Path, *, adds: bool) -> str | None:
+    """Return the text of a policy file with one more rule, or without it; None for no change.
+
+    Raises ConfigError, which names `path`, when the text cannot be read.
+    """
+    lists = _lists(text, path)
+    if (words in lists[verdict]) is adds:
+        return None
+    if adds:
+        lists[verdict].append(words)
+        changed = _with_line(text, verdict, words)
+    else:
+        lists[verdict].remove(words)
+        changed = _without_line(text, verdict, words)
     try:
-        is_right = _lists(changed, path) == lists
+        if _lists(changed, path) == lists:
+            return changed
     except ConfigError:
-        is_right = False
-    return changed if is_right else _rewritten(lists)
+        pass  # it was written in a way that one line does not fit
+    from prsm_core.config.document import dump_document
+
+    values = {key: [list(rule) for rule in rules] for key, rules in lists.items() if rules}
+    return dump_document(values) if values else ""
+
+
+def holds_allow_rules(text: str, path: Path) -> bool:
+    """Return whether the text of a policy file allows anything. Raises ConfigError."""
+    return bool(_lists(text, path)["allow"])
 
 
 def _lists(text: str, path: Path) -> Lists:
@@ -403,7 +386,7 @@ def _without_line(text: str, verdict: str, words: Words) -> str:
     """Return the text without the line of the rule, if it stands on a line of its own."""
     lines = text.splitlines()
     begin = _line_of(lines, verdict)
-    for number in range((begin if begin is not None else len(lines)) + 1, len(lines)):
+    for number in range(len(lines) if begin is None else begin + 1, len(lines)):
         item = lines[number].lstrip()
         if item.startswith("- ") and _is_rule(item[2:], words):
             del lines[number]
@@ -419,14 +402,4 @@ def _is_rule(text: str, words: Words) -> bool:
 
 
 def _line_of(lines: list[str], verdict: str) -> int | None:
-    found = (n for n, line in enumerate(lines) if line.startswith(f"{verdict}:"))
-    return next(found, None)
-
-
-def _rewritten(lists: Lists) -> str:
-    values = {
-        verdict: [list(words) for words in rules] for verdict, rules in lists.items() if rules
-    }
-    from prsm_core.config.document import dump_document
-
-    return dump_document(values) if values else ""
+    return next((n for n, line in enumerate(lines) if line.startswith(f"{verdict}:")), None)

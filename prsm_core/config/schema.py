@@ -4,7 +4,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-# Annotations are values here, not texts: msgspec would have to evaluate each of these.
 from msgspec import Meta, field, json, to_builtins
 from msgspec.structs import asdict, replace
 
@@ -192,15 +191,7 @@ class McpServerSettings(Section, frozen=True, kw_only=True):
 
     def to_server(self) -> McpServer:
         """Return the server as the engine passes it on."""
-        return McpServer(
-            command=self.command,
-            args=self.args,
-            env=dict(self.env),
-            url=self.url,
-            headers=dict(self.headers),
-            required=self.required,
-            start_seconds=self.start_seconds,
-        )
+        return McpServer(**{name: getattr(self, name) for name in McpServer.__struct_fields__})
 
 
 class ExpertSettings(Section, frozen=True, kw_only=True):

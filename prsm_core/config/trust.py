@@ -23,7 +23,7 @@ from msgspec import convert, to_builtins
 
 from prsm_core.config.atomic import replace_file
 from prsm_core.config.paths import cannot_be_read, private_dir, written_path
-from prsm_core.config.snapshot import MAX_BYTES, MAX_DEPTH, MAX_FILES, Scope, take_snapshot
+from prsm_core.config.snapshot import Scope, take_snapshot
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
@@ -34,22 +34,6 @@ if TYPE_CHECKING:
     from prsm_core.config.effects import Effect
     from prsm_core.config.paths import Paths
     from prsm_core.config.snapshot import Snapshot
-
-__all__ = [
-    "MAX_BYTES",
-    "MAX_DEPTH",
-    "MAX_FILES",
-    "Review",
-    "Standing",
-    "change_file",
-    "check_trust",
-    "content_hash",
-    "is_trusted",
-    "locked",
-    "review",
-    "trust",
-    "untrust",
-]
 
 NOTHING = "nothing"  # what is trusted of a workspace without any content in `.prism`
 
@@ -130,15 +114,6 @@ class Review(Record, frozen=True, kw_only=True):
         return frozenset() if self.before is None else frozenset(self.before) - {*self.effects}
 
 
-def content_hash(workspace: Path) -> str | None:
-    """Hash names and bytes of everything under `.prism`; None if there is no `.prism`.
-
-    Links are hashed as links and never followed, special files by their kind alone.
-    Raises ConfigError when something cannot be read or there is too much of it.
-    """
-    return take_snapshot(workspace).digest
-
-
 def check_trust(paths: Paths, *, given: bool = False) -> Standing:
     """Read `.prism` and return it with whether the user trusts what was read.
 
@@ -210,8 +185,7 @@ def change_file(
     paths: Paths,
     name: str,
     change: Callable[[bytes | None], bytes | None],
-    *,
-    may_begin: Callable[[bytes | None], bool] = lambda _: False,
+    may_begin: Callable[[bytes | None], bool],
 ) -> bool:
     """Change one file of `.prism` on the user's own word; trust in the rest stays as it was.
 

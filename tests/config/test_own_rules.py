@@ -69,7 +69,7 @@ def test_what_else_changed_meanwhile_does_not_become_trusted(paths, name):
         return b"deny: [rm]\n"
 
     with trust.locked(paths):
-        assert trust.change_file(paths, "policy.yaml", change)
+        assert trust.change_file(paths, "policy.yaml", change, lambda _: False)
     assert rules(paths, "workspace") == [("deny", ("rm",))]
     assert not trust.is_trusted(paths)
 

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from prsm_core.config.paths import resolve_paths
 from prsm_core.config.policy_file import (
-    add_rule,
+    edit_policy,
     parse_rule,
     policy_notices,
     read_policy,
-    remove_rule,
     render_rule,
 )
 from prsm_core.errors import ConfigError
@@ -120,9 +119,9 @@ def test_a_link_in_the_workspace_is_not_followed(paths, workspace_file, tmp_path
 )
 def test_a_rule_is_added_and_the_other_lines_stay(user_file, before, after):
     user_file.write_text(before)
-    assert add_rule(user_file, "deny", ("x", "y"))
+    assert edit_policy(user_file, "deny", ("x", "y"))
     assert user_file.read_text() == after
-    assert not add_rule(user_file, "deny", ("x", "y"))
+    assert not edit_policy(user_file, "deny", ("x", "y"))
 
 
 @pytest.mark.parametrize(
@@ -136,16 +135,16 @@ def test_a_rule_is_added_and_the_other_lines_stay(user_file, before, after):
 )
 def test_a_rule_is_removed_and_the_other_lines_stay(user_file, before, after):
     user_file.write_text(before)
-    assert remove_rule(user_file, "deny", ("x", "y"))
+    assert edit_policy(user_file, "deny", ("x", "y"), adds=False)
     assert user_file.read_text() == after
-    assert not remove_rule(user_file, "deny", ("x", "y"))
+    assert not edit_policy(user_file, "deny", ("x", "y"), adds=False)
 
 
 @pytest.mark.parametrize("text", ["deny: [", "x: y\n", "- a\n", "deny: x\n", "deny: [3]\n"])
 def test_a_file_that_cannot_be_read_is_never_overwritten(user_file, text):
     user_file.write_text(text)
     with pytest.raises(ConfigError):
-        add_rule(user_file, "deny", ("x",))
+        edit_policy(user_file, "deny", ("x",))
     assert user_file.read_text() == text
 
 
@@ -162,13 +161,13 @@ RULES = st.lists(PLAIN, min_size=1, max_size=4).map(tuple).filter(lambda words: 
 def test_what_was_added_is_read_again(tmp_path_factory, rules):
     path = tmp_path_factory.mktemp("policy") / "policy.yaml"
     for verdict, words in rules:
-        add_rule(path, verdict, words)
+        edit_policy(path, verdict, words)
     paths = resolve_paths(path.parent, {"PRSM_HOME": str(path.parent)})
     policy = read_policy(paths)
     assert not policy.problems
     assert {(rule.verdict, rule.words) for rule in policy.rules} == set(rules)
     for verdict, words in set(rules):
-        assert remove_rule(path, verdict, words)
+        assert edit_policy(path, verdict, words, adds=False)
     assert not read_policy(paths).rules
 
 
@@ -181,8 +180,8 @@ def test_a_rule_in_words_is_itself(words):
 def test_a_file_of_the_users_that_is_a_link_stays_one(user_file, tmp_path):
     kept = tmp_path / "dotfiles" / "policy.yaml"
     user_file.symlink_to(kept)
-    assert add_rule(user_file, "deny", ("x",))
-    assert remove_rule(user_file, "deny", ("x",))
-    assert add_rule(user_file, "ask", ("y",))
+    assert edit_policy(user_file, "deny", ("x",))
+    assert edit_policy(user_file, "deny", ("x",), adds=False)
+    assert edit_policy(user_file, "ask", ("y",))
     assert user_file.is_symlink()
     assert "y" in kept.read_text()

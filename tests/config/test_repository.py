@@ -9,6 +9,7 @@ import pytest
 
 from prsm_core.config import resolve_paths, trust
 from prsm_core.config.own_rules import change_rule
+from prsm_core.config.snapshot import take_snapshot
 
 ALLOW = "permissions: {allow: [frob]}\n"
 
@@ -77,10 +78,10 @@ OTHERS = {
 @pytest.mark.requirement("E24")
 @pytest.mark.parametrize("change", OTHERS)
 def test_what_else_comes_to_the_path_is_not_trusted(paths, change):
-    digest = trust.content_hash(paths.workspace)
+    digest = take_snapshot(paths.workspace).digest
     replace, what = OTHERS[change]
     replace(paths)
-    assert trust.content_hash(paths.workspace) == digest
+    assert take_snapshot(paths.workspace).digest == digest
     standing = trust.check_trust(paths)
     assert not standing.trusted
     assert what in (standing.lost or "")

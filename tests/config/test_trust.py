@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from prsm_core.config import resolve_paths, trust
 from prsm_core.config.own_rules import change_rule
+from prsm_core.config.snapshot import MAX_BYTES, MAX_DEPTH, take_snapshot
 from prsm_core.errors import ConfigError
 
 
@@ -58,7 +59,7 @@ def test_trust_is_in_one_workspace_and_can_be_taken_back(paths, tmp_path):
     trust.trust(paths)
     copy = resolve_paths(tmp_path / "copy", {"PRSM_HOME": str(tmp_path / "home")})
     write(copy.workspace_config, "engine: {}\n")
-    assert trust.content_hash(copy.workspace) == trust.content_hash(paths.workspace)
+    assert take_snapshot(copy.workspace).digest == take_snapshot(paths.workspace).digest
     assert not trust.is_trusted(copy)
     assert trust.untrust(paths)
     assert not trust.is_trusted(paths)
@@ -68,7 +69,7 @@ def test_trust_is_in_one_workspace_and_can_be_taken_back(paths, tmp_path):
 @pytest.mark.requirement("E24")
 def test_a_workspace_without_configuration_can_be_trusted_until_there_is_some(tmp_path):
     paths = resolve_paths(tmp_path, {"PRSM_HOME": str(tmp_path / "home")})
-    assert trust.content_hash(tmp_path) is None
+    assert take_snapshot(tmp_path).digest is None
     assert not trust.is_trusted(paths)
     assert not trust.untrust(paths)
     trust.trust(paths)
@@ -108,7 +109,7 @@ def test_a_link_in_place_of_the_folder_is_no_folder(paths, tmp_path):
     digest = trust.trust(paths)
     paths.workspace_dir.rename(tmp_path / "moved")
     paths.workspace_dir.symlink_to(tmp_path / "moved")
-    assert trust.content_hash(paths.workspace) != digest
+    assert take_snapshot(paths.workspace).digest != digest
 
 
 TREES = st.dictionaries(
@@ -124,18 +125,18 @@ def test_two_trees_have_the_same_hash_only_if_they_are_the_same(tmp_path_factory
         (workspace / ".prism").mkdir()
         for name, data in tree.items():
             (workspace / ".prism" / name).write_bytes(data)
-        hashes.append(trust.content_hash(workspace))
+        hashes.append(take_snapshot(workspace).digest)
     assert (hashes[0] == hashes[1]) == (one == two)
 
 
 def test_a_huge_or_bottomless_folder_is_refused(paths):
     huge = paths.workspace_dir / "huge"
     huge.touch()
-    os.truncate(huge, trust.MAX_BYTES + 1)
+    os.truncate(huge, MAX_BYTES + 1)
     with pytest.raises(ConfigError, match=r"too much lies under \.prism"):
         trust.trust(paths)
     huge.unlink()
-    deep = paths.workspace_dir.joinpath(*["d"] * (trust.MAX_DEPTH + 1))
+    deep = paths.workspace_dir.joinpath(*["d"] * (MAX_DEPTH + 1))
     deep.mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"too much lies under \.prism"):
         trust.trust(paths)

@@ -17,9 +17,10 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import convert, to_builtins
+from msgspec.structs import asdict
 
 from prsm_core.config.atomic import replace_file
 from prsm_core.config.paths import cannot_be_read, private_dir, written_path
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from prsm_core.config.effects import Effect
     from prsm_core.config.paths import Paths
     from prsm_core.config.snapshot import Snapshot
+
+T = TypeVar("T")
 
 NOTHING = "nothing"  # what is trusted of a workspace without any content in `.prism`
 
@@ -86,22 +89,16 @@ class Grant(Record, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
 
 
-class Review(Record, frozen=True, kw_only=True):
-    """What a person who is asked for trust should know.
+class Review(Standing, frozen=True, kw_only=True):
+    """What a person who is asked for trust should know, beside what would be trusted.
 
     Attributes:
-        snapshot: What would be trusted.
         effects: What that does.
         before: What the content that was trusted last did; None if that is not known.
-        trusted: Whether this content is trusted already.
-        lost: Why trust that was given no longer holds.
     """
 
-    snapshot: Snapshot
     effects: Sequence[Effect]
     before: Sequence[Effect] | None
-    trusted: bool
-    lost: str | None = None
 
     @property
     def added(self) -> frozenset[Effect]:
@@ -146,13 +143,8 @@ def review(paths: Paths) -> Review:
     from prsm_core.config.effects import effects_of
 
     standing = _compared(paths)
-    return Review(
-        snapshot=standing.snapshot,
-        effects=effects_of(standing.snapshot),
-        before=_effects_before(paths),
-        trusted=standing.trusted,
-        lost=standing.lost,
-    )
+    effects = effects_of(standing.snapshot)
+    return Review(**asdict(standing), effects=effects, before=_effects_before(paths))
 
 
 def trust(paths: Paths, snapshot: Snapshot | None = None) -> str:
@@ -255,20 +247,25 @@ def _record(paths: Paths) -> Path:
     return paths.data / "trusted" / f"{name}.json"
 
 
-def _read(paths: Paths) -> dict[str, Grant]:
-    path = _file(paths)
+def _load(path: Path, build: Callable[[Any], T], what: str, without: str) -> T | None:
+    """Return what is built of a file of JSON, None where there is none. Raises ConfigError."""
     try:
-        known = json.loads(path.read_bytes())
-        return {str(name): _grant(value) for name, value in known.items()}
+        return build(json.loads(path.read_bytes()))
     except FileNotFoundError:
-        return {}
+        return None
     except OSError as error:
         raise cannot_be_read(path, error) from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"{path}: cannot be read as the list of trusted workspaces",
-            hint="delete it; no workspace is trusted then",
-        ) from error
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        text = f"{path}: cannot be read as {what}"
+        raise ConfigError(text, hint=f"delete it; {without}") from error
+
+
+def _read(paths: Paths) -> dict[str, Grant]:
+    def build(known: Any) -> dict[str, Grant]:
+        return {str(name): _grant(value) for name, value in known.items()}
+
+    what, without = "the list of trusted workspaces", "no workspace is trusted then"
+    return _load(_file(paths), build, what, without) or {}
 
 
 def _grant(value: Any) -> Grant:
@@ -286,19 +283,11 @@ def _effects_before(paths: Paths) -> Sequence[Effect] | None:
     """Return what the content that was trusted last did; None where nobody has noted it."""
     from prsm_core.config.effects import Effect
 
-    path = _record(paths)
-    try:
-        noted = json.loads(path.read_bytes())
+    def build(noted: Any) -> Sequence[Effect]:
         return [Effect(str(group), str(text)) for group, text in noted["effects"]]
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise cannot_be_read(path, error) from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError(
-            f"{path}: cannot be read as what was trusted",
-            hint="delete it; then it is not told what has changed",
-        ) from error
+
+    without = "then it is not told what has changed"
+    return _load(_record(paths), build, "what was trusted", without)
 
 
 def _remember(paths: Paths, snapshot: Snapshot, before: Grant | None = None) -> str:

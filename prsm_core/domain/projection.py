@@ -93,42 +93,36 @@ def events_of(step: Step, last_seq: int) -> tuple[Event, ...]:
 
     What has waited for its step tells when it was made. Raises StoreError for what is live only.
     """
-    events = []
-    session_id, run_id, seq = step.session_id, step.run_id, last_seq
-    for write in step.writes:
-        made_at = write.at
-        for telling in write.events(step):
-            kind = telling.kind
-            if kind in LIVE_TYPES:
-                raise _is_live(kind)
-            seq += 1
-            event = Event(
-                type=kind,
-                session=session_id,
-                run=run_id,
-                ts=telling.at if made_at is None else made_at,
-                agent=telling.agent_id,
-                data=telling.data,
-                seq=seq,
-            )
-            events.append(event)
-    return tuple(events)
+    told = [(telling, write.at) for write in step.writes for telling in write.events(step)]
+    return tuple(
+        [
+            event_of(telling, step.session_id, step.run_id, at, seq)
+            for seq, (telling, at) in enumerate(told, last_seq + 1)
+        ]
+    )
 
 
-def event_of(telling: Telling, session_id: str, run_id: str) -> Event:
-    """Return an event of a run that has no number yet.
+def event_of(
+    telling: Telling,
+    session_id: str,
+    run_id: str,
+    at: float | None = None,
+    seq: int | None = None,
+) -> Event:
+    """Return an event of a run, told `at` another time than it has by itself, and its number.
 
     Raises StoreError for one that is live only.
     """
     if telling.kind in LIVE_TYPES:
-        raise _is_live(telling.kind)
+        raise StoreError(f"{telling.kind} events are live only", code="live_event")
     return Event(
         type=telling.kind,
         session=session_id,
         run=run_id,
-        ts=telling.at,
+        ts=telling.at if at is None else at,
         agent=telling.agent_id,
         data=telling.data,
+        seq=seq,
     )
 
 
@@ -143,10 +137,6 @@ def _of_kinds(kinds: tuple[type[Write], ...]) -> MadeOf:
         ends=AgentEnded in kinds,
         forks=any(kind.is_fork for kind in kinds),
     )
-
-
-def _is_live(kind: str) -> StoreError:
-    return StoreError(f"{kind} events are live only", code="live_event")
 
 
 def _is_birth(step: Step) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from prsm_core.domain.agents import AgentState
 
@@ -117,13 +117,6 @@ class Advance(Record, frozen=True, gc=False):
     key: str
     numbers: Mapping[str, int]
     empty: tuple[str, ...] = ()
-
-    def each(self) -> Iterator[Update]:
-        """Yield what it means, one by one."""
-        nothing = dict.fromkeys(self.empty)
-        for key, number in self.numbers.items():
-            where = {self.key: key, self.column: number - 1, **nothing}
-            yield Update(self.table, where, {self.column: number})
 
 
 class Place(Record, frozen=True, gc=False):

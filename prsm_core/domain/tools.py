@@ -27,24 +27,11 @@ NATIVE_TOOLS = READ_TOOLS | WRITING_TOOLS | {"WebFetch", "WebSearch"}
 """The canonical names of all tools that vendors bring along: what `native_tools` may hold."""
 ORCHESTRATION_TOOLS = frozenset(
     {
-        "ask_parent",
-        "ask_user",
-        "check_child_status",
-        "consult_expert",
-        "consult_peer",
-        "get_budget",
-        "get_child_history",
-        "get_children_status",
-        "recommend_model",
-        "report_progress",
-        "respond_to_child",
-        "restart_child",
-        "run_bash",
-        "send_child_prompt",
-        "spawn_child",
-        "spawn_children_parallel",
-        "task_complete",
-        "wait_for_message",
+        *("ask_parent", "ask_user", "check_child_status", "consult_expert", "consult_peer"),
+        *("get_budget", "get_child_history", "get_children_status", "recommend_model"),
+        *("report_progress", "respond_to_child", "restart_child", "run_bash"),
+        *("send_child_prompt", "spawn_child", "spawn_children_parallel", "task_complete"),
+        *("wait_for_message",),
     }
 )
 """The names of all tools that the engine itself answers: `AgentHost.tools` are some of them."""

@@ -77,6 +77,12 @@ WHERE a.session_id = :session ORDER BY a.rowid
 """  # noqa: S608 - names
 _CERTAINTY = (Provenance.UNKNOWN, *Provenance)  # by the number that `SUMS` gives
 _LAST_EVENTS = 1000  # far more than are said within the 20 ms that a fact may be kept
+# What of an agent is as its columns have it, and what many agents have in common.
+_PLAIN = (
+    *("agent_id", "name", "prompt", "system_prompt", "depth", "incarnation", "reasoning_effort"),
+    *("created_at", "continues"),
+)
+_SHARED = ("session_id", "run_id", "provider", "model", "cwd")
 _NO_SERVERS: Mapping[str, McpServer] = {}
 
 
@@ -142,17 +148,13 @@ def read_sums(row: Mapping[str, Any]) -> Spent:
 
 def _agent_row(row: dict[str, Any]) -> AgentRow:
     first_turn_at = row["first_turn_at"]
+    names = ("waiting_on", "resume_token", "next_turn", "ended_at", "last_tool", "last_event_at")
     return AgentRow(
+        **{name: row[name] for name in names},
         descriptor=read_descriptor(row),
-        waiting_on=row["waiting_on"],
         result=None if row["result"] is None else AgentResult.from_dict(decode(row["result"])),
-        resume_token=row["resume_token"],
-        next_turn=row["next_turn"],
         head_turn_id=row["thread_id"],
         started_at=None if first_turn_at is None else first_turn_at / 1000,
-        ended_at=row["ended_at"],
-        last_tool=row["last_tool"],
-        last_event_at=row["last_event_at"],
         spent=read_sums(row),
         chosen=_chosen(row["notes"]),
     )
@@ -184,30 +186,20 @@ def build_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
 
 def _descriptor(row: Mapping[str, Any], grant: Grant) -> AgentDescriptor:
     """Return an agent; of what many agents have in common there is one for all."""
+    plain: dict[str, Any] = {name: row[name] for name in _PLAIN}
+    shared: dict[str, Any] = {name: intern(row[name]) for name in _SHARED}
     parent = row["parent_id"]
     return AgentDescriptor(
-        agent_id=row["agent_id"],
-        name=row["name"],
-        session_id=intern(row["session_id"]),
-        run_id=intern(row["run_id"]),
+        **plain,
+        **shared,
         role=AgentRole(row["role"]),
-        provider=intern(row["provider"]),
-        model=intern(row["model"]),
-        prompt=row["prompt"],
-        system_prompt=row["system_prompt"],
-        cwd=intern(row["cwd"]),
         tools=frozenset(row["tools"]),
         grant=grant,
         mode=PermissionMode(row["mode"]),
         parent_id=None if parent is None else intern(parent),
-        depth=row["depth"],
         state=AgentState(row["state"]),
-        incarnation=row["incarnation"],
-        reasoning_effort=row["reasoning_effort"],
         mcp_servers=_mcp_servers(row["mcp_servers"]),
-        created_at=row["created_at"],
         labels=row["labels"] or NO_LABELS,
-        continues=row["continues"],
     )
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.store.connection import LedgerLock, open_unlocked, to_store_error
 from prsm_core.store.migrations import NEWEST, check_version
 
@@ -22,26 +22,19 @@ CHECK_SECONDS = 30.0
 LOCK_SECONDS = 5.0
 MAX_PROBLEMS = 5
 
+_UNCHANGED = "ro&immutable=1"  # the mode of a file that nobody changes
 _INSTRUCTIONS = 100_000  # of SQLite's machine, between two looks at the clock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerReport:
-    """What was found.
-
-    Attributes:
-        size: Bytes of the file.
-        wal_size: Bytes of its write-ahead log.
-        problems: What SQLite says is damaged.
-        unchecked: Why the content could not be checked to its end; None if it was.
-    """
+class LedgerReport(Record, frozen=True, kw_only=True):
+    """What was found."""
 
     version: int
     newest: int
-    size: int
-    wal_size: int
-    problems: tuple[str, ...] = ()
-    unchecked: str | None = None
+    size: int  # bytes of the file
+    wal_size: int  # and of its write-ahead log
+    problems: tuple[str, ...] = ()  # what SQLite says is damaged
+    unchecked: str | None = None  # why the content could not be checked to its end
 
 
 def inspect_ledger(path: Path, *, seconds: float = CHECK_SECONDS) -> LedgerReport:
@@ -54,7 +47,9 @@ def inspect_ledger(path: Path, *, seconds: float = CHECK_SECONDS) -> LedgerRepor
         if _is_open(path):
             return _inspect_open(path, seconds)
         if _size(_beside(path, "-wal")):
-            return _report(path, _version(path), unchecked="its write-ahead log has no index")
+            with closing(open_unlocked(path, _UNCHANGED, sqlite3.Connection)) as conn:
+                version = check_version(conn)
+            return _report(path, version, unchecked="its write-ahead log has no index")
         return _inspect_closed(path, seconds)
     except (sqlite3.Error, OSError) as error:
         raise to_store_error(error, f"cannot read the ledger {path}") from error
@@ -80,7 +75,7 @@ def _inspect_open(path: Path, seconds: float) -> LedgerReport:
 def _inspect_closed(path: Path, seconds: float) -> LedgerReport:
     before = _stamp(path)
     try:
-        with closing(open_unlocked(path, "ro&immutable=1", sqlite3.Connection)) as conn:
+        with closing(open_unlocked(path, _UNCHANGED, sqlite3.Connection)) as conn:
             version = check_version(conn)
             found = _check(conn, seconds)
     except sqlite3.Error:
@@ -90,11 +85,6 @@ def _inspect_closed(path: Path, seconds: float) -> LedgerReport:
     if _stamp(path) != before:
         return _report(path, version, unchecked="it was written to meanwhile")
     return _report(path, version, *found)
-
-
-def _version(path: Path) -> int:
-    with closing(open_unlocked(path, "ro&immutable=1", sqlite3.Connection)) as conn:
-        return check_version(conn)
 
 
 def _check(conn: sqlite3.Connection, seconds: float) -> tuple[tuple[str, ...], str | None]:

@@ -169,8 +169,10 @@ class Tables:
         elif type(row) is Amend:
             self._amend(row)
         elif type(row) is Advance:
-            for one in row.each():
-                self._update(one)
+            nothing = dict.fromkeys(row.empty)
+            for key, number in row.numbers.items():
+                where = {row.key: key, row.column: number - 1, **nothing}
+                self._update(Update(row.table, where, {row.column: number}))
 
     def _insert(self, row: Insert) -> None:
         table, new = self._tables[row.table], row.row

@@ -26,12 +26,19 @@ from prsm_core.config.document import (
 )
 from prsm_core.config.explain import all_wrong, nearest, problems_of
 from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
-from prsm_core.config.paths import cannot_be_read, temp_notice
+from prsm_core.config.paths import (
+    CONFIG,
+    MODELS,
+    STEMS,
+    cannot_be_read,
+    require_one,
+    spellings,
+    temp_notice,
+)
 from prsm_core.config.plugin_settings import read_plugin_settings
 from prsm_core.config.policy_file import policy_notices, read_policy
 from prsm_core.config.schema import Settings
 from prsm_core.config.snapshot import Scope, take_snapshot
-from prsm_core.config.spelling import CONFIG, MODELS, STEMS, require_one, spellings
 from prsm_core.config.values import prepared
 from prsm_core.domain.record import Record
 from prsm_core.domain.structs import find_faults, read

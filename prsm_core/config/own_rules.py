@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.config.document import MAX_BYTES, decode
+from prsm_core.config.paths import POLICY, require_one
 from prsm_core.config.policy_file import (
     edit_policy,
     edit_text,
@@ -15,7 +16,6 @@ from prsm_core.config.policy_file import (
     user_policy_path,
     workspace_policy_path,
 )
-from prsm_core.config.spelling import POLICY, require_one
 from prsm_core.config.trust import change_file, is_trusted, locked
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError

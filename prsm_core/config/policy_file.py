@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config.document import Document, decode, parse_text, read_text
 from prsm_core.config.layers import nearest_origin
+from prsm_core.config.paths import POLICY, find_file, require_one
 from prsm_core.config.snapshot import Scope, take_snapshot
-from prsm_core.config.spelling import POLICY, find_file, require_one
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.policies.rule_classes import RULE_CLASSES

@@ -17,8 +17,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from prsm_core.config.document import MAX_BYTES as MAX_FILE_BYTES
-from prsm_core.config.paths import cannot_be_read
-from prsm_core.config.spelling import CONFIG, POLICY, STEMS, require_one, spellings
+from prsm_core.config.paths import CONFIG, POLICY, STEMS, cannot_be_read, require_one, spellings
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 

@@ -32,7 +32,7 @@ from prsm_core.domain.sessions import SessionState as SessionState
 from prsm_core.domain.steps import Step as Step
 from prsm_core.domain.writes.changes import ChangesDecided as ChangesDecided
 from prsm_core.domain.writes.changes import FileChanged as FileChanged
-from prsm_core.domain.writes.snapshots import SnapshotTaken as SnapshotTaken
+from prsm_core.domain.writes.changes import SnapshotTaken as SnapshotTaken
 from prsm_core.engine.journal.feed import Feed as Feed
 from prsm_core.engine.journal.unit import Journal as Journal
 from prsm_core.engine.journal.views import ConversationStore as ConversationStore

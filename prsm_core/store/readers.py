@@ -11,7 +11,10 @@ from prsm_core.store.codec import decode
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+    from sqlite3 import Row
+
+    from prsm_core.domain.rows import Values
 
 
 def read_shared_snapshots(conn: sqlite3.Connection) -> list[str]:
@@ -20,26 +23,25 @@ def read_shared_snapshots(conn: sqlite3.Connection) -> list[str]:
     return [snapshot_id for (snapshot_id,) in rows]
 
 
-def to_grant(row: tuple[Any, ...]) -> Mapping[str, Any]:
+def to_grant(row: Row) -> Mapping[str, Any]:
     """Return a grant from its columns."""
-    agent_id, data, created_at = row
-    return {"agent_id": agent_id, "data": decode(data), "created_at": created_at}
+    return {**dict(row), "data": decode(row["data"])}
 
 
 def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
     """Return all sessions, newest first: by when they came, or came back; clocks are set back."""
     rows = conn.execute(
-        "SELECT s.session_id, r.run_id, r.status, s.task, s.workspace, s.created_at,"
-        " (SELECT max(seq) FROM events WHERE session_id = s.session_id),"
-        " (SELECT ts FROM events WHERE session_id = s.session_id ORDER BY seq DESC LIMIT 1),"
-        " s.name, (SELECT origin_id FROM forks WHERE session_id = s.session_id"
-        " ORDER BY seq DESC LIMIT 1), s.aside > r.began, e.boot_id, e.pid, e.start"
-        " FROM meta AS s LEFT JOIN runs AS r"
+        "SELECT s.session_id, r.run_id, r.status, s.task, s.workspace, s.created_at AS started_at,"
+        " (SELECT max(seq) FROM events WHERE session_id = s.session_id) AS last_seq,"
+        " (SELECT ts FROM events WHERE session_id = s.session_id ORDER BY seq DESC LIMIT 1)"
+        " AS last_at, s.name, (SELECT origin_id FROM forks WHERE session_id = s.session_id"
+        " ORDER BY seq DESC LIMIT 1) AS origin, s.aside > r.began AS is_aside,"
+        " e.boot_id, e.pid, e.start FROM meta AS s LEFT JOIN runs AS r"
         " ON r.rowid = (SELECT max(rowid) FROM runs WHERE session_id = s.session_id)"
         " LEFT JOIN engines AS e ON e.engine_id = r.engine_id"
         " ORDER BY s.came DESC, s.rowid DESC"
     )
-    return [_info(*row) for row in rows]
+    return [_info(row) for row in rows]
 
 
 def read_sessions_with(conn: sqlite3.Connection, label: str, text: str, limit: int) -> list[str]:
@@ -54,40 +56,16 @@ def read_sessions_with(conn: sqlite3.Connection, label: str, text: str, limit: i
     return [str(session) for (session,) in rows]
 
 
-def _info(
-    session_id: str,
-    run_id: str | None,
-    status: str | None,
-    task: str,
-    workspace: str,
-    started_at: float,
-    seq: int | None,
-    last_at: float | None,
-    name: str | None,
-    origin: str | None,
-    is_aside: int | None,
-    *engine: Any,
-) -> SessionInfo:
-    return SessionInfo(
-        session_id=session_id,
-        run_id=run_id,
-        status=status,
-        task=task,
-        workspace=workspace,
-        started_at=started_at,
-        last_seq=seq or 0,
-        last_at=last_at,
-        name=name,
-        origin=origin,
-        is_aside=bool(is_aside),
-        engine=_engine(engine),
-    )
+def _info(row: Row) -> SessionInfo:
+    names = (name for name in SessionInfo.__struct_fields__ if name != "engine")
+    values: dict[str, Any] = {name: row[name] for name in names}
+    values |= {"last_seq": row["last_seq"] or 0, "is_aside": bool(row["is_aside"])}
+    return SessionInfo(**values, engine=read_engine(row))
 
 
-def _engine(told: Sequence[Any]) -> tuple[str, int, Any] | None:
-    """Return boot id, pid and start of a process, None where it is not known."""
-    boot_id, pid, start = told
-    return None if boot_id is None else (boot_id, pid, start)
+def read_engine(row: Values | Row) -> tuple[str, int, Any] | None:
+    """Return boot id, pid and start of a run's process, None where it is not known."""
+    return None if row["boot_id"] is None else (row["boot_id"], row["pid"], row["start"])
 
 
 def read_unconsumed(conn: sqlite3.Connection, session_id: str) -> list[RoutedMessage]:
@@ -105,19 +83,15 @@ def read_unconsumed(conn: sqlite3.Connection, session_id: str) -> list[RoutedMes
     return [to_message(row) for row in rows]
 
 
-def to_message(row: tuple[Any, ...]) -> RoutedMessage:
+def to_message(row: Row) -> RoutedMessage:
     """Return a message from its columns."""
-    message_id, kind, source, target, incarnation, correlation_id, payload, created_at = row
-    return RoutedMessage(
-        message_id=message_id,
-        type=MessageType(kind),
-        source=source,
-        target=target,
-        incarnation=incarnation,
-        correlation_id=correlation_id,
-        payload=decode(payload),
-        created_at=created_at,
-    )
+    return build_message({**dict(row), "payload": decode(row["payload"])})
+
+
+def build_message(row: Values) -> RoutedMessage:
+    """Return a message from its columns, JSON decoded."""
+    values = {name: row[name] for name in RoutedMessage.__struct_fields__}
+    return RoutedMessage(**{**values, "type": MessageType(row["type"])})
 
 
 def read_open(conn: sqlite3.Connection, session_id: str) -> list[HumanRequest]:
@@ -130,13 +104,6 @@ def read_open(conn: sqlite3.Connection, session_id: str) -> list[HumanRequest]:
     return [to_request(row) for row in rows]
 
 
-def to_request(row: tuple[Any, ...]) -> HumanRequest:
+def to_request(row: Row) -> HumanRequest:
     """Return a request from its columns."""
-    request_id, agent_id, kind, payload, opened_at = row
-    return HumanRequest(
-        request_id=request_id,
-        agent_id=agent_id,
-        kind=kind,
-        payload=decode(payload),
-        opened_at=opened_at,
-    )
+    return HumanRequest(**{**dict(row), "payload": decode(row["payload"])})

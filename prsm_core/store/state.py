@@ -31,7 +31,7 @@ from prsm_core.store.agent_rows import SUMS, read_descriptor, read_sums
 from prsm_core.store.codec import decode, encode
 from prsm_core.store.event_log import AFTER_ALL, read_names, stretches
 from prsm_core.store.open_turn import TOLD, ToldTurn, build_call, build_effect
-from prsm_core.store.readers import to_grant, to_message, to_request
+from prsm_core.store.readers import read_engine, to_grant, to_message, to_request
 
 if TYPE_CHECKING:
     import sqlite3
@@ -156,7 +156,8 @@ WHERE p.ended = :answered AND p.consumed_by = :call AND m.target = :agent
 ) ORDER BY position
 """
 _LETTER = (
-    "m.message_id, m.type, m.source, {target}, {life}, m.correlation_id, m.payload, m.created_at"
+    "m.message_id, m.type, m.source, {target} AS target, {life} AS incarnation,"
+    " m.correlation_id, m.payload, m.created_at"
 )
 _LATER = (
     "(SELECT min(until) FROM inbox_past AS x WHERE x.message_id = m.message_id AND x.until > :at)"
@@ -180,7 +181,7 @@ ORDER BY 9
 # the questions that are open, and shares the answers to all others.
 _ASKED = _LETTER.format(target="a.agent_id", life="coalesce(m_p.incarnation, m.incarnation)")
 _ABOUT = (
-    f"SELECT {_ASKED}, iif(m_p.until IS NULL, m.ended, m_p.ended)"
+    f"SELECT {_ASKED}, iif(m_p.until IS NULL, m.ended, m_p.ended) AS ended"
     " FROM lives AS a JOIN inbox AS m ON m.target = a.of_id"
     + _past("m", "inbox_past", "message_id")
     + " WHERE a.session_id = :session AND m.began <= min(:at, a.until)"
@@ -295,7 +296,7 @@ class _Reading:
             raise unknown_session(self._session_id)
         agents = tuple(self._agents())
         lives = {now.agent.agent_id: now.agent.incarnation for now in agents}
-        letters = (to_message(tuple(row)[:-1]) for row in self._ask(_UNREAD))
+        letters = map(to_message, self._ask(_UNREAD))
         return SessionState(
             session_id=self._session_id,
             position=self._position,
@@ -307,8 +308,8 @@ class _Reading:
             agents=agents,
             unread=tuple(one for one in letters if lives[one.target] == one.incarnation),
             questions=tuple(self._questions(agents)),
-            requests=tuple(to_request(row) for row in self._ask(_REQUESTS)),
-            grants=tuple(to_grant(row) for row in self._ask(_GRANTS)),
+            requests=tuple(map(to_request, self._ask(_REQUESTS))),
+            grants=tuple(map(to_grant, self._ask(_GRANTS))),
             snapshots=tuple(map(build_snapshot, self._snapshots())),
             changes=tuple(read_changes(self._conn, self._session_id, self._position)),
             origins=tuple(Origin(**row) for row in self._rows(_ORIGINS)),
@@ -412,7 +413,7 @@ class _Reading:
         asked = asked_by(agents)
         about = encode([ref for _, ref in asked])
         found = (
-            [(to_message(tuple(row)[:-1]), row[-1]) for row in self._ask(_ABOUT, about=about)]
+            [(to_message(row), row["ended"]) for row in self._ask(_ABOUT, about=about)]
             if asked
             else []
         )
@@ -441,9 +442,8 @@ def build_snapshot(row: Mapping[str, Any]) -> SessionSnapshot:
 
 def build_run(row: Mapping[str, Any]) -> RunNow:
     """Return a run from its columns and those of its engine; JSON decoded."""
-    engine = None if row["boot_id"] is None else (row["boot_id"], row["pid"], row["start"])
     values = {name: row[name] for name in RunNow.__struct_fields__ if name != "engine"}
-    return RunNow(**{**values, "options": row["options"] or {}}, engine=engine)
+    return RunNow(**{**values, "options": row["options"] or {}}, engine=read_engine(row))
 
 
 def asked_by(agents: Iterable[AgentNow]) -> set[tuple[str | None, str | None]]:

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.changes import to_change_row
-from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.notes import NO_NOTES, Notes
 from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, SessionState, TurnEnd
 from prsm_core.domain.steps import HumanRequest
@@ -27,6 +26,7 @@ from prsm_core.store import arguments_hash
 from prsm_core.store.agent_rows import build_descriptor
 from prsm_core.store.event_log import AFTER_ALL
 from prsm_core.store.open_turn import ToldTurn, build_call, build_effect, read_spent
+from prsm_core.store.readers import build_message
 from prsm_core.store.state import (
     asked_by,
     build_run,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
+    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.rows import Values
     from prsm_core.domain.sessions import CallState, TurnState
     from prsm_core.domain.steps import Committed, Step
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from prsm_testing.memory_rows import Tables
 
 _REQUEST = HumanRequest.__struct_fields__
-_MESSAGE = RoutedMessage.__struct_fields__
 
 
 class MemoryStore(Store):
@@ -526,13 +526,6 @@ def turns_of(tables: Tables, agent_id: str) -> list[dict[str, Any]]:
         if turn["agent_id"] == of
         and (of == agent_id or (turn.get("closed_by") is not None and turn["ended"] <= until))
     ]
-
-
-def build_message(row: Values) -> RoutedMessage:
-    """Return a message from its columns."""
-    return RoutedMessage(
-        **{**{name: row[name] for name in _MESSAGE}, "type": MessageType(row["type"])}
-    )
 
 
 def _sum_up(turns: Iterable[Values]) -> Spent | None:

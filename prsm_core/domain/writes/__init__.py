@@ -7,8 +7,7 @@ messages   sent and consumed
 turns      opened and closed
 calls      of orchestration tools: opened and closed, what they have done, and what is undone
 requests   to a person: opened and resolved; what a person granted
-snapshots  of the files that agents work on
-changes    of files: found, and decided about
+changes    of files: found, and decided about; snapshots of files
 """
 
 from prsm_core.domain.writes.agents import (
@@ -25,11 +24,10 @@ from prsm_core.domain.writes.agents import (
     ThreadKept,
 )
 from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted, ReceivesUndone
-from prsm_core.domain.writes.changes import ChangesDecided, FileChanged
+from prsm_core.domain.writes.changes import ChangesDecided, FileChanged, SnapshotTaken
 from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent
 from prsm_core.domain.writes.requests import Granted, RequestOpened, RequestResolved
 from prsm_core.domain.writes.runs import RunFinished, RunResumed, RunStarted, SessionNamed, Told
-from prsm_core.domain.writes.snapshots import SnapshotTaken
 from prsm_core.domain.writes.turns import TurnClosed, TurnMetered, TurnOpened
 
 __all__ = [

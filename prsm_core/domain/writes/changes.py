@@ -1,8 +1,10 @@
-"""Changes of files: found, and decided about by a person."""
+"""Files: changes that were found, what a person decided about them, and snapshots."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from prsm_core.domain.changes import (
     ACCEPTED,
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.changes import Decision, FileChange
     from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.sessions import SessionSnapshot
     from prsm_core.domain.steps import Step
 
 
@@ -113,3 +116,32 @@ def _decided(step: Step, one: Decision) -> Iterator[Row]:
 def told_decision(id_: str, path: str, state: str, why: str | None) -> dict[str, Any]:
     """Return what is told of one change that is decided."""
     return {"change": id_, "path": path, "state": state, "why": why}
+
+
+# As the snapshot has it.
+_SNAPSHOT = ("kind", "folder", "tree", "branch", "head", "description", "bytes_skipped")
+
+
+def snapshot_row(session_id: str, snapshot: SessionSnapshot) -> Insert:
+    """Return the row of a snapshot; one that a session names twice for one commit is there once."""
+    return Insert("snapshots", {"session_id": session_id, **asdict(snapshot)}, True)
+
+
+class SnapshotTaken(Write, frozen=True, kw_only=True):
+    """The files of a folder are kept as they are, or are as an earlier snapshot has them."""
+
+    texts = ("snapshot",)
+    is_of_run = True
+
+    snapshot: SessionSnapshot
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the snapshot."""
+        return (snapshot_row(step.session_id, self.snapshot),)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `snapshot_taken`."""
+        one = self.snapshot
+        data = {name: getattr(one, name) for name in _SNAPSHOT}
+        data |= {"snapshot": one.snapshot_id, "unquiet": list(one.unquiet)}
+        return (Telling("snapshot_taken", data, one.agent_id, step.at),)

@@ -12,10 +12,9 @@ from prsm_core.domain.rows import Form, Insert, Now, Of, Place, Several, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.domain.writes.agents import AgentSpawned
 from prsm_core.domain.writes.calls import EffectNoted, running_row
-from prsm_core.domain.writes.changes import change_row
+from prsm_core.domain.writes.changes import change_row, snapshot_row
 from prsm_core.domain.writes.messages import MessageSent
 from prsm_core.domain.writes.requests import RequestOpened
-from prsm_core.domain.writes.snapshots import snapshot_row
 from prsm_core.domain.writes.turns import spent_columns
 from prsm_core.errors import StoreError
 

@@ -213,13 +213,11 @@ class SqliteStore(Store):
         return done.committed() if isinstance(done, Applied) else done
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Append events that no step causes, numbered and durable."""
         return await (await self._writer()).submit(event_log.append, events)
 
     async def events(
         self, session_id: str, after: int = 0, *, follow: bool = False, agent: str | None = None
     ) -> AsyncIterator[Event]:
-        """Yield the session's events after `after`; with `follow` until the store is closed."""
         if self._tail.closed:
             raise closed_error()
         after = _held(after)
@@ -244,19 +242,16 @@ class SqliteStore(Store):
         limit: int,
         before: int | None = None,
     ) -> Sequence[Event]:
-        """Return the agent's last events of these kinds before `before`, however many there are."""
         limit, before = _held(limit), None if before is None else _held(before)
         return await self._read(
             event_log.read_last, session_id, agent, kinds=kinds, limit=limit, before=before
         )
 
     async def picture(self, session_id: str) -> Picture:
-        """Return the session as of one event; empty in a ledger that is yet to be made."""
         found = await self._read(self._pictures.read, session_id)
         return found[0] if found else _NOTHING
 
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
-        """Return the session as it was after the commit `at`, else as it is."""
         from prsm_core.store.state import read_state, unknown_session  # few runs need it
 
         found = await self._read(read_state, session_id, None if at is None else _held(at))
@@ -265,11 +260,9 @@ class SqliteStore(Store):
         return found[0]
 
     async def shared_snapshots(self) -> frozenset[str]:
-        """Return the ids of the snapshots of files that forks name."""
         return frozenset(await self._read(readers.read_shared_snapshots))
 
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
-        """Return whose commit holds the session's event `seq`, and its position."""
         from prsm_core.store.state import unknown_event  # no run needs it
 
         found = await self._read(event_log.find_commit, session_id, _held(seq))
@@ -278,11 +271,9 @@ class SqliteStore(Store):
         return found[0]
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        """Return all sessions, newest first."""
         return await self._read(readers.read_sessions)
 
     async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
-        """Return the newest `limit` sessions in which an agent has this label, newest first."""
         return await self._read(readers.read_sessions_with, label, text, _held(limit))
 
     async def copy(self, session_id: str) -> Mapping[str, Any]:
@@ -311,28 +302,22 @@ class SqliteStore(Store):
         return await self._read(read_runs, session_id)
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
-        """Return the session's agents in order of creation."""
         return await self._read(agent_rows.read_agents, session_id)
 
     async def taken(self, session_id: str) -> TakenNames:
-        """Return the names of the session's agents, and when its last event was."""
         found = await self._read(agent_rows.read_taken, session_id)
         return found[0] if found else TakenNames(names=frozenset())
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
-        """Return the messages that the present incarnations have not consumed."""
         return await self._read(readers.read_unconsumed, session_id)
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
-        """Return the requests nobody has answered, oldest first."""
         return await self._read(readers.read_open, session_id)
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
-        """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""
         return await self._read(agent_rows.read_calls, agent_id)
 
     async def changes(self, session_id: str) -> Sequence[ChangeRow]:
-        """Return all changes of files that the session has found, oldest first."""
         from prsm_core.store.state import read_changes  # no run needs it before a call has ended
 
         return await self._read(read_changes, session_id)

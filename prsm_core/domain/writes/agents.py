@@ -62,7 +62,6 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
         ledger.change(first)
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agent's three rows."""
         agent = self.agent
         row = {
             **{name: getattr(agent, name) for name in _AGENT},
@@ -97,7 +96,6 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
         )
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `agent_spawned`."""
         agent = self.agent
         data = {
             **{name: getattr(agent, name) for name in _TOLD},
@@ -131,7 +129,6 @@ class StateChanged(Write, frozen=True, kw_only=True):
         ledger.change(replace(fence, state=self.target))
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agent in its new state."""
         values: dict[str, Any] = {"state": str(self.target), "waiting_on": self.waiting_on}
         if not self.target.is_terminal:
             values["ended_at"] = None
@@ -165,7 +162,6 @@ class _Result(Write, frozen=True, kw_only=True):
     result: AgentResult
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the result."""
         result = {"result": self.result.to_dict()}
         return (Update("agents", {"agent_id": step.agent_id}, result),)
 
@@ -264,12 +260,10 @@ class AgentRelabelled(Write, frozen=True, kw_only=True):
             )
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agent with these labels."""
         labels = {"labels": self.labels or None}
         return (Update("agent_specs", {"agent_id": self.agent_id}, labels),)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `agent_labels_changed`."""
         return step.telling("agent_labels_changed", {"labels": self.labels}, self.agent_id)
 
 
@@ -290,7 +284,6 @@ class ModelSwitched(Write, frozen=True, kw_only=True):
         return Update("agents", agent, model), Update("agent_specs", agent, effort)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `agent_model_changed`."""
         model = {"provider": self.provider, "model": self.model}
         effort = {"reasoning_effort": self.reasoning_effort}
         return step.telling("agent_model_changed", {**model, **effort})
@@ -306,12 +299,10 @@ class AgentHeld(Write, frozen=True, kw_only=True):
     until: float | None = None  # Unix seconds
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agent with what it waits for."""
         held = {"waiting_on": self.waiting_on}
         return (Update("agents", {"agent_id": step.agent_id}, held),)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `agent_held`."""
         held = {"waiting_on": self.waiting_on, "reason": self.reason, "until": self.until}
         return step.telling("agent_held", held)
 
@@ -324,7 +315,6 @@ class ThreadKept(Write, frozen=True, kw_only=True):
     thread: str | None
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agent with its thread."""
         return (Update("agents", {"agent_id": step.agent_id}, {"resume_token": self.thread}),)
 
 
@@ -349,7 +339,6 @@ class AgentNoted(Write, frozen=True, kw_only=True):
             raise no_agent(self.agent_id, step)
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agent with its notes."""
         agent = {"agent_id": self.agent_id or step.agent_id}
         return (Update("agents", agent, {"notes": self.notes.to_dict()}),)
 

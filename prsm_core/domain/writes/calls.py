@@ -45,7 +45,6 @@ class CallOpened(Write, frozen=True, kw_only=True):
         return (Insert("tool_calls", running_row(self.turn_id, self.call)),)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `tool_call_started`."""
         data = {
             "call": self.call.id,
             "tool": self.call.tool_name,
@@ -94,7 +93,6 @@ class CallClosed(Write, frozen=True, kw_only=True):
         return close, *consumed(step, self.consumed, self.call_id)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `tool_call_finished`."""
         has_failed = self.status == "failed"
         data = {
             "call": self.call_id,
@@ -125,7 +123,6 @@ class ReceivesUndone(Write, frozen=True, kw_only=True):
             yield from unread(step, messages, call)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `receives_undone`."""
         return step.telling("receives_undone", {"turn": self.turn_id, "calls": list(self.received)})
 
 
@@ -135,7 +132,6 @@ class EffectNoted(Write, frozen=True, kw_only=True):
     effect: Effect
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the effect."""
         return (Insert("effects", asdict(self.effect)),)
 
 

@@ -92,7 +92,6 @@ class ChangesDecided(Write, frozen=True, kw_only=True):
         return [row for one in self.decisions for row in _decided(step, one)]
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `changes_decided`."""
         told = [told_decision(one.id, one.path, one.state, one.why) for one in self.decisions]
         return (Telling("changes_decided", {"changes": told}, None, step.at),)
 
@@ -136,11 +135,9 @@ class SnapshotTaken(Write, frozen=True, kw_only=True):
     snapshot: SessionSnapshot
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the snapshot."""
         return (snapshot_row(step.session_id, self.snapshot),)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `snapshot_taken`."""
         one = self.snapshot
         data = {name: getattr(one, name) for name in _SNAPSHOT}
         data |= {"snapshot": one.snapshot_id, "unquiet": list(one.unquiet)}

@@ -57,7 +57,6 @@ class MessageSent(Write, frozen=True, kw_only=True):
         return (Insert("inbox", {"session_id": step.session_id, **row}),)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `message_routed`."""
         message = self.message
         data = {
             "mid": message.message_id,

@@ -33,7 +33,6 @@ class RequestOpened(Write, frozen=True, kw_only=True):
         return (Insert("requests", row),)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `permission_requested` or `question_asked`."""
         request = self.request
         return (Telling(_ASKED[request.kind], request.payload, step.agent_id, request.opened_at),)
 
@@ -70,7 +69,6 @@ class RequestResolved(Write, frozen=True, kw_only=True):
         return (Update("requests", {**known, "state": "open"}, answer, refusal=refuse),)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `permission_resolved` or `question_answered`."""
         data: dict[str, Any] = {"request": self.request_id, "by": self.by, "via": self.via}
         if self.kind == "permission":
             data["verdict"] = self.answer.get("verdict", "deny")
@@ -90,7 +88,6 @@ class Granted(Write, frozen=True, kw_only=True):
     grant: Mapping[str, Any]
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the grant."""
         row = {
             "session_id": step.session_id,
             "agent_id": step.agent_id,

@@ -31,7 +31,6 @@ class Told(Write, frozen=True, kw_only=True):
     agent_id: str | None = None  # whom it is about; None: the step's agent
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return the event."""
         return (self.telling(self.agent_id or step.agent_id, step.at),)
 
     def telling(self, agent_id: str | None, at: float) -> Telling:
@@ -76,7 +75,6 @@ class RunStarted(Write, frozen=True, kw_only=True):
         return *rows, Insert("runs", run, computed=process)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `run_started`."""
         data = {"task": self.task, "workspace": self.workspace}
         return (Telling("run_started", data, None, step.at),)  # of nobody, whose step it may be
 
@@ -124,7 +122,6 @@ class RunResumed(Write, frozen=True, kw_only=True):
         return *rows, Update("runs", own, anew, computed=process, refusal=refuse)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `run_resumed`."""
         return step.telling("run_resumed", {"epoch": self.epoch})
 
 
@@ -220,7 +217,6 @@ class RunFinished(Write, frozen=True, kw_only=True):
     used: Mapping[str, Any]  # the event's other fields
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the run's end."""
         outcome = {
             "status": self.status,
             "summary": self.summary,
@@ -240,7 +236,6 @@ class RunFinished(Write, frozen=True, kw_only=True):
         )
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `run_finished`."""
         said = {"status": self.status, "summary": self.summary, "error": self.error}
         ends = {"exit_code": self.exit_code, "problems": list(self.problems)}
         return step.telling("run_finished", {**said, **self.used, **ends})

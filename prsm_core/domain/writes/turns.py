@@ -149,7 +149,6 @@ class TurnOpened(Write, frozen=True, kw_only=True):
         )
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `turn_started`."""
         return step.telling("turn_started", {"turn": self.turn_id, "n": self.number})
 
 
@@ -160,7 +159,6 @@ class TurnMetered(Write, frozen=True, kw_only=True):
     spent: Spent
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the turn with what it has used."""
         own = {"id": self.turn_id, "agent_id": step.agent_id, "closed_by": None}
         return (Update("turns", own, spent_columns(self.spent)),)
 
@@ -216,7 +214,6 @@ class TurnClosed(Write, frozen=True, kw_only=True):
             yield Update("agents", {"agent_id": step.agent_id}, thread)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `turn_finished`."""
         result = self.result
         data = {
             "turn": self.turn_id,

@@ -34,12 +34,9 @@ class ToldTurn:
     def __init__(self, turn_id: str) -> None:
         self._turn_id = turn_id
         self._messages: list[AgentMessage] = []
-        self._began: dict[tuple[str, bool], AgentToolCall] = {}  # id, and whether it is ours
-        self._answered: dict[tuple[str, bool], int] = {}
+        self._calls: dict[tuple[str, bool], CallState] = {}  # by id, and whether it is ours
         self._last_heard = 0
         self._has_begun = False
-        self._responses: dict[tuple[str, bool], int] = {}  # of the model, by call
-        self._undone: set[tuple[str, bool]] = set()
 
     def take(self, seq: int, kind: str, at: float, data: Mapping[str, Any]) -> None:
         """Take the next event; those before the turn's own beginning are of others."""
@@ -57,31 +54,32 @@ class ToldTurn:
             case "tool_call_finished":
                 self._call_ended(seq, at, data)
             case "receives_undone":
-                self._undone.update((call, True) for call in data.get("calls") or ())
+                for key in ((call, True) for call in data.get("calls") or ()):
+                    if key in self._calls:
+                        self._calls[key] = replace(self._calls[key], is_undone=True)
 
     def answers(self) -> dict[str, int]:
         """Return the orchestration calls that have ended, and the number of the event of each."""
-        return {call_id: seq for (call_id, is_ours), seq in self._answered.items() if is_ours}
+        return {
+            call_id: told.answered_at
+            for (call_id, is_ours), told in self._calls.items()
+            if is_ours and told.answered_at is not None
+        }
 
     def build(self, row: Values, ours: Mapping[str, CallState]) -> TurnState:
         """Return the turn of a row; `ours` are its orchestration calls, by their ids."""
         calls: list[CallState] = []
-        for key, told in self._began.items():
-            call_id, is_ours = key
-            known = ours.get(call_id) if is_ours else CallState(call=told)
+        for (call_id, is_ours), told in self._calls.items():
+            known = ours.get(call_id) if is_ours else told
             if known is None:
                 continue  # of an earlier turn that is not closed either
-            call = replace(known.call, sequence=len(calls) + 1)
-            calls.append(
-                replace(
-                    known,
-                    call=call,
-                    answered_at=self._answered.get(key),
-                    response=self._responses.get(key, 0),
-                    is_undone=key in self._undone,
-                    consumed=() if key in self._undone else known.consumed,
-                )
+            state = replace(
+                told,
+                call=replace(known.call, sequence=len(calls) + 1),
+                effects=known.effects,
+                consumed=() if told.is_undone else known.consumed,
             )
+            calls.append(state)
         return TurnState(
             turn_id=row["id"],
             number=row["turn_no"],
@@ -112,11 +110,8 @@ class ToldTurn:
     def _call_began(self, seq: int, at: float, data: Mapping[str, Any]) -> None:
         self._last_heard = seq
         key = data["call"], bool(data.get("orchestration"))
-        self._answered.pop(key, None)
-        self._undone.discard(key)
-        self._began.pop(key, None)  # an id may come again: then the last one counts
-        self._responses[key] = data.get("response") or 0
-        self._began[key] = AgentToolCall(
+        self._calls.pop(key, None)  # an id may come again: then the last one counts
+        call = AgentToolCall(
             id=data["call"],
             tool_name=intern(data["tool"]),
             params=data["arguments"],
@@ -124,22 +119,23 @@ class ToldTurn:
             started_at=_ms(at),
             sequence=0,
         )
+        self._calls[key] = CallState(call=call, response=data.get("response") or 0)
 
     def _call_ended(self, seq: int, at: float, data: Mapping[str, Any]) -> None:
         """Take the end of a call of ours, which names its turn, or of one of the vendor's."""
         key = data["call"], data.get("turn") is not None
-        call = self._began.get(key)
-        if call is None or key in self._answered:
+        told = self._calls.get(key)
+        if told is None or told.answered_at is not None:
             return
-        self._answered[key] = seq
         status, error = data["status"], data.get("error")
-        self._began[key] = replace(
-            call,
+        call = replace(
+            told.call,
             status=status if status in {"completed", "unknown"} else "failed",
             result=data.get("result"),
             error=error or ("denied" if status == "denied" else None),
             completed_at=_ms(at),
         )
+        self._calls[key] = replace(told, call=call, answered_at=seq)
 
 
 def build_call(

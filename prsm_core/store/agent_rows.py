@@ -94,7 +94,7 @@ def read_agents(conn: sqlite3.Connection, session_id: str) -> list[AgentRow]:
     return [_agent_row(dict(zip(names, row[::-1], strict=True))) for row in rows]
 
 
-def read_taken(conn: sqlite3.Connection, session_id: str) -> list[TakenNames]:
+def read_taken(conn: sqlite3.Connection, session_id: str) -> TakenNames:
     """Return the names of the session's agents, and when its last event was.
 
     Events are numbered as they are committed. What an agent merely said is committed a little
@@ -111,7 +111,7 @@ def read_taken(conn: sqlite3.Connection, session_id: str) -> list[TakenNames]:
         for part in reversed(stretches(conn, session_id))
     )
     at = next((ts for ts in last if ts is not None), 0.0)
-    return [TakenNames(names=frozenset(name for (name,) in names), last_event_at=at)]
+    return TakenNames(names=frozenset(name for (name,) in names), last_event_at=at)
 
 
 def read_calls(conn: sqlite3.Connection, agent_id: str) -> list[Mapping[str, Any]]:

@@ -153,8 +153,8 @@ _Time = Annotated[float, Meta(ge=0, lt=LAST_SECOND)]
 _Counts = dict[str, _Whole | None]
 
 
-def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
-    """Return the session's rows by table, JSON decoded; a list of one, as all queries give."""
+def read_copy(conn: sqlite3.Connection, session_id: str) -> Rows:
+    """Return the session's rows by table, JSON decoded."""
     wanted = {"session": session_id}
     copy = {table: _rows(conn, table, condition, wanted) for table, condition in TABLES.items()}
     shared = _add_shared(conn, session_id, copy) if copy["forks"] else 0
@@ -164,7 +164,7 @@ def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
     # Those of another session, here or where this one was copied from: none can be gone back to.
     older = shared or sum(position <= 0 for position in numbered)
     _move(copy, {position: n - older for n, position in enumerate(numbered, 1)})
-    return [copy]
+    return copy
 
 
 def _rows(
@@ -339,7 +339,7 @@ def _read_back(conn: sqlite3.Connection, session: str) -> None:
     """Read a session as those do who show it, or go on with it; raises what they would."""
     before, conn.row_factory = conn.row_factory, sqlite3.Row
     try:
-        state = read_state(conn, session, None)[0]
+        state = read_state(conn, session, None)
         Pictures().read(conn, session)
     finally:
         conn.row_factory = before

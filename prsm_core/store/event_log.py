@@ -155,11 +155,12 @@ def read_last(
     return found[::-1]
 
 
-def find_commit(conn: sqlite3.Connection, session_id: str, seq: int) -> list[tuple[str, int]]:
-    """Return whose commit holds an event, and its position; nothing where there is none."""
+def find_commit(conn: sqlite3.Connection, session_id: str, seq: int) -> tuple[str, int] | None:
+    """Return whose commit holds an event, and its position; None where there is none."""
     part = stretches(conn, session_id, after=seq - 1)[0]
     sql = "SELECT session_id, position FROM events WHERE session_id = ? AND seq = ?"
-    return conn.execute(sql, (part.session_id, seq)).fetchall()
+    found = conn.execute(sql, (part.session_id, seq)).fetchone()
+    return None if found is None else (found["session_id"], found["position"])
 
 
 def insert_told(

@@ -76,8 +76,8 @@ class Pictures:
     def __init__(self) -> None:
         self._log: _Log | None = None
 
-    def read(self, conn: sqlite3.Connection, session_id: str) -> list[Picture]:
-        """Return the session as it is now; a list of one, since a ledger may be yet to be made."""
+    def read(self, conn: sqlite3.Connection, session_id: str) -> Picture:
+        """Return the session as it is now."""
         (seq,) = conn.execute(
             "SELECT max(seq) FROM events WHERE session_id = ?", (session_id,)
         ).fetchone()
@@ -85,24 +85,22 @@ class Pictures:
         turns = conn.execute(_TURNS, (session_id,)).fetchall()
         log = self._read_log(conn, session_id, seq or 0)
         log.complete(conn, agents, [agent for agent, *_ in turns])
-        return [
-            Picture(
-                seq=seq or 0,
-                run=_read_run(conn, session_id),
-                agents=agents,
-                requests=read_open(conn, session_id),
-                unread=read_unconsumed(conn, session_id),
-                turns=[
-                    OpenTurn(agent_id=agent, turn_id=turn_id, number=n, calls=log.open_calls(agent))
-                    for agent, turn_id, n in turns
-                ],
-                contexts={
-                    row.descriptor.agent_id: log.contexts[row.descriptor.agent_id]
-                    for row in agents
-                    if row.head_turn_id is not None
-                },
-            )
-        ]
+        return Picture(
+            seq=seq or 0,
+            run=_read_run(conn, session_id),
+            agents=agents,
+            requests=read_open(conn, session_id),
+            unread=read_unconsumed(conn, session_id),
+            turns=[
+                OpenTurn(agent_id=agent, turn_id=turn_id, number=n, calls=log.open_calls(agent))
+                for agent, turn_id, n in turns
+            ],
+            contexts={
+                row.descriptor.agent_id: log.contexts[row.descriptor.agent_id]
+                for row in agents
+                if row.head_turn_id is not None
+            },
+        )
 
     def _read_log(self, conn: sqlite3.Connection, session_id: str, seq: int) -> _Log:
         """Return what the log tells up to its end, as far as that is known."""
@@ -134,7 +132,8 @@ class _Log:
             if kind == "turn_started":
                 self._calls[agent] = OpenCalls()
             elif kind == "turn_finished":
-                self.contexts[agent] = None if context is None else _value(context)
+                # SQLite extracts objects and lists as their text.
+                self.contexts[agent] = decode(context) if isinstance(context, str) else context
             elif (calls := self._calls.get(agent)) is not None:
                 if kind == "tool_call_started":
                     begun = OpenTool(call=call, tool=tool, since=ts)
@@ -257,11 +256,6 @@ def _read_context(conn: sqlite3.Connection, session_id: str, agent: str) -> Any:
         if row is not None:
             return decode(row[0]).get("context")
     return None
-
-
-def _value(extracted: Any) -> Any:
-    """Return a JSON value as SQLite extracts it: objects and lists come as their text."""
-    return decode(extracted) if isinstance(extracted, str) else extracted
 
 
 def _read_run(conn: sqlite3.Connection, session_id: str) -> RunState | None:

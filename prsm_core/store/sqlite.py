@@ -185,7 +185,7 @@ class SqliteStore(Store):
         ledger, newer than this program, locked, or cannot be read.
         """
         store = cls(path, limits or StoreLimits())
-        if not late or store._lies_there():
+        if not late or has_begun(path):
             store._threads = await store._start(read_only=read_only)
         return store
 
@@ -223,7 +223,7 @@ class SqliteStore(Store):
         after = _held(after)
         while not self._tail.closed:
             count = self._tail.count
-            page = await self._read(event_log.read_page, session_id, after, agent)
+            page = await self._read(event_log.read_page, session_id, after, agent) or []
             for event in page:
                 yield event
                 after = event.seq or after
@@ -243,45 +243,42 @@ class SqliteStore(Store):
         before: int | None = None,
     ) -> Sequence[Event]:
         limit, before = _held(limit), None if before is None else _held(before)
-        return await self._read(
-            event_log.read_last, session_id, agent, kinds=kinds, limit=limit, before=before
-        )
+        wanted = partial(event_log.read_last, kinds=kinds, limit=limit, before=before)
+        return await self._read(wanted, session_id, agent) or []
 
     async def picture(self, session_id: str) -> Picture:
-        found = await self._read(self._pictures.read, session_id)
-        return found[0] if found else _NOTHING
+        return await self._read(self._pictures.read, session_id) or _NOTHING
 
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
         from prsm_core.store.state import read_state, unknown_session  # few runs need it
 
         found = await self._read(read_state, session_id, None if at is None else _held(at))
-        if not found:
+        if found is None:
             raise unknown_session(session_id)
-        return found[0]
+        return found
 
     async def shared_snapshots(self) -> frozenset[str]:
-        return frozenset(await self._read(readers.read_shared_snapshots))
+        return frozenset(await self._read(readers.read_shared_snapshots) or [])
 
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
         from prsm_core.store.state import unknown_event  # no run needs it
 
         found = await self._read(event_log.find_commit, session_id, _held(seq))
-        if not found or found[0][1] <= 0:
-            raise unknown_event(session_id, seq, is_shared=bool(found))
-        return found[0]
+        if found is None or found[1] <= 0:
+            raise unknown_event(session_id, seq, is_shared=found is not None)
+        return found
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        return await self._read(readers.read_sessions)
+        return await self._read(readers.read_sessions) or []
 
     async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
-        return await self._read(readers.read_sessions_with, label, text, _held(limit))
+        return await self._read(readers.read_sessions_with, label, text, _held(limit)) or []
 
     async def copy(self, session_id: str) -> Mapping[str, Any]:
         """Return all rows of a session by table, as JSON values; see store.copies."""
         from prsm_core.store.copies import read_copy  # no run needs it
 
-        found = await self._read(read_copy, session_id)
-        return found[0] if found else {}
+        return await self._read(read_copy, session_id) or {}
 
     async def put_copy(self, copy: Mapping[str, Any], new_id: Callable[[str], str]) -> str:
         """Write the session of a copy in one transaction, and return its id.
@@ -299,44 +296,43 @@ class SqliteStore(Store):
         """Return the session's runs, oldest first."""
         from prsm_core.store.state import read_runs  # no run needs it
 
-        return await self._read(read_runs, session_id)
+        return await self._read(read_runs, session_id) or []
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
-        return await self._read(agent_rows.read_agents, session_id)
+        return await self._read(agent_rows.read_agents, session_id) or []
 
     async def taken(self, session_id: str) -> TakenNames:
         found = await self._read(agent_rows.read_taken, session_id)
-        return found[0] if found else TakenNames(names=frozenset())
+        return found or TakenNames(names=frozenset())
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
-        return await self._read(readers.read_unconsumed, session_id)
+        return await self._read(readers.read_unconsumed, session_id) or []
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
-        return await self._read(readers.read_open, session_id)
+        return await self._read(readers.read_open, session_id) or []
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
-        return await self._read(agent_rows.read_calls, agent_id)
+        return await self._read(agent_rows.read_calls, agent_id) or []
 
     async def changes(self, session_id: str) -> Sequence[ChangeRow]:
         from prsm_core.store.state import read_changes  # no run needs it before a call has ended
 
-        return await self._read(read_changes, session_id)
+        return await self._read(read_changes, session_id) or []
 
     async def aclose(self) -> None:
         """Finish what was submitted, end the followers, close; a second call does nothing."""
         self._closing = True
         async with self._turn:  # an opening that is under way
             threads = self._threads
-        if threads is None:
-            self._tail.close()
-        else:
-            await self._stop(threads)
-            if threads.writer is not None and not self._lies_there():
-                text = "the ledger %s was removed while it was in use: what was written is lost"
-                _log.warning(text, self._path)
-
-    def _lies_there(self) -> bool:
-        return has_begun(self._path)
+        writer = None if threads is None else threads.writer
+        if writer is not None:
+            await writer.finish()
+        self._tail.close()
+        if threads is not None:
+            await self._end(threads)
+        if writer is not None and not has_begun(self._path):
+            text = "the ledger %s was removed while it was in use: what was written is lost"
+            _log.warning(text, self._path)
 
     async def _start(self, *, read_only: bool = False) -> _Threads:
         on_commit = self._tail.bump
@@ -350,12 +346,6 @@ class SqliteStore(Store):
             await self._end(threads)
             raise
         return threads
-
-    async def _stop(self, threads: _Threads) -> None:
-        if threads.writer is not None:
-            await threads.writer.finish()
-        self._tail.close()
-        await self._end(threads)
 
     async def _end(self, threads: _Threads) -> None:
         await threads.reader.aclose()
@@ -388,16 +378,16 @@ class SqliteStore(Store):
 
     async def _read(
         self,
-        query: Callable[Concatenate[sqlite3.Connection, P], Sequence[T]],
+        query: Callable[Concatenate[sqlite3.Connection, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> Sequence[T]:
-        """Return what a query finds: nothing in a ledger that is yet to be made."""
+    ) -> T | None:
+        """Return what a query finds; None in a ledger that is yet to be made."""
         if self._threads is not None:
             return await self._threads.reader.run(query, *args, **kwargs)
         if self._tail.closed:
             raise closed_error()
-        return ()
+        return None
 
     async def _data_version(self) -> int:
         return NEVER if self._threads is None else await self._threads.reader.run(data_version)

@@ -215,13 +215,13 @@ _CHANGES = (
 )
 
 
-def read_state(conn: sqlite3.Connection, session_id: str, at: int | None) -> list[SessionState]:
-    """Return the session; a list of one, since a ledger may be yet to be made."""
+def read_state(conn: sqlite3.Connection, session_id: str, at: int | None) -> SessionState:
+    """Return the session as it was after the commit `at`, else as it is."""
     session = conn.execute(_SESSION, {"session": session_id}).fetchone()
     if session is None:
         raise unknown_session(session_id)
     position, seq = _moment(conn, session_id, at)
-    return [_Reading(conn, session_id, position, seq).read(*session)]
+    return _Reading(conn, session_id, position, seq).read(*session)
 
 
 def unknown_session(session_id: str) -> StoreError:
@@ -310,7 +310,10 @@ class _Reading:
             questions=tuple(self._questions(agents)),
             requests=tuple(map(to_request, self._ask(_REQUESTS))),
             grants=tuple(map(to_grant, self._ask(_GRANTS))),
-            snapshots=tuple(map(build_snapshot, self._snapshots())),
+            snapshots=tuple(
+                build_snapshot({**row, **_decoded(row, "unquiet")})
+                for row in self._rows(_SNAPSHOTS)
+            ),
             changes=tuple(read_changes(self._conn, self._session_id, self._position)),
             origins=tuple(Origin(**row) for row in self._rows(_ORIGINS)),
             aliases=self._names,
@@ -320,9 +323,6 @@ class _Reading:
         """Return the runs that had begun, oldest first."""
         rows = self._rows(_RUNS)
         return [build_run({**row, **_decoded(row, "options", "outcome")}) for row in rows]
-
-    def _snapshots(self) -> Rows:
-        return ({**row, **_decoded(row, "unquiet")} for row in self._rows(_SNAPSHOTS))
 
     def _ask(self, query: str, **more: Any) -> sqlite3.Cursor:
         own = {"session": self._session_id, "at": self._position}

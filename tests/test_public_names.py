@@ -262,6 +262,7 @@ def test_every_all_is_sorted_and_names_what_exists():
 # Records whose fields are read by no name, and who reads them.
 READ_OTHERWISE = {
     "CompactionResult": "the ledger: a row has all of them",
+    "TokenUsage": "the ledger: the row of a turn has all of them",
     "PeerMessage": "tools of other plugins, which may need to know who wrote, and when",
 }
 

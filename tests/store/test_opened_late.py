@@ -109,7 +109,7 @@ async def test_a_ledger_that_could_not_be_made_is_made_by_the_next_step(path):
     async with await SqliteStore.open(path, late=True) as store:
         with pytest.raises(ConfigError):
             await store.commit(steps.run_started())
-        assert await store.sessions() == ()
+        assert await store.sessions() == []
         obstacle.unlink()
         await store.commit(steps.run_started())
         assert [each.session_id for each in await store.sessions()] == [steps.session]

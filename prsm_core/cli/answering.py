@@ -58,11 +58,7 @@ def _told(session: str, request: OpenRequest) -> Mapping[str, Any]:
 
 
 async def print_request(place: Place, prefix: str) -> None:
-    """Print all that is known of the one open request whose id begins with `prefix`.
-
-    Raises:
-        ControlError: it is not open.
-    """
+    """Print all that is known of the one open request whose id begins with `prefix`."""
     _, request = await _find(place, prefix)
     kind = "permission_requested" if isinstance(request, OpenPermission) else "question_asked"
     for line in request_lines(kind, escape_exact(request.name), to_builtins(request)):
@@ -71,12 +67,7 @@ async def print_request(place: Place, prefix: str) -> None:
 
 
 async def answer_request(place: Place, prefix: str, words: Sequence[str]) -> None:
-    """Give the answer to the one request whose id begins with `prefix`.
-
-    Raises:
-        ControlError: it is not open, or was answered a moment ago.
-        click.UsageError: the answer is none that it takes.
-    """
+    """Give the answer to the one request whose id begins with `prefix`."""
     session, request = await _find(place, prefix)
     async with _owner(place, session) as owner:
         if not await _give(owner, request, words):

@@ -53,9 +53,6 @@ def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str 
 
     Without a name it is the console, which needs no configuration. One that ends with its run is
     given the run that is open. An AttachableFrontend has a way of its own.
-
-    Raises:
-        PrsmError: nothing runs, or there is no such frontend.
     """
     write_aside()
     if ui is None:

@@ -62,11 +62,7 @@ Sources = Mapping[str, tuple[str, ...]]
 class Installer:
     """What installs packages into the environment of this interpreter.
 
-    Attributes:
-        name: Of the program, for people.
-        installs: Returns the command that installs packages.
-        removes: Returns the command that takes away packages, by their names.
-        env: What the command needs to find the environment.
+    `installs` and `removes` return commands, which find the environment by `env`.
     """
 
     name: str
@@ -78,9 +74,7 @@ class Installer:
 def find_installer(sources: Sources) -> Installer:
     """Return what installs packages here: the tool that manages the environment, pip, or uv.
 
-    Raises:
-        ConfigError: there is none, or the environment is the system's, or cannot be written to,
-            or lacks the core. It tells the line to type, where there is one.
+    Raises ConfigError, with the line to type where there is one.
     """
     prefix = Path(sys.prefix)
     if (prefix / _PIPX).is_file():
@@ -261,12 +255,7 @@ print(json.dumps({record.name: [record.state.value, record.error] for record in 
 
 
 def install_package(name: str, *, debug: bool, with_cli: bool, prefix: str) -> int:
-    """Install a package, and with `with_cli` the vendor's program; return the exit code.
-
-    Raises:
-        ConfigError: it is not for this command to install.
-        ProcessError: it could not be installed, and is not there.
-    """
+    """Install a package, and with `with_cli` the vendor's program; return the exit code."""
     configure_logging(debug=debug)
     package = _of_this_project(name)
     sources = sources_of(package, find_clone(), published=PUBLISHED)
@@ -377,9 +366,6 @@ async def _run(
     """Run a program with the environment of this one and `env`; return its lines.
 
     With `show` stderr shows them as they come.
-
-    Raises:
-        ProcessError: it failed.
     """
     process = await launcher.start(argv, name=name, env={**os.environ, **(env or {})})
     process.close_stdin()

@@ -12,14 +12,7 @@ from prsm_core.config.own_rules import change_rule, policy_path
 from prsm_core.config.paths import written_path
 from prsm_core.config.policy_file import MAX_WORDS, parse_rule, read_policy
 from prsm_core.domain.agents import AgentRole
-from prsm_core.domain.permissions import (
-    Allow,
-    Ask,
-    Deny,
-    PermissionContext,
-    PermissionRequest,
-    Verdict,
-)
+from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, PermissionRequest
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import PluginError
@@ -48,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
+    from prsm_core.domain.permissions import Verdict
     from prsm_core.policies.own_state import OwnState
 
 VERDICTS = ("allow", "ask", "deny")
@@ -223,10 +217,5 @@ def _words(rule: str | Sequence[str]) -> Words:
 def _row(
     verdict: str, words: Sequence[str], layer: str, origin: str, note: str = ""
 ) -> dict[str, Any]:
-    return {
-        "verdict": verdict,
-        "words": list(words),
-        "layer": layer,
-        "origin": origin,
-        "note": note,
-    }
+    rule = {"verdict": verdict, "words": list(words)}
+    return {**rule, "layer": layer, "origin": origin, "note": note}

@@ -22,11 +22,7 @@ LOOKED_AT = 20  # ledgers of other folders, the newest
 
 @asynccontextmanager
 async def open_ledger(workspace: str) -> AsyncIterator[SqliteStore]:
-    """Open the repository's ledger for reading.
-
-    Raises:
-        StoreError: there is none.
-    """
+    """Open the repository's ledger for reading. Raises StoreError for none."""
     path = workspace_ledger(workspace)
     try:
         store = await SqliteStore.open(path, read_only=True)
@@ -81,9 +77,8 @@ async def open_session(
 ) -> AsyncIterator[tuple[SqliteStore, SessionInfo]]:
     """Open the repository's ledger for reading, and find a session in it.
 
-    Raises:
-        StoreError: there is no ledger, no such session, or more than one.
-        SessionOwnedError: a process owns that one, and it has had no run yet.
+    Raises StoreError where there is no ledger, no such session, or more than one, and
+    SessionOwnedError where a process owns that one, and it has had no run yet.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -110,8 +105,7 @@ def require_current(info: SessionInfo, prefix: str | None) -> None:
 def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> SessionInfo:
     """Return the newest session, or the one whose id is or begins with `prefix`, or is named so.
 
-    Raises:
-        StoreError: no session (code `unknown_session`), or several (`ambiguous_session`).
+    Raises StoreError for none (code `unknown_session`), and for several (`ambiguous_session`).
     """
     start = (prefix or "").lower()
     # A blank one is the beginning of all: it is a variable that nobody has set, and no choice.

@@ -40,17 +40,8 @@ _SPARE = ("ROLE", "LAST TOOL", "ID")
 LIVE_SECONDS = 2.0  # for the process that runs a session to tell its tree
 SHOWN = 8  # characters of a request's id
 _TREE_HEADERS = (
-    "AGENT",
-    "ID",
-    "STATE",
-    "EVIDENCE",
-    "ROLE",
-    "MODEL",
-    "TIME",
-    "CHANGED",
-    "TOKENS",
-    "COST",
-    "LAST TOOL",
+    *("AGENT", "ID", "STATE", "EVIDENCE", "ROLE", "MODEL", "TIME", "CHANGED", "TOKENS"),
+    *("COST", "LAST TOOL"),
 )
 
 

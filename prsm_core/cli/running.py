@@ -97,8 +97,7 @@ class Request(Record, frozen=True, kw_only=True):
 def run_task(launch: Launch, request: Request) -> int:
     """Run the task and return the exit code.
 
-    Raises:
-        KeyboardInterrupt: one of `ending_signals` came; everything was shut down in order.
+    Raises KeyboardInterrupt where one of `ending_signals` came; all was shut down in order.
     """
 
     def build(setup: Setup) -> tuple[FrontendSpec, Make]:

@@ -63,8 +63,7 @@ def load_setup(
     Plugins named by `without` are left out. If it `begins_run`, no check with settings is missing.
     What `once` has done is not done again. With `skips_seen` lasting notices are not repeated.
 
-    Raises:
-        ConfigError: the configuration is wrong. A plugin never makes this fail.
+    Raises ConfigError for what is wrong in the configuration. A plugin never makes this fail.
     """
     configure_logging(debug=launch.debug)
     paths = workspace_paths(workspace)

@@ -46,11 +46,7 @@ class AttachableFrontend(RunFrontend):
 
 
 async def start_task(app: AppHandle) -> RunHandle:
-    """Start a run of the task the command line gave.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """Start a run of the task the command line gave."""
     if not app.options.task:
         raise ConfigError("there is no task to run", hint='give one: prsm run "…"')
     return await app.start_run(app.options.task)

@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 
 
 async def rename_session(workspace: str, prefix: str, name: str, *, as_json: bool) -> None:
-    """Give a session a name, or none where it is blank.
-
-    Raises:
-        PrsmError: the name is none, there is no such session, or the ledger cannot be written.
-    """
+    """Give a session a name, or none where it is blank."""
     _ = checked_name(name)
     async with open_session(workspace, prefix) as (_, info):
         session, task = info.session_id, info.task
@@ -64,10 +60,6 @@ async def delete_session(
 
     Who is asked is told of worktrees that go along. Where nobody is, they keep it from being
     deleted unless that is wanted, `with_trees`.
-
-    Raises:
-        PrsmError: there is no such session, a process owns it, others go on from it, nobody can
-            be asked, or something of it is left that cannot be deleted.
     """
     async with open_session(workspace, prefix) as (store, info):
         session, agents = info.session_id, len(await store.agents(info.session_id))
@@ -120,11 +112,7 @@ def _confirm(what: str, trees: Sequence[str]) -> None:
 
 
 async def compact_ledger(workspace: str, *, as_json: bool) -> None:
-    """Compact the ledger of a repository, and say how large it was and is.
-
-    Raises:
-        PrsmError: there is no ledger, an engine uses it, or it cannot be written.
-    """
+    """Compact the ledger of a repository, and say how large it was and is."""
     if (busy := await _user(workspace)) is not None:
         session, owner = busy
         raise SessionOwnedError(

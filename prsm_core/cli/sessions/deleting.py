@@ -58,18 +58,11 @@ class Places(Record, frozen=True):
     keepers: Keepers
 
 
-async def delete(
-    places: Places,
-    session: str,
-    lock: SessionLock,
-) -> tuple[Mapping[str, int], int]:
+async def delete(places: Places, session: str, lock: SessionLock) -> tuple[Mapping[str, int], int]:
     """Delete a session, whose lock is released; return how many rows by table, and files, went.
 
-    Its worktrees are given up, and then removed.
-
-    Raises:
-        PrsmError: the session is there as it was, or it is gone and something of it is left, which
-            the message tells: the next command that takes sessions tries again.
+    Its worktrees are given up, and then removed. After a PrsmError the session is there as it was,
+    or something of it is left, which the next command that takes sessions removes.
     """
     with lock:
         done = await asyncio.to_thread(_delete, places, session)

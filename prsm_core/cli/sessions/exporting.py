@@ -187,11 +187,7 @@ VERSION = 1
 
 
 async def export_session(workspace: str, prefix: str | None, form: str, output: str | None) -> None:
-    """Write a session to a file or to stdout.
-
-    Raises:
-        PrsmError: there is no such session, or the file cannot be written.
-    """
+    """Write a session to a file or to stdout."""
     async with open_session(workspace, prefix) as (store, info):
         pieces = pieces_of(store, info, workspace_paths(workspace).state, form)
         if output is None or output == "-":

@@ -40,12 +40,7 @@ class Fork(Record, frozen=True, kw_only=True):
 
 
 def fork(launch: Launch, request: Fork) -> None:
-    """Make a fork and say what comes next.
-
-    Raises:
-        PrsmError: there is no such session, event, turn, agent or model; or the ledger cannot be
-            written, and then there is no fork.
-    """
+    """Make a fork and say what comes next."""
     if request.prompt is not None and not request.prompt.strip():
         raise ConfigError("the prompt is blank", hint="say what is to be done instead")
     wanted = ForkRequest(

@@ -62,11 +62,7 @@ _ROLES = {"manager": "master", "unified": "master"}  # as the specification once
 
 
 async def import_session(workspace: str, file: str, *, as_json: bool) -> None:
-    """Take the session of a file into the ledger of the workspace.
-
-    Raises:
-        PrsmError: the file cannot be read, is no export, or one that the ledger cannot hold.
-    """
+    """Take the session of a file into the ledger of the workspace."""
     found, new_id = await asyncio.to_thread(_read, file), _new_ids()
     is_foreign = isinstance(found, Transcript)
     copy = await retell(found, new_id) if is_foreign else _checked(found, file)

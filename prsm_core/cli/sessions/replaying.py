@@ -42,11 +42,7 @@ class Replay(Record, frozen=True, kw_only=True):
 
 
 def replay_session(launch: Launch, request: Replay) -> int:
-    """Show a session again; return 0, or 130 where the person ended it.
-
-    Raises:
-        PrsmError: there is no such session, event or frontend.
-    """
+    """Show a session again; return 0, or 130 where the person ended it."""
     write_aside()
     setup = load_setup(launch, request.workspace)
     spec = replace(session_frontend(setup.plugins, request.ui), interactive=False)

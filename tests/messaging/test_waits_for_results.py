@@ -18,7 +18,7 @@ import pytest
 from prsm_core.domain.agents import AgentDescriptor, AgentRole, AgentState, Grant
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.engine.state import AgentRecord, Roster
-from prsm_core.engine.turns.waits import WaitOf, all_results, any_message, edge_of
+from prsm_core.engine.turns.waits import AllResults, AnyMessage, WaitOf, edge_of
 from prsm_core.messaging.deadlock import DeadlockDetector
 from prsm_core.messaging.router import MessageRouter
 
@@ -172,9 +172,9 @@ class Scene:
     def _wait(self, n: int):
         record, act = self.records[n], self.tree.acts[n]
         if act == ANY:
-            return any_message(record, self.router)
+            return AnyMessage(record, self.router)
         if act == ALL:
-            return all_results(record, self.router)
+            return AllResults(record, self.router)
         parent = str(self.tree.parents[n])
         return WaitOf(
             state=AgentState.WAITING_FOR_PARENT,

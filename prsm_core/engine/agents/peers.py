@@ -183,7 +183,7 @@ class Peers(Struct, eq=False):
         return None if message is None else self._told(message)
 
     async def _receive(self, call: Call, seconds: float | None) -> RoutedMessage | None:
-        record, given_up = call.record, asyncio.Event()
+        record, given_up, has_unread = call.record, asyncio.Event(), self.router.has_unread
 
         def is_in_vain() -> bool:
             # Or no agent but this one may write to it, or spawn one that does.
@@ -193,7 +193,9 @@ class Peers(Struct, eq=False):
             state=AgentState.WAITING_FOR_CHILD,
             on="what another agent writes",
             targets=lambda: (ANYONE,),
-            ready=lambda: seconds is not None or call.has_unread(is_peer) or is_in_vain(),
+            ready=lambda: (
+                seconds is not None or has_unread(record.agent_id, is_peer) or is_in_vain()
+            ),
             fits=is_peer,
             is_vain=is_in_vain,
         )

@@ -31,7 +31,7 @@ from prsm_core.engine.state import MESSAGES_IN_A_PROMPT
 from prsm_core.engine.turns.context import Prompt, render_messages, render_repeat
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck import StuckWatch
-from prsm_core.engine.turns.waits import WaitOf, any_message
+from prsm_core.engine.turns.waits import AnyMessage, WaitOf
 from prsm_core.errors import (
     AgentSpawnError,
     BudgetExceededError,
@@ -707,7 +707,7 @@ class AgentSession:
     async def _await_prompt(self) -> Prompt | None:
         """Wait, without a slot, for a message or the last child's end; None: leave the session."""
         record, inbox, prompt = self.record, self._parts.inbox, None
-        self.life.blocked([any_message(record, inbox.router)])
+        self.life.blocked([AnyMessage(record, inbox.router)])
         try:
             while prompt is None:
                 prompt = inbox.take_reminder(record) or inbox.take_unread(record)

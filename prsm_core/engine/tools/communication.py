@@ -10,7 +10,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome, encode_data
 from prsm_core.engine.turns.call import Reply
-from prsm_core.engine.turns.waits import MessageWaitOf, all_results, any_message
+from prsm_core.engine.turns.waits import AllResults, AnyMessage
 from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
@@ -52,7 +52,13 @@ class Communication(Record, frozen=True, kw_only=True):
         try:
             if question is not None:
                 await call.open(question, noted=call.effect("question", correlation_id))
-            answer = await _await_answer(call, parent, correlation_id)
+            answer = await call.receive_from(
+                parent,
+                lambda m: m.type is MessageType.ANSWER and m.correlation_id == correlation_id,
+                lambda: parent.is_over,
+                AgentState.WAITING_FOR_PARENT,
+                "parent",
+            )
         finally:
             if not call.is_left:
                 parent.settled(correlation_id)
@@ -140,8 +146,8 @@ class Communication(Record, frozen=True, kw_only=True):
                 hint="one is enough: it returns messages of every child",
                 code="already_waiting",
             )
-        kind = all_results if call.args.get("all") else any_message
-        wait = kind(call.record, self.router, timed=seconds is not None)
+        kind = AllResults if call.args.get("all") else AnyMessage
+        wait = kind(call.record, self.router, seconds is not None)
         first = self._told(call, await call.receive(wait, seconds=seconds))
         if first is not None:
             return Reply(self._with_others(call, first))
@@ -181,7 +187,7 @@ class Communication(Record, frozen=True, kw_only=True):
             other = _describe(self.roster, message)
             room -= _size(other)
             if room < 0:
-                call.give_back_from(message)
+                call.give_back(message)
                 break
             _note_shown(record, message)
             others.append(other)
@@ -210,23 +216,6 @@ class _Reminds(Record, frozen=True):
 def _seconds(call: Call) -> float | None:
     """Return how long a wait may take; None: as long as it takes."""
     return call.args.get("timeout") or call.args.get("timeout_seconds") or None
-
-
-async def _await_answer(
-    call: Call, parent: AgentRecord, correlation_id: str
-) -> RoutedMessage | None:
-    def fits(message: RoutedMessage) -> bool:
-        return message.type is MessageType.ANSWER and message.correlation_id == correlation_id
-
-    wait = MessageWaitOf(
-        state=AgentState.WAITING_FOR_PARENT,
-        on="parent",
-        targets=lambda: (parent.agent_id,),
-        ready=lambda: parent.is_over or call.has_unread(fits),
-        fits=fits,
-        is_vain=lambda: parent.is_over,
-    )
-    return await call.receive(wait)
 
 
 def _parent_ended() -> MessageRoutingError:

@@ -18,11 +18,10 @@ from prsm_core.engine.providers.model_choice import inherited_model
 from prsm_core.engine.spawn.plan import configured_servers
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.call import Reply
-from prsm_core.engine.turns.waits import MessageWaitOf
 from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
@@ -388,9 +387,9 @@ def _is_reused(effect: Effect) -> bool:
     return bool((effect.data or {}).get("reused"))
 
 
-async def await_child(
+def await_child(
     call: Call, child: AgentRecord, since: str, state: AgentState
-) -> RoutedMessage | None:
+) -> Coroutine[Any, Any, RoutedMessage | None]:
     """Wait for the child's result, or its question, whichever comes first after `since`."""
 
     def fits(message: RoutedMessage) -> bool:
@@ -400,15 +399,8 @@ async def await_child(
             and message.message_id > since
         )
 
-    wait = MessageWaitOf(
-        state=state,
-        on=child.descriptor.name,
-        targets=lambda: (child.agent_id,),
-        ready=lambda: child.has_ended or call.has_unread(fits),
-        fits=fits,
-        is_vain=lambda: child.has_ended,
-    )
-    return await call.receive(wait)
+    name = child.descriptor.name
+    return call.receive_from(child, fits, lambda: child.has_ended, state, name)
 
 
 def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome, ToolSpec
 from prsm_core.domain.turns import IMAGE_SCHEME, RESULT_LIMIT, AgentToolCall, Effect
 from prsm_core.domain.writes import CallClosed, CallOpened, EffectNoted, MessageSent, Told
+from prsm_core.engine.turns.waits import MessageWaitOf
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.outcomes import within
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
+    from prsm_core.domain.agents import AgentState
     from prsm_core.domain.images import Image
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Write
@@ -169,9 +171,9 @@ class Call(Struct, eq=False):
 
     Handlers read `args`, may wait, and may once `open` it, before anything outside the engine
     knows of it, or `begin` it, where it acts by a later step of the engine alone; a step that comes
-    at once has what `opens` it. What they do is noted in the step that does it, by `effect`. In a
-    turn that goes on after a crash the handler of a call without an answer runs again: it asks
-    `recall` first, and does not do it twice.
+    at once has what `opens` it. What they do is noted in the step that does it, by `effect`. After
+    a crash the handler of a call without an answer runs again: it asks `recall` first, and does not
+    do it twice.
     """
 
     id: str
@@ -247,10 +249,7 @@ class Call(Struct, eq=False):
         )
 
     def begin(self, *told: Told) -> None:
-        """Stage the call: its agent's next step carries it, which may be the one it acts by.
-
-        Done by itself where a handler neither begins nor opens it.
-        """
+        """Stage the call: its agent's next step carries it, which may be the one it acts by."""
         writes = (*self.opens(), *told)
         if writes:
             self.opening = self.calls.parts.steps.stage(self.record, *writes)
@@ -260,9 +259,12 @@ class Call(Struct, eq=False):
 
         Nothing may come between. Where that step is refused the call is to `reopen`.
         """
-        opened = self._opened()
+        if self.is_again:
+            return ()
+        if self.opened:
+            raise OrchestrationError(f"call {self.id} was opened twice")
         self.opened = True
-        return opened
+        return (CallOpened(turn_id=self.turn_id, call=self.row(), response=self.response),)
 
     async def open(
         self,
@@ -310,12 +312,25 @@ class Call(Struct, eq=False):
         if self.opening is not None and self.opening.refused is not None:
             raise self.opening.refused
 
-    def _opened(self) -> tuple[CallOpened, ...]:
-        if self.is_again:
-            return ()
-        if self.opened:
-            raise OrchestrationError(f"call {self.id} was opened twice")
-        return (CallOpened(turn_id=self.turn_id, call=self.row(), response=self.response),)
+    def receive_from(
+        self,
+        agent: AgentRecord,
+        match: Match,
+        is_vain: Callable[[], bool],
+        state: AgentState,
+        on: str,
+    ) -> Coroutine[Any, Any, RoutedMessage | None]:
+        """Wait for a message of one agent that matches; None when that is in vain."""
+        router, own = self.calls.parts.router, self.record.agent_id
+        wait = MessageWaitOf(
+            state=state,
+            on=on,
+            targets=lambda: (agent.agent_id,),
+            ready=lambda: is_vain() or router.has_unread(own, match),
+            fits=match,
+            is_vain=is_vain,
+        )
+        return self._receive(wait)
 
     def receive(
         self, wait: MessageWait, *, seconds: float | None = None
@@ -388,10 +403,6 @@ class Call(Struct, eq=False):
         self.wait = None
         self.life.moved()
 
-    def has_unread(self, match: Match) -> bool:
-        """Whether a committed message that matches waits in the agent's mailbox."""
-        return self.calls.parts.router.has_unread(self.record.agent_id, match)
-
     def close_with(self, outcome: ToolOutcome) -> CallClosed:
         """Return the stored form of the answer; the call counts as closed from now on.
 
@@ -434,16 +445,11 @@ class Call(Struct, eq=False):
         self.consumed = (*self.consumed, *[message.message_id for message in taken])
         return taken
 
-    def give_back_from(self, message: RoutedMessage) -> None:
-        """Let a message that it has taken, and all that it took since, be unread again."""
-        first = self.consumed.index(message.message_id)
+    def give_back(self, since: RoutedMessage | None = None) -> None:
+        """Let the messages that it has taken be unread again: all, or those from one on."""
+        first = 0 if since is None else self.consumed.index(since.message_id)
         self.calls.parts.router.unclaim(self.record.agent_id, self.consumed[first:])
         self.consumed = self.consumed[:first]
-
-    def give_back(self) -> None:
-        """Let the messages that it has taken be unread again."""
-        self.calls.parts.router.unclaim(self.record.agent_id, self.consumed)
-        self.consumed = ()
 
     def reopen(self, opening: Sequence[CallOpened] = ()) -> None:
         """Count as open: the answer could not be stored; as new, where `opening` was not either."""
@@ -463,14 +469,11 @@ class Call(Struct, eq=False):
             "status": "failed",
             "result": None,
             "error": ENDED,
-            "duration_s": self._seconds(),
+            "duration_s": max(0, self.calls.parts.now_ms() - self.started_at_ms) / 1000,
             "exit_code": None,
             "turn": self.turn_id,
         }
         return Told(kind="tool_call_finished", data=data)
-
-    def _seconds(self) -> float:
-        return max(0, self.calls.parts.now_ms() - self.started_at_ms) / 1000
 
 
 def turn_over() -> ToolOutcome:

@@ -27,6 +27,7 @@ from prsm_core.domain.turns import RESULT_LIMIT
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable
 from prsm_core.engine.turns.call import ENDED, Call, turn_over
 from prsm_core.engine.turns.context import render_twins
+from prsm_core.engine.turns.fold import unused_id
 from prsm_core.engine.turns.waits import WaitOf
 from prsm_core.errors import MessageRoutingError, OrchestrationError, PrsmError
 from prsm_core.kit.clocks import first_of
@@ -121,18 +122,21 @@ class TurnCalls(Struct, eq=False):
         call.notice, call.fits = mended.notice, mended.fits
         return self._run(call)
 
-    def _instead(self, call: Call) -> Coroutine[Any, Any, ToolOutcome] | None:
+    async def _instead(self, call: Call) -> ToolOutcome | None:
         """Return what a new call comes to without being run; None where it begins."""
         if call.is_again:
             return None
         if call.name != "task_complete" and self.turn.is_held:
-            return self._held()
+            await self.turn.hold()
+            return turn_over()
         if self._is_over or self.life.is_over:
-            return self._no_turn()
+            await self.parts.journal.hold()
+            await self._while_left()
+            return turn_over()
         if self._going_on is not None and call.id:
             again = self._going_on.answer_of(call.id, call.name, call.args)
             if again is not None:
-                return _given(again)
+                return again
         wanted = call.id
         call.id = self.unique_id(wanted)
         call.sequence, call.started_at_ms = self.turn.fold.call_begins()
@@ -148,15 +152,6 @@ class TurnCalls(Struct, eq=False):
             twins = next((group for group in self._twins if wanted in group), (wanted,))
             self._twins = (*(one for one in self._twins if one != twins), (*twins, call.id))
         self._ids = (*self._ids, call.id)
-
-    async def _held(self) -> ToolOutcome:
-        await self.turn.hold()
-        return turn_over()
-
-    async def _no_turn(self) -> ToolOutcome:
-        await self.parts.journal.hold()
-        await self._while_left()
-        return turn_over()
 
     def take_up(self, going_on: GoingOn, fold: TurnFold) -> None:
         """Be as far as a turn that an earlier engine has left open, and fill what it produced."""
@@ -234,8 +229,8 @@ class TurnCalls(Struct, eq=False):
         caller brought along, one of them is the caller's: it goes on to them. An error that is
         no answer is one of the engine: it is reported, and the call has none.
         """
-        if (instead := self._instead(call)) is not None:
-            return await instead
+        if (instead := await self._instead(call)) is not None:
+            return instead
         task = self._begun(call)
         cancels_before = task.cancelling()
         try:
@@ -251,7 +246,8 @@ class TurnCalls(Struct, eq=False):
                 if self._is_withheld(call):
                     await asyncio.get_running_loop().create_future()  # the turn's end cancels it
             except asyncio.CancelledError:
-                self._unclaim(call)
+                if not call.closed:  # a close on its way will consume what it has claimed
+                    call.give_back()
                 raise
             finally:
                 self._ended(call)
@@ -282,13 +278,16 @@ class TurnCalls(Struct, eq=False):
         return self._handler(call)(call)
 
     async def _permitted(self, call: Call) -> Reply | ToolOutcome:
-        await self._permit(call)
+        """Have a call handled unless a check, or the person whom it asks, is against it."""
+        verdict = await self.parts.permits.authorize_call(self.life, call.name, call.args)
+        if isinstance(verdict, Deny):
+            named = "" if verdict.check is None else f" (the permission check {verdict.check})"
+            raise OrchestrationError(
+                f"not permitted: {verdict.reason}{named}",
+                hint="do it another way",
+                code="permission_denied",
+            )
         return await self._handler(call)(call)
-
-    def _unclaim(self, call: Call) -> None:
-        """Give back what a call has claimed that was cut off."""
-        if not call.closed:  # a close on its way will consume it
-            self.parts.router.unclaim(self.life.record.agent_id, call.consumed)
 
     def _handler(self, call: Call) -> Handler:
         provider = self.life.record.descriptor.provider
@@ -369,23 +368,7 @@ class TurnCalls(Struct, eq=False):
         if not call_id:
             return self.parts.ids.ulid()
         wanted = keepable(call_id, self.parts.journal.redact)
-        number, unique = 1, wanted
-        # Some vendors use one twice in a turn.
-        while unique in self.rows or self.opened(unique) is not None:
-            number += 1
-            unique = f"{wanted}#{number}"
-        return unique
-
-    async def _permit(self, call: Call) -> None:
-        """Raise OrchestrationError when a check, or the person whom it asks, is against a call."""
-        verdict = await self.parts.permits.authorize_call(self.life, call.name, call.args)
-        if isinstance(verdict, Deny):
-            named = "" if verdict.check is None else f" (the permission check {verdict.check})"
-            raise OrchestrationError(
-                f"not permitted: {verdict.reason}{named}",
-                hint="do it another way",
-                code="permission_denied",
-            )
+        return unused_id(wanted, lambda name: name in self.rows or self.opened(name) is not None)
 
     def _failure(self, call: Call, error: Exception) -> ToolOutcome:
         """Return the answer to a call that failed; raises where no answer can be stored either."""
@@ -410,7 +393,7 @@ class TurnCalls(Struct, eq=False):
         running = self.life.resume()
         opening = () if call.opened else call.opens()
         closed = call.close_with(outcome)
-        if not writes and self._may_answer_first(call):
+        if not writes and not call.consumed and self.tools.is_repeatable(call.name):
             self._stage_running(running)
             steps.stage(record, *opening, closed, needs=call.opening)
             return
@@ -440,10 +423,6 @@ class TurnCalls(Struct, eq=False):
             call.give_back()
             return ToolOutcome.failed(error), ()
 
-    def _may_answer_first(self, call: Call) -> bool:
-        """Whether an answer may be given before it is durable."""
-        return not call.consumed and self.tools.is_repeatable(call.name)
-
     def _is_withheld(self, call: Call) -> bool:
         """Whether an answer is stored and not given, since the budget of its turn is used up.
 
@@ -459,20 +438,15 @@ class TurnCalls(Struct, eq=False):
         return not is_program and self.turn.limits.withholds()
 
     def _finish_row(self, call: Call) -> None:
-        outcome = call.outcome
+        outcome, at = call.outcome, call.closed_at_ms
         if outcome is None:
             if call.opened:
                 self.cut_off = (*self.cut_off, call)
             row = call.row("failed", error=ENDED, completed_at=self.parts.now_ms())
-            self.rows = put(self.rows, call.id, row)
-            return
-        text = outcome.text
-        row = call.row(
-            "failed" if outcome.is_error else "completed",
-            result=None if outcome.is_error else text,
-            error=text if outcome.is_error else None,
-            completed_at=call.closed_at_ms,
-        )
+        elif outcome.is_error:
+            row = call.row("failed", error=outcome.text, completed_at=at)
+        else:
+            row = call.row("completed", result=outcome.text, completed_at=at)
         self.rows = put(self.rows, call.id, row)
 
 
@@ -480,11 +454,6 @@ def _outcome(call: Call, reply: Reply | ToolOutcome) -> ToolOutcome:
     if isinstance(reply, ToolOutcome):
         return reply
     return call.outcome or ToolOutcome.of(reply.data, ends_turn=reply.ends_turn)
-
-
-async def _given(outcome: ToolOutcome) -> ToolOutcome:
-    """Return what a call was answered before its engine died."""
-    return outcome
 
 
 WAIT_TOOL = "wait_for_message"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -296,6 +297,12 @@ class TurnFold(Struct, eq=False):
             used=self.context.used if used is None else used,
             context_window=report.context_window or self.context.context_window,
         )
+
+
+def unused_id(wanted: str, is_used: Callable[[str], bool]) -> str:
+    """Return an id, or one like it that is not used: some vendors use one twice in a turn."""
+    names = chain([wanted], (f"{wanted}#{number}" for number in count(2)))
+    return next(name for name in names if not is_used(name))
 
 
 def plain_turn(error: BaseException, fold: TurnFold) -> TurnResult:

@@ -1,8 +1,4 @@
-"""Waits: for any message, of the parent, of a live child, or of a person; and for what else.
-
-A wait for all results is one for any message that results alone do not end, before the last child
-has ended. It has the same targets: each of them may send what ends it.
-"""
+"""Waits: for any message, of the parent, of a live child, or of a person; and for what else."""
 
 from __future__ import annotations
 
@@ -21,16 +17,6 @@ if TYPE_CHECKING:
     from prsm_core.messaging.router import MessageRouter
 
 
-def any_message(record: AgentRecord, router: MessageRouter, *, timed: bool = False) -> AnyMessage:
-    """Return the wait for any message; one that is `timed` ends by itself."""
-    return AnyMessage(record, router, timed)
-
-
-def all_results(record: AgentRecord, router: MessageRouter, *, timed: bool = False) -> AllResults:
-    """Return the wait for the results of all children; one that is `timed` ends by itself."""
-    return AllResults(record, router, timed)
-
-
 class AnyMessage(Record, frozen=True, eq=False):
     """A wait that a message ends; smaller than one made of functions, for many agents wait so."""
 
@@ -39,7 +25,7 @@ class AnyMessage(Record, frozen=True, eq=False):
 
     _record: AgentRecord
     _router: MessageRouter
-    _is_timed: bool
+    _is_timed: bool = False  # it ends by itself
 
     def targets(self) -> tuple[str, ...]:
         """Return who can end it."""
@@ -60,7 +46,10 @@ class AnyMessage(Record, frozen=True, eq=False):
 
 
 class AllResults(AnyMessage, frozen=True, eq=False):
-    """The wait for the result of every child; what has to be acted on ends it before."""
+    """The wait for the result of every child; what has to be acted on ends it before.
+
+    It has the same targets: each of them may send what ends it.
+    """
 
     on: ClassVar[str] = "all results"
 

@@ -446,7 +446,12 @@ class Call(Struct, eq=False):
         return taken
 
     def give_back(self, since: RoutedMessage | None = None) -> None:
-        """Let the messages that it has taken be unread again: all, or those from one on."""
+        """Let the messages that it has taken be unread again: all, or those from one on.
+
+        No-op once it is closed: a close on its way will consume them.
+        """
+        if self.closed:
+            return
         first = 0 if since is None else self.consumed.index(since.message_id)
         self.calls.parts.router.unclaim(self.record.agent_id, self.consumed[first:])
         self.consumed = self.consumed[:first]

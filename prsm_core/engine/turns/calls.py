@@ -246,8 +246,7 @@ class TurnCalls(Struct, eq=False):
                 if self._is_withheld(call):
                     await asyncio.get_running_loop().create_future()  # the turn's end cancels it
             except asyncio.CancelledError:
-                if not call.closed:  # a close on its way will consume what it has claimed
-                    call.give_back()
+                call.give_back()
                 raise
             finally:
                 self._ended(call)

@@ -272,7 +272,7 @@ class TurnCalls(Struct, eq=False):
 
     def _handled(self, call: Call) -> Awaitable[Reply | ToolOutcome]:
         """Return what awaits the handler's answer: the handler itself, unless it is watched."""
-        if self.parts.permits.watches_calls and not call.is_again:  # else it was permitted
+        if self.parts.broker.watches_calls and not call.is_again:  # else it was permitted
             return self._permitted(call)
         return self._handler(call)(call)
 

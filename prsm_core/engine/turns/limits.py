@@ -40,10 +40,9 @@ NEVER = -math.inf
 
 
 class Silence(Struct, eq=False):
-    """Owns since when one turn waits for its provider, and whether that was told.
+    """Owns since when one turn waits for its provider, and tells each silence once.
 
-    Each silence is told once. Nobody is silent while a tool runs or a person is asked, nor who may
-    be silent without end: a client outside.
+    Nobody is silent while a tool runs or a person is asked, nor who may be without end.
     """
 
     clock: Clock
@@ -62,17 +61,14 @@ class Silence(Struct, eq=False):
         self._begun = self._asked = self.clock.now()
 
     def heard(self, event: ProviderEvent) -> None:
-        """Heed an event: a notice is no answer, but one that warns has just said how it stands."""
+        """Take note of an event: a notice is no answer, but a warning has just said how it is."""
         if not isinstance(event, Notice):
             self._has_spoken = True
         elif event.level != "info":
             self._asked = self.clock.now()
 
     def remaining(self, left: float) -> float:
-        """Return the seconds until the present silence is to be told, in a turn that has so many.
-
-        One without end is nobody's to tell of.
-        """
+        """Return the seconds until the silence is to be told, in a turn that has so many left."""
         since = self._since()
         if self.turn.open_tools or since == self._told or left == math.inf:
             return math.inf
@@ -90,11 +86,8 @@ class Silence(Struct, eq=False):
             if self._is_answered
             else f"has not answered yet, after {now - self._begun:.0f} s"
         )
-        self._tell(f"{what}; it is waited for {self.turn.remaining():.0f} s more at most")
-
-    def _tell(self, what: str) -> None:
-        agent = self.agent
-        text = f"{agent.provider}/{agent.model} {what}"
+        agent, left = self.agent, self.turn.remaining()
+        text = f"{agent.provider}/{agent.model} {what}; it is waited for {left:.0f} s more at most"
         self.journal.note("notice", agent.agent_id, level="warning", text=text)
 
     @property
@@ -123,10 +116,7 @@ class TurnWatch(Struct, eq=False):
     _wakes_at: float = math.inf
 
     def add(self, turn: TurnLimits, soonest: float) -> int:
-        """Look at a turn from now on; returns what `hurry` and `discard` need.
-
-        Nothing of it matters before so many seconds: it need not be asked now.
-        """
+        """Look at a turn from now on, first in `soonest` seconds; return its number."""
         number = next(self._numbers)
         self._watched[number] = turn
         self._plan(number, soonest)
@@ -134,11 +124,7 @@ class TurnWatch(Struct, eq=False):
         return number
 
     def hurry(self, number: int, soonest: float = 0.0) -> None:
-        """Ask a turn again when to look at it: it may be sooner than it said.
-
-        What has changed matters in `soonest` seconds at the earliest. Mostly the next look comes
-        before that, and the turn need not be asked.
-        """
+        """Ask a turn again when to look at it, unless the next look comes within `soonest`."""
         planned, now = self._planned.get(number), self.clock.now()
         if planned is None or planned <= now + soonest + _MARGIN_SECONDS:
             return
@@ -242,10 +228,7 @@ class TurnStop(Struct, eq=False):
         self._provider = provider
 
     def pause(self) -> None:
-        """Take note that no task streams for now: there is none that could be cancelled.
-
-        Who goes on with the turn looks first whether it is to `end`.
-        """
+        """Take note that no task streams for now; who goes on looks whether it is to `end`."""
         self.closing()
         self._late = self._task = None
         self._is_cut_off = False
@@ -409,7 +392,7 @@ class TurnLimits(Struct, eq=False):
             self._end_over_budget(self.allowance)
 
     def heed(self, event: ProviderEvent) -> None:
-        """Heed an event of the turn: it may be the model's next step."""
+        """Take note of an event of the turn: it may be the model's next step."""
         if self.allowance is None:
             return
         calls, is_calling = self.turn.fold.calls_begun, self.turn.has_open_call
@@ -419,14 +402,14 @@ class TurnLimits(Struct, eq=False):
             self.hurry()
 
     def answered(self) -> None:
-        """Heed that the last open call was answered."""
+        """Take note that the last open call was answered."""
         if self.allowance is not None and self.allowance.answered(is_calling=False):
             self._end_over_budget(self.allowance)
 
     def withholds(self) -> bool:
-        """Whether an answer, with which the model would go on, is not to be given; then it ends.
+        """Whether an answer, with which the model would go on, is not to be given.
 
-        The turn does: now, or as soon as the response is complete that has made the call.
+        Then the turn ends: now, or once the response is complete that has made the call.
         """
         if self.allowance is None or self.allowance.error is None or self.turn.is_completing:
             return False
@@ -446,10 +429,7 @@ class TurnLimits(Struct, eq=False):
         return min(left, self.turn.quiet_in(), max(0.0, told))
 
     def look(self) -> bool:
-        """End the turn when a clock has run out; note the silence of a provider without StepEnded.
-
-        Returns whether to look again.
-        """
+        """End the turn if a clock has run out; return whether to look again."""
         if self.turn.quiet_in() <= 0:
             self.turn.fall_quiet()
         if self.allowance is not None and self.allowance.remaining() <= 0:

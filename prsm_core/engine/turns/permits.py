@@ -1,10 +1,8 @@
-"""Permits: what agents ask to do, decided by the broker and, where it asks, by a person.
-
-`Standing` says what such decisions depend on.
-"""
+"""Permits: what agents ask to do, decided by the broker and, where it asks, by a person."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -24,7 +22,7 @@ from prsm_core.engine.requests.human import NO_ANSWER, NO_HUMAN, ON_ASK, UNATTEN
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.permissions import Question, Verdict
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Leases, Roster
-    from prsm_core.engine.turns.ports import Life
+    from prsm_core.engine.turns.ports import Life, Turn
     from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
 
@@ -92,6 +90,19 @@ _WHY_NOT = {
 }
 
 
+@contextmanager
+def _paused(turn: Turn | None) -> Iterator[None]:
+    """Count a turn as running a tool: while a person decides nobody reasons or is silent."""
+    if turn is None:
+        yield
+        return
+    turn.pause()
+    try:
+        yield
+    finally:
+        turn.go_on()
+
+
 class Permits(Struct, eq=False):
     """Decides for all agents of an engine."""
 
@@ -105,11 +116,6 @@ class Permits(Struct, eq=False):
     background: Background
     workspace: str
 
-    @property
-    def watches_calls(self) -> bool:
-        """Whether some check of a plugin is asked about orchestration calls."""
-        return self.broker.watches_calls
-
     async def authorize(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool = False
     ) -> Allow | Deny:
@@ -121,14 +127,9 @@ class Permits(Struct, eq=False):
         await self.journal.hold()
         if life.is_over or (turn is not None and await turn.hold()):
             return Deny(_WHY_NOT["agent_ended"])
-        if turn is None:
-            return await self._let_in(life, sanitize(request), sandboxed=sandboxed)
-        turn.pause()
-        try:
+        with _paused(turn):
             verdict = await self._let_in(life, sanitize(request), sandboxed=sandboxed)
-        finally:
-            turn.go_on()
-        return Deny(_WHY_NOT["turn_ended"]) if await turn.hold() else verdict
+        return Deny(TURN_OVER) if turn is not None and await turn.hold() else verdict
 
     async def _let_in(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool
@@ -144,7 +145,7 @@ class Permits(Struct, eq=False):
             if isinstance(verdict, Deny):
                 return verdict
             is_let_in = await self.quiet.enter(call) and not life.is_over
-            return verdict if is_let_in else Deny(_WHY_NOT["turn_ended"])
+            return verdict if is_let_in else Deny(TURN_OVER)
         finally:
             if not is_let_in:
                 self.quiet.refused(call)
@@ -161,29 +162,17 @@ class Permits(Struct, eq=False):
         def decide() -> Awaitable[Verdict]:
             return self.broker.judge_call(request, self.standing.context(life))
 
-        turn = life.turn
-        if turn is None:
+        with _paused(life.turn):
             return await self._settle(life, request, await decide(), decide)
-        turn.pause()
-        try:
-            return await self._settle(life, request, await decide(), decide)
-        finally:
-            turn.go_on()
 
     async def ask_user(self, life: Life, question: Question) -> Answer:
         """Ask a person, or what stands in for one; without an answer its text says so."""
         record, turn = life.record, life.turn
         if life.is_over or (turn is not None and await turn.hold()):
             return Answer(text=ENDED)
-        if turn is not None:
-            turn.pause()
-        try:
-            answer, by = await self.requests.question(
-                record, self.ids.request(), sanitize(question)
-            )
-        finally:
-            if turn is not None:
-                turn.go_on()
+        with _paused(turn):
+            asking = self.requests.question(record, self.ids.request(), sanitize(question))
+            answer, by = await asking
         if turn is not None:
             await turn.hold()
         if answer is None:

@@ -1,7 +1,4 @@
-"""Going round in circles: found by an agent's calls and messages, then told, then its failure.
-
-The detector only counts. The watch warns the user and the agent, and fails an agent that goes on.
-"""
+"""Going round in circles: found by an agent's calls and messages, told, then its failure."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ class Pattern(StrEnum):
     MONOLOGUE = "monologue"
 
 
-class Finding(Record, frozen=True, kw_only=True):
+class Finding(Record, frozen=True):
     """A pattern that has reached its limit, or twice its limit: then it is final."""
 
     pattern: Pattern
@@ -68,10 +65,9 @@ class StuckDetector(Struct, eq=False):
     - monologue: `messages` messages within one turn, or the same text `texts` times over any
       number of turns, without a call between them.
 
-    A call that only asks how others are doing (`polls`) is given `polls` repeats or rounds: they
-    may need their time, although an agent that never stops asking is stuck all the same.
-    Everything counts from the last prompt that was not the same as the one before it, because an
-    agent that is told something new is not where it was. A limit of 0 switches its pattern off.
+    A call that only asks how others are doing is given `polls` repeats or rounds. Everything counts
+    from the last prompt that was not the same as the one before it: an agent that is told something
+    new is not where it was. A limit of 0 switches its pattern off.
     """
 
     _limits: StuckSettings
@@ -80,7 +76,7 @@ class StuckDetector(Struct, eq=False):
     _before: _Call | None = None
     _text: int | None = None
     _repeats: int = 0
-    _steps: int = 0
+    _steps: int = 0  # of two calls by turns, the first included
     _messages: int = 0
     _texts: int = 0
 
@@ -89,7 +85,9 @@ class StuckDetector(Struct, eq=False):
         self._messages = 0
         if prompt is not None and prompt != self._prompt:
             self._prompt = prompt
-            self._restart()
+            self._last = self._before = None
+            self._repeats = self._steps = 0
+            self._fall_silent()
 
     def called(
         self, tool: str, arguments: int, result: int, *, polls: bool = False
@@ -116,12 +114,6 @@ class StuckDetector(Struct, eq=False):
         self._text = text
         return _graver(self._same_text(), self._monologue())
 
-    def _restart(self) -> None:
-        self._last = self._before = None
-        self._repeats = 0
-        self._steps = 0  # of two calls by turns, the first included
-        self._fall_silent()
-
     def _fall_silent(self) -> None:
         self._messages = 0
         self._text = None
@@ -131,13 +123,13 @@ class StuckDetector(Struct, eq=False):
         if not _is_due(self._texts, self._limits.texts):
             return None
         text = f"the same message {self._texts} times"
-        return _finding(Pattern.MONOLOGUE, text, self._texts > self._limits.texts)
+        return Finding(Pattern.MONOLOGUE, text, self._texts > self._limits.texts)
 
     def _monologue(self) -> Finding | None:
         if not _is_due(self._messages, self._limits.messages):
             return None
         text = f"{self._messages} messages in a row without a tool call"
-        return _finding(Pattern.MONOLOGUE, text, self._messages > self._limits.messages)
+        return Finding(Pattern.MONOLOGUE, text, self._messages > self._limits.messages)
 
     def _repeat(self, call: _Call) -> Finding | None:
         limit = self._limits.polls if call.polls else self._limits.repeats
@@ -145,7 +137,7 @@ class StuckDetector(Struct, eq=False):
             return None
         times = f"{self._repeats} times in a row"
         text = f"the same call of {_short(call.tool)} with the same result {times}"
-        return _finding(Pattern.REPEAT, text, self._repeats > limit)
+        return Finding(Pattern.REPEAT, text, self._repeats > limit)
 
     def _alternation(self, call: _Call) -> Finding | None:
         """Look at an even number of steps."""
@@ -157,7 +149,7 @@ class StuckDetector(Struct, eq=False):
             return None
         both = f"{_short(other.tool)} and {_short(call.tool)}"
         text = f"{both} by turns with the same results, {rounds} rounds"
-        return _finding(Pattern.ALTERNATION, text, rounds > limit)
+        return Finding(Pattern.ALTERNATION, text, rounds > limit)
 
 
 def _graver(one: Finding | None, other: Finding | None) -> Finding | None:
@@ -173,10 +165,6 @@ def _short(tool: str) -> str:
     """Return a tool's name at a length that a person can read: a vendor may tell anything."""
     name = tool if len(tool) <= _SHOWN else f"{tool[:_SHOWN]}…"
     return name if name.isprintable() else quote_word(name)
-
-
-def _finding(pattern: Pattern, text: str, is_final: bool) -> Finding:
-    return Finding(pattern=pattern, text=text, is_final=is_final)
 
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -212,7 +200,7 @@ class StuckWatch(Struct, eq=False):
         return self._made
 
     def go_on(self, turn: TurnState) -> None:
-        """Count what the agent did in a turn before its engine died; what that tells was told."""
+        """Count what the agent did in a turn before its engine died; that was told already."""
         detector = self._detector
         if detector is None:
             return
@@ -255,16 +243,13 @@ class StuckWatch(Struct, eq=False):
     def _ended(self, call: AgentToolCall, *, denied: bool = False) -> Finding | None:
         if self._detector is None:
             return None
-        result = hash((call.status, call.result, call.error))
-        polls = not denied and self._looks_up(call)  # who does so too often is denied it
+        result, command = hash((call.status, call.result, call.error)), call.params.get("command")
+        is_shell = call.tool_name == "Bash" and isinstance(command, str)
+        # Who looks up too often is denied it.
+        polls = is_shell and not denied and self._commands.looks_up(str(command))
         return self._detector.called(
             call.tool_name, hash_arguments(call.params), result, polls=polls
         )
-
-    def _looks_up(self, call: AgentToolCall) -> bool:
-        command = call.params.get("command")
-        is_shell = call.tool_name == "Bash" and isinstance(command, str)
-        return is_shell and self._commands.looks_up(str(command))
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an orchestration call; return its answer, with a notice if there is one."""
@@ -276,7 +261,11 @@ class StuckWatch(Struct, eq=False):
     def _answered(self, name: str, args: Mapping[str, Any], outcome: ToolOutcome) -> Finding | None:
         if self._detector is None:
             return None
-        result = _hash_answer(outcome)
+        data = outcome.data
+        if isinstance(data, dict) and data.get("type") == "pending":  # its token is no news
+            result = hash_arguments({**data, "token": None})
+        else:
+            result = hash(outcome.text)
         return self._detector.called(name, hash_arguments(args), result, polls=name in _POLLS)
 
     def _act(self, finding: Finding | None) -> None:
@@ -287,9 +276,8 @@ class StuckWatch(Struct, eq=False):
         if finding.is_final:
             self._background.launch(self._fail(f"stuck ({what})"), name=f"{name} is stuck")
             return
-        self._journal.note(
-            "notice", record.agent_id, level="warning", text=f"{name} may be stuck ({what})"
-        )
+        text = f"{name} may be stuck ({what})"
+        self._journal.note("notice", record.agent_id, level="warning", text=text)
         self.tell(f"You may be stuck ({what}). {_ADVICE}")
 
     async def _fail(self, message: str) -> None:
@@ -319,11 +307,3 @@ def hash_arguments(arguments: Mapping[str, Any]) -> int:
         return hash(_encode_sorted(arguments))
     except (TypeError, UnicodeEncodeError):  # a key that is no text, half a surrogate pair
         return hash(encode_canonical(arguments))
-
-
-def _hash_answer(outcome: ToolOutcome) -> int:
-    """Hash an answer; the token of a wait that came to nothing is no news."""
-    data = outcome.data
-    if isinstance(data, dict) and data.get("type") == "pending":
-        return hash_arguments({**data, "token": None})
-    return hash(outcome.text)

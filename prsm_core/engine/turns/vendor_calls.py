@@ -35,16 +35,23 @@ from prsm_core.domain.turns import (
     TurnEnded,
     cut_result,
 )
+from prsm_core.engine.turns.fold import unused_id
 from prsm_core.permissions import outcome_of
 from prsm_core.permissions.results import DENIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.domain.turns import PlanUpdated, ProviderEvent
     from prsm_core.engine.journal.spoken import LiveText
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.turns.fold import TurnFold
+    from prsm_core.engine.turns.parts import TurnParts
+    from prsm_core.engine.turns.ports import Life
+    from prsm_core.engine.turns.stuck import StuckWatch
+    from prsm_core.permissions import Outcome
+
+    CallEvent = ToolCallStarted | ToolCallFinished | ToolOutput
 
 
 _KINDS: dict[type, str] = {TextDelta: "text_delta", ThinkingDelta: "thinking_delta"}
@@ -93,8 +100,9 @@ class LiveTexts(Struct, eq=False):
         """Tell what a call writes, as much as its result may be long."""
         call = event.call_id
         if call not in self._outputs:
-            of: dict[str, Any] = {"call": call, "limit": RESULT_LIMIT}
-            output = self._journal.live_text("tool_output_delta", self._agent_id, **of)
+            output = self._journal.live_text(
+                "tool_output_delta", self._agent_id, call=call, limit=RESULT_LIMIT
+            )
             self._outputs = put(self._outputs, call, output)
         self._outputs[call].feed(event.text)
 
@@ -103,8 +111,8 @@ class LiveTexts(Struct, eq=False):
         self.end()
         self._newest = kind
         if kind not in self._texts:
-            of: dict[str, Any] = {"turn": self._fold.turn_id, "message": self._number}
-            text = self._journal.live_text(_KINDS[kind], self._agent_id, **of)
+            turn, number = self._fold.turn_id, self._number
+            text = self._journal.live_text(_KINDS[kind], self._agent_id, turn=turn, message=number)
             self._texts = put(self._texts, kind, text)
 
     def end(self) -> None:
@@ -128,37 +136,34 @@ ENTRY_LIMIT = 1000  # characters of each
 _PATH_KEYS = ("paths", "file_path", "path", "absolute_path", "notebook_path", "dir_path")
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+class _Call(Struct):
+    request: PermissionRequest
+    is_asked: bool = False
+    asked_as: str | None = None  # the id that its permission gave
+    told_as: str | None = None  # the id by which the vendor tells of it
+    since: int | None = None  # where the broker's record of results was; None: not begun yet
 
-    from prsm_core.domain.turns import PlanUpdated
-    from prsm_core.engine.turns.fold import TurnFold
-    from prsm_core.engine.turns.parts import TurnParts
-    from prsm_core.engine.turns.ports import Life
-    from prsm_core.engine.turns.stuck import StuckWatch
-    from prsm_core.permissions import Outcome
-
-    CallEvent = ToolCallStarted | ToolCallFinished | ToolOutput
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether its permission may be that of another call like it."""
+        return self.is_asked and self.told_as not in {None, self.asked_as}
 
 
 class AllowedCalls(Struct, eq=False):
     """Owns the open calls of one turn, by the id that the ledger has for each."""
 
-    _open: dict[str, _Call] = field(default_factory=dict)
+    open: dict[str, _Call] = field(default_factory=dict)
     # Asked about, and not allowed so far.
     _refused: list[PermissionRequest] = field(default_factory=list)
 
     def is_told(self, vendor_id: str) -> bool:
         """Return whether the vendor has told of an open call by this id."""
-        return any(call.told_as == vendor_id for call in self._open.values())
+        return any(call.told_as == vendor_id for call in self.open.values())
 
     def id_of(self, vendor_id: str) -> str | None:
         """Return the open call that the vendor means; None if it is none."""
-        told = (one for one, call in self._open.items() if call.told_as == vendor_id)
-        return next(told, None) or self._newest(
-            lambda call: call.told_as is None and call.asked_as == vendor_id
-        )
+        told = (one for one, call in self.open.items() if call.told_as == vendor_id)
+        return next(told, None) or self._untold(vendor_id)
 
     def ask(self, request: PermissionRequest) -> None:
         """Take note that a permission is asked for: until it is given its call may not run."""
@@ -166,7 +171,7 @@ class AllowedCalls(Struct, eq=False):
 
     def is_refused(self, call_id: str) -> bool:
         """Return whether an open call was asked about and not allowed."""
-        call = self._open.get(call_id)
+        call = self.open.get(call_id)
         if call is None or call.is_asked:
             return False
         return any(
@@ -177,49 +182,42 @@ class AllowedCalls(Struct, eq=False):
         """Return the open call that a permission is given for; None if there is none yet."""
         self._refused = [one for one in self._refused if one is not request]
         wanted = request.call_id
-        found = None
+        call_id = None
         if wanted is not None:
-            found = self._newest(
+            call_id = self._newest(
                 lambda call: wanted == (call.asked_as if call.is_asked else call.told_as)
             )
-        found = found or self._newest(
+        call_id = call_id or self._newest(
             lambda call: not call.is_asked and _are_alike(call.request, request)
         )
-        if found is not None:
-            self._open[found].is_asked, self._open[found].asked_as = True, wanted
-        return found
+        if call_id is not None:
+            self.open[call_id].is_asked, self.open[call_id].asked_as = True, wanted
+        return call_id
 
     def find_told(self, vendor_id: str, told: PermissionRequest) -> str | None:
         """Return the allowed call that the vendor tells of now; None if it is no such."""
-        found = self._newest(
-            lambda call: call.told_as is None and call.asked_as == vendor_id
-        ) or self._newest(lambda call: call.told_as is None and _are_alike(call.request, told))
-        if found is not None:
-            self._open[found].told_as = vendor_id
-        return found
+        call_id = self._untold(vendor_id) or self._newest(
+            lambda call: call.told_as is None and _are_alike(call.request, told)
+        )
+        if call_id is not None:
+            self.open[call_id].told_as = vendor_id
+        return call_id
 
-    def allow(self, call_id: str, request: PermissionRequest) -> None:
-        """Take note of a call that is allowed, and that the vendor has not told of."""
-        self._open[call_id] = _Call(request, is_asked=True, asked_as=request.call_id)
-
-    def begin(self, call_id: str, vendor_id: str, told: PermissionRequest) -> None:
-        """Take note of a call that the vendor tells of, and that nobody has allowed so far."""
-        self._open[call_id] = _Call(told, told_as=vendor_id)
-
-    def end(self, call_id: str) -> None:
-        """Take note that a call has ended.
+    def end(self, call_id: str) -> _Call | None:
+        """Take note that a call has ended; return it.
 
         One without a permission was refused, or it was it that a permission of another like it was
         for: that waits for its own.
         """
-        call = self._open.pop(call_id, None)
+        call = self.open.pop(call_id, None)
         if call is None or call.is_asked or self._take_refusal(call, by_id=True):
-            return
+            return call
         other = self._newest(lambda one: one.is_doubtful and _are_alike(one.request, call.request))
         if other is not None:
-            self._open[other].is_asked, self._open[other].asked_as = False, None
+            self.open[other].is_asked, self.open[other].asked_as = False, None
         else:
             self._take_refusal(call, by_id=False)
+        return call
 
     def _take_refusal(self, call: _Call, *, by_id: bool) -> bool:
         """Forget the refusal of a call; return whether there was one."""
@@ -230,12 +228,16 @@ class AllowedCalls(Struct, eq=False):
                 return True
         return False
 
+    def _untold(self, vendor_id: str) -> str | None:
+        """Return the allowed call of this id that the vendor has not told of."""
+        return self._newest(lambda call: call.told_as is None and call.asked_as == vendor_id)
+
     def _newest(self, is_meant: Callable[[_Call], bool]) -> str | None:
-        return next((one for one, call in reversed(self._open.items()) if is_meant(call)), None)
+        return next((one for one, call in reversed(self.open.items()) if is_meant(call)), None)
 
 
 class VendorCalls(Struct, eq=False):
-    """Owns what is known of the open calls of one turn: what each asks for, and since when."""
+    """Tells the ledger, the broker and the quiet moment of the calls of one turn."""
 
     _life: Life
     _fold: TurnFold
@@ -243,11 +245,11 @@ class VendorCalls(Struct, eq=False):
     _parts: TurnParts
     _calls: AllowedCalls = field(default_factory=AllowedCalls)
     _plan: list[dict[str, str]] = field(default_factory=list)
-    _open: dict[str, tuple[PermissionRequest, int]] = field(default_factory=dict)
 
     def asks(self, request: PermissionRequest) -> PermissionRequest:
         """Take note of a permission that is asked for; return it for `allowed`."""
-        placed = _placed(request, self._life.record.descriptor.cwd)
+        cwd = normpath(Path(self._life.record.descriptor.cwd, request.cwd))
+        placed = replace(request, cwd=cwd)
         self._calls.ask(placed)
         return placed
 
@@ -269,11 +271,12 @@ class VendorCalls(Struct, eq=False):
         call_id = self._calls.find_asked(request)
         if call_id is None:
             call_id = self._unused_id(request.call_id)
-            self._calls.allow(call_id, request)
+            self._calls.open[call_id] = _Call(request, is_asked=True, asked_as=request.call_id)
             self._fold.allow(call_id, request.tool, _with_folder(request, descriptor.cwd))
-            await self._begin(call_id, request)
+            await self._begin(call_id)
         if request.call_id not in {None, call_id}:  # the gate knows it by that, too
-            self._parts.quiet.ended(self._parts.quiet.of(descriptor, request))
+            quiet = self._parts.quiet
+            quiet.ended(quiet.of(descriptor, request))
         await self._parts.steps.land(descriptor.agent_id)
 
     def known(self, event: CallEvent) -> CallEvent | None:
@@ -290,24 +293,23 @@ class VendorCalls(Struct, eq=False):
             call_id = self._calls.find_told(event.call_id, request)
             if call_id is None:
                 call_id = self._unused_id(event.call_id)
-                self._calls.begin(call_id, event.call_id, request)
+                self._calls.open[call_id] = _Call(request, told_as=event.call_id)
         if call_id is None or call_id == event.call_id:
             return None if call_id is None else event
         return replace(event, call_id=call_id)
 
     async def started(self, event: ToolCallStarted) -> None:
         """Take note of a call that has begun; the ledger has it where it was allowed before."""
-        if event.call_id not in self._open:
-            await self._begin(event.call_id, self._request(event))
+        if self._calls.open[event.call_id].since is None:
+            await self._begin(event.call_id)
 
-    async def _begin(self, call_id: str, request: PermissionRequest) -> None:
-        self._open[call_id] = request, self._parts.broker.mark()
-        if await self._parts.broker.may_write(request, self._parts.standing.context(self._life)):
-            self._parts.quiet.began(
-                self._parts.quiet.of(self._life.record.descriptor, request, call_id)
-            )
+    async def _begin(self, call_id: str) -> None:
+        begun, parts = self._calls.open[call_id], self._parts
+        begun.since = parts.broker.mark()
+        if await parts.broker.may_write(begun.request, parts.standing.context(self._life)):
+            parts.quiet.began(parts.quiet.of(self._life.record.descriptor, begun.request, call_id))
         call = self._fold.calls[call_id]
-        await self._parts.journal.fact(
+        await parts.journal.fact(
             "tool_call_started",
             self._life.record.agent_id,
             call=call_id,
@@ -318,27 +320,22 @@ class VendorCalls(Struct, eq=False):
         )
 
     def _unused_id(self, wanted: str | None) -> str:
-        """Return an id that no call of the vendor's has in this turn: some use one again."""
         if not wanted:
             return self._parts.ids.ulid()
-        number, unique = 1, wanted
-        while unique in self._fold.calls:
-            number += 1
-            unique = f"{wanted}#{number}"
-        return unique
+        return unused_id(wanted, self._fold.calls.__contains__)
 
     async def ended(self, event: ToolCallFinished) -> None:
         """Take note of how a call has ended; the fold has it already."""
-        self._calls.end(event.call_id)
+        ended, parts = self._calls.end(event.call_id), self._parts
         if (call := self._fold.calls.get(event.call_id)) is not None:
             self._stuck.ended(call, denied=event.status == "denied")
-        request, since = self._open.pop(event.call_id, (None, 0))
-        if request is not None:
-            self._parts.quiet.ended(
-                self._parts.quiet.of(self._life.record.descriptor, request, event.call_id)
-            )
-            self._tell_broker(request, event, since)
-        await self._parts.journal.fact(
+        if ended is not None and ended.since is not None:
+            agent = self._life.record.descriptor
+            parts.quiet.ended(parts.quiet.of(agent, ended.request, event.call_id))
+            if not self._life.is_over:  # what comes after the agent's own end counts no more
+                context = parts.standing.context(self._life)
+                parts.broker.ended(ended.request, context, _outcome(event), ended.since)
+        await parts.journal.fact(
             "tool_call_finished",
             self._life.record.agent_id,
             call=event.call_id,
@@ -364,25 +361,15 @@ class VendorCalls(Struct, eq=False):
 
     def _request(self, event: ToolCallStarted) -> PermissionRequest:
         """Return what a permission for the call is asked by."""
-        descriptor = self._life.record.descriptor
+        descriptor, paths = self._life.record.descriptor, event.arguments.get("paths")
         return PermissionRequest(
             agent_id=descriptor.agent_id,
             tool=event.tool,
             arguments=event.arguments,
             cwd=_text(event.arguments, "cwd") or descriptor.cwd,
             command=_text(event.arguments, "command") if event.tool == "Bash" else None,
-            paths=_paths(event.arguments),
+            paths=tuple(map(str, paths)) if isinstance(paths, (list, tuple)) else (),
         )
-
-    def _tell_broker(self, request: PermissionRequest, event: ToolCallFinished, since: int) -> None:
-        """Tell how a call has ended; what comes after the agent's own end counts no more."""
-        if not self._life.is_over:
-            context = self._parts.standing.context(self._life)
-            self._parts.broker.ended(request, context, _outcome(event), since)
-
-
-def _placed(request: PermissionRequest, cwd: str) -> PermissionRequest:
-    return replace(request, cwd=normpath(Path(cwd, request.cwd)))
 
 
 def _with_folder(request: PermissionRequest, cwd: str) -> dict[str, Any]:
@@ -406,38 +393,19 @@ def _text(arguments: Mapping[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _paths(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    told = arguments.get("paths")
-    return tuple(map(str, told)) if isinstance(told, (list, tuple)) else ()
-
-
-class _Call(Struct):
-    request: PermissionRequest
-    is_asked: bool = False
-    asked_as: str | None = None  # the id that its permission gave
-    told_as: str | None = None  # the id by which the vendor tells of it
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether its permission may be that of another call like it."""
-        return self.is_asked and self.told_as not in {None, self.asked_as}
-
-
 def _are_alike(one: PermissionRequest, other: PermissionRequest) -> bool:
     """Whether tool and text of two requests are the same."""
     tools = {one.tool, other.tool}
     if len(tools) > 1 and not tools <= EDIT_TOOLS:
         return False
+    if one.command is not None and other.command is not None:
+        return one.command.strip() == other.command.strip()
     if one.command is not None or other.command is not None:
-        return _stripped(one.command) == _stripped(other.command)
+        return False
     paths, others = set(_asked_paths(one)), set(_asked_paths(other))
     if paths and others:
         return not paths.isdisjoint(others)
     return dict(one.arguments) == dict(other.arguments)
-
-
-def _stripped(command: str | None) -> str | None:
-    return None if command is None else command.strip()
 
 
 def _asked_paths(request: PermissionRequest) -> Iterator[str]:

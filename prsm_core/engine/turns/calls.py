@@ -1,10 +1,8 @@
 """Orchestration calls of one turn: opened, perhaps waiting, closed, each exactly once.
 
-A call is durable before it acts outside, or in the step by which it acts, with the messages that
-it sends. Its answer is durable before the provider gets it, unless the call is repeatable: it has
-no effect, so that it may be made again after a crash. The engine ends every call of a turn when the
-turn ends; what a provider says about them later is ignored. While a budget ends the turn nobody is
-given an answer.
+A call is durable before it acts outside, or in the step by which it acts. Its answer is durable
+before the provider gets it, unless the call is repeatable: it has no effect, and may be made again
+after a crash. The engine ends every call of a turn when the turn ends.
 
 Some clients cut a call off that lasts. Its work goes on, and a token gives its answer later.
 """
@@ -162,18 +160,12 @@ class TurnCalls(Struct, eq=False):
             self.rows = put(self.rows, row.id, row)
 
     def leave_open(self) -> None:
-        """Let go of every call, none of which is answered: they are made again after `take_back`.
-
-        Whoever has made them waits on, for a vendor that is told something might write it down.
-        """
+        """Let go of every call unanswered, to be made again after `take_back`; callers wait on."""
         self.is_left, self._taken_up = True, asyncio.Event()
         self._cancel()
 
     def take_back(self, going_on: GoingOn) -> None:
-        """Be ready to `settle` the calls that were let go of: the session that made them is gone.
-
-        It can make no other: what still comes has no effect until `begin_anew`.
-        """
+        """Be ready to `settle` the calls that were let go of: their session is gone."""
         self._going_on, self._cut, self._left = going_on, _NONE, ()
         self._unbegun = tuple(map(self._again, going_on.open_calls))
         self._let_callers_go()
@@ -194,9 +186,8 @@ class TurnCalls(Struct, eq=False):
     async def settle(self) -> Mapping[str, ToolOutcome]:
         """Have calls answered that an earlier session has left open; return what each was given.
 
-        The same handlers run again, and recall what they have done. One runs here, as a provider's
-        would: an agent that waits mostly waits in one, and for long. Several have a task each.
-        Those of a turn that ends first have no answer.
+        The same handlers run again, and recall what they have done. One runs here: an agent that
+        waits mostly waits in one, and for long. Several have a task each.
         """
         self.settled = calls = self._unbegun
         if len(calls) == 1:
@@ -220,14 +211,13 @@ class TurnCalls(Struct, eq=False):
         return call
 
     async def _run(self, call: Call) -> ToolOutcome:
-        """Have a call handled and its answer stored, in this task.
+        """Have a call handled and its answer stored, in its caller's task.
 
-        There, it is its caller's, which two may cancel: whoever called, for whom the call is
-        over, and the turn when it ends (`_cancel`, which names the calls it has cut off). The
-        turn's own cancellation is taken back here, once the call has let go of what it claimed,
-        so that the caller goes on and has an answer. Where more cancellations are left than the
-        caller brought along, one of them is the caller's: it goes on to them. An error that is
-        no answer is one of the engine: it is reported, and the call has none.
+        Two may cancel that: whoever called, for whom the call is over, and the turn when it ends
+        (`_cancel`, which names the calls it has cut off). The turn's own cancellation is taken back
+        here, once the call has let go of what it claimed, so that the caller goes on and has an
+        answer. Where more cancellations are left than the caller brought along, one of them is the
+        caller's: it goes on to them. An error that is no answer is reported, and the call has none.
         """
         if (instead := await self._instead(call)) is not None:
             return instead
@@ -329,8 +319,8 @@ class TurnCalls(Struct, eq=False):
     async def end(self) -> None:
         """End every open call and wait until each has let go of what it claimed.
 
-        A task_complete that was accepted is not cut off: it ends its agent first. Those that an
-        earlier session has left open, and that nobody has made again, end before all others.
+        A task_complete that was accepted is not cut off: it ends its agent first. Those that nobody
+        has made again since an earlier session end before all others.
         """
         unbegun, self._unbegun = self._unbegun, ()
         for call in unbegun:
@@ -519,9 +509,9 @@ class LongCalls(Struct, eq=False):
     async def resume(self, follower: Call, token: str, seconds: float | None) -> ToolOutcome | None:
         """Return the answer of an earlier call, waiting for it at most `seconds`.
 
-        None when the token is that of a wait whose own timeout ended it: then wait anew. An
-        answer that was given before is marked `again`. Raises MessageRoutingError for an unknown
-        token, and where the answer is being waited for already.
+        None when the token is that of a wait whose own timeout ended it. An answer that was given
+        before is marked `again`. Raises MessageRoutingError for an unknown token, and where the
+        answer is being waited for already.
         """
         if token in self._expired:
             return None

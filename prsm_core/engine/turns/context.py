@@ -81,13 +81,6 @@ class Prompt(Record, frozen=True, gc=False, kw_only=True):
     repeats: str | None = None  # … since its turn has ended without an answer
 
 
-class Untold(Record, frozen=True, kw_only=True):
-    """What a turn that goes on has to tell its model, since no thread of the vendor's has it."""
-
-    prompts: Sequence[str]
-    calls: Sequence[CarriedCall]
-
-
 def build_role_prompt(
     role: AgentRole,
     name: str,
@@ -101,8 +94,7 @@ def build_role_prompt(
 ) -> str:
     """Return the system prompt of an agent: its role's template and the experts it may consult.
 
-    `expert` is who the agent is, if it is one: what its profile says comes first. `team` tells
-    which models its children may have. A master that is solo is told to work itself. What differs
+    `expert` is who the agent is, if it is one: what its profile says comes first. What differs
     between siblings comes last: name, region and team.
     """
     text = _PROMPTS[role]
@@ -154,23 +146,27 @@ def assemble_context(
     """Return what an agent's next turn is given; nothing of it is written yet.
 
     Its layers are counted as they are here: a thread that the vendor holds has them all already,
-    but for the current message. `system_prompt` is the agent's as its model is given it,
-    `timeout_ms` how long the turn may reason, `source` the id of what triggered it.
+    but for the current message. `source` is the id of what triggered the turn.
     """
     descriptor = record.descriptor
     held = record.context_used
     if record.resume_token is None and (history or record.next_turn == 1):
         held = count_tokens(system_prompt) + toolbox.tokens + history_tokens(history)
+    new = 0 if current is None else count_tokens(current.content)
     texts = [message.content for message in (*history, *(() if current is None else (current,)))]
     shown = images(record, texts) if any(IMAGE_SCHEME in text for text in texts) else ()
+    new += len(shown) * IMAGE_TOKENS
     return AssembledContext(
         system_prompt=system_prompt,
         history=history,
         current_message=current,
         images=shown,
         tools=toolbox.specs,
-        **model_config(descriptor, settings),
-        token_budget=_budget(window, held, current, len(shown)),
+        model=descriptor.model,
+        provider=descriptor.provider,
+        thinking_config=thinking(descriptor.reasoning_effort),
+        **model_parameters(descriptor.provider, descriptor.model, settings)._asdict(),
+        token_budget=TokenBudget(context_window=window, used=None if held is None else held + new),
         timeout_ms=timeout_ms,
         abort_signal=abort_signal,
         run_id=run_id,
@@ -185,21 +181,10 @@ def assemble_context(
 
 
 def ledger_role(agent: AgentDescriptor) -> str:
-    """Return what the ledger calls an agent: manager, worker, or unified.
-
-    That last one is a master whose own tools change things, so that it both leads and works.
-    """
+    """Return what the ledger calls an agent: manager, worker, or unified, which is both."""
     if agent.role is not AgentRole.MASTER:
         return "worker"
     return "unified" if agent.is_solo else "manager"
-
-
-def _budget(
-    window: int | None, held: int | None, current: AgentMessage | None, images: int
-) -> TokenBudget:
-    """Return how much of a window is used as a turn begins: what is held, and the prompt."""
-    new = images * IMAGE_TOKENS + (0 if current is None else count_tokens(current.content))
-    return TokenBudget(context_window=window, used=None if held is None else held + new)
 
 
 def window_of(record: AgentRecord, known: Callable[[str, str], int | None]) -> int | None:
@@ -220,17 +205,6 @@ def room_of(descriptor: AgentDescriptor, settings: Settings, window: int | None)
 def _granted(mode: PermissionMode, tools: frozenset[str]) -> tuple[str, ...]:
     """Return what an agent may do in words; most agents of a run may do the same."""
     return (mode.value, *sorted(tools))
-
-
-def model_config(descriptor: AgentDescriptor, settings: Settings) -> dict[str, Any]:
-    """Return what a context says of an agent's model."""
-    parameters = model_parameters(descriptor.provider, descriptor.model, settings)
-    return {
-        "model": descriptor.model,
-        "provider": descriptor.provider,
-        "thinking_config": thinking(descriptor.reasoning_effort),
-        **parameters._asdict(),
-    }
 
 
 def thinking(effort: str | None) -> dict[str, str] | None:
@@ -274,12 +248,11 @@ def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:
     return "You have not answered this question yet.\n" + _render(message, names)
 
 
-def render_untold(untold: Untold) -> str:
-    """Return the prompt of a turn that goes on after it was cut off."""
-    if not untold.calls:
-        return "\n\n".join(untold.prompts)
-    lines = [_GOES_ON, *(_answer(call) for call in untold.calls)]
-    return "\n\n".join((*untold.prompts, "\n".join(lines)))
+def render_untold(prompts: Sequence[str], calls: Sequence[CarriedCall]) -> str:
+    """Return the prompt of a turn that goes on: what no thread of the vendor's has of it."""
+    if not calls:
+        return "\n\n".join(prompts)
+    return "\n\n".join((*prompts, "\n".join((_GOES_ON, *map(_answer, calls)))))
 
 
 def _answer(call: CarriedCall) -> str:
@@ -313,8 +286,9 @@ def session_request(
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> SessionRequest:
     """Return what binds the provider's session of this incarnation."""
-    descriptor = record.descriptor
+    descriptor, rules = record.descriptor, settings.permissions
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
+    tools = rules.tools.values()
     return SessionRequest(
         agent_id=descriptor.agent_id,
         name=descriptor.name,
@@ -335,15 +309,9 @@ def session_request(
         labels=descriptor.labels,
         box=settings.box.to_box(),
         variables=variables,
-        must_ask=_denies(settings),
+        # The policy holds only with a provider that asks before each call.
+        must_ask=bool(rules.deny or rules.required or rules.require or "deny" in tools),
     )
-
-
-def _denies(settings: Settings) -> bool:
-    """Whether the policy holds only with a provider that asks before each call."""
-    permissions = settings.permissions
-    tools = permissions.tools.values()
-    return bool(permissions.deny or permissions.required or permissions.require or "deny" in tools)
 
 
 def _answers(carried: Carried) -> dict[str, ToolOutcome]:

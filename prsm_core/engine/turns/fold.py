@@ -82,11 +82,7 @@ class TurnFold(Struct, eq=False):
     def add_message(
         self, role: str, text: str, thinking: str | None = None, *, again: bool = False
     ) -> AgentMessage:
-        """Append a message of the turn.
-
-        It is later than the calls before it, also in the same millisecond: by their times the
-        ledger knows which message made a call.
-        """
+        """Append a message, later than all calls so far: so the ledger knows which made a call."""
         self._said_at = max(self.now_ms(), self._called_at + 1)
         message = AgentMessage(
             id=self.new_id(),

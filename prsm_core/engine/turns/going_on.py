@@ -1,17 +1,14 @@
 """A turn that an earlier engine has left open, and that goes on in this one.
 
 A crash leaves three things unsaid. Which calls had an effect? Each is noted in the step that had
-it, so that the same handler runs again and finds what it did. Which answers did the model get? An
-answer is stored before it is sent, and the model shows that it has it by what it says next: what
-was answered after its last word may be lost. Which prompts did it get? Those that came after its
-last word may be lost, too. And a vendor writes its thread a little later than it goes on, so that a
-kill takes the end of what was heard: prompts, what became of calls, the engine's and the vendor's
-own. What may be lost is carried to the provider, which knows what the vendor's thread holds; what
-it does not hold the model is told by a prompt.
+it, so that the same handler runs again and finds what it did. Which answers and prompts did the
+model get? It shows that it has them by what it says next: what came after its last word may be
+lost. And a vendor writes its thread a little later than it goes on, so that a kill takes the end of
+what was heard. What may be lost is carried to the provider, which knows what the vendor's thread
+holds; what it does not hold the model is told by a prompt.
 
-A turn may go on many times. Each time all that was before is in the thread on disk, or in the
-prompt that tells it: the next time that prompt is what may be lost, and nothing before it
-(`WentOn`). So nothing is told twice, as by its id and in a conversation that was rebuilt.
+A turn may go on many times. The next time that prompt is what may be lost, and nothing before it
+(`WentOn`). So nothing is told twice.
 
 A call with an effect that the model makes again, for it does not know its answer, is given the
 stored one, once. A receive has none: its old answer would keep a new message back.
@@ -35,7 +32,7 @@ from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason, TurnResult
 from prsm_core.domain.usage import Spent, TokenUsage
-from prsm_core.engine.turns.context import Untold, render_untold
+from prsm_core.engine.turns.context import render_untold
 from prsm_core.interfaces.provider import Carried, CarriedCall, ProviderSession
 from prsm_core.store.codec import encode_canonical
 
@@ -84,10 +81,7 @@ class GoingOn:
     def __init__(
         self, state: TurnState, went_on: WentOn | None = None, *, is_parked: bool = False
     ) -> None:
-        """Know the turn, and how far it was when it went on before, if it did.
-
-        One that `is_parked` has lost its session to others that needed the process, and no engine.
-        """
+        """Know the turn, and how far it was when it went on before; others may need its process."""
         self.state = state
         self.is_parked = is_parked
         is_same = went_on is not None and went_on.turn == state.turn_id
@@ -118,8 +112,8 @@ class GoingOn:
     @property
     def answered(self) -> Sequence[AgentToolCall]:
         """The engine's own calls that have one, those that were undone since among them."""
-        calls = [one.call for one in self.state.calls if one.call.orchestration]
-        return [call for call in calls if call.completed_at is not None]
+        calls = [one.call for one in self.state.calls]
+        return [one for one in calls if one.orchestration and one.completed_at is not None]
 
     @property
     def _own(self) -> list[CallState]:
@@ -127,10 +121,7 @@ class GoingOn:
 
     @property
     def _lately(self) -> Iterator[tuple[CallState, bool]]:
-        """The calls whose answers its thread may not have, and whether the model has spoken after.
-
-        A vendor may write its thread later than it goes on: what was heard was lost in a kill.
-        """
+        """The calls whose answers its thread may lack, and whether the model has spoken after."""
         last = {id(one) for one in self._last}
         for one in self.state.calls:
             if one.is_undone:
@@ -141,10 +132,7 @@ class GoingOn:
 
     @property
     def _heard_prompts(self) -> Iterator[AgentMessage]:
-        """The prompts that the model has spoken after, and that its thread may lack all the same.
-
-        Since the turn went on last, or was told again what its thread lacked.
-        """
+        """The prompts that the model has spoken after, and that its thread may lack."""
         state, sent = self.state, {message.id for message in self._sent}
         old = [one.call.started_at for one in state.calls if one.response <= self._newest - LAG]
         since = max(old, default=0)
@@ -246,11 +234,9 @@ class GoingOn:
         """
         held = _held(carried, taken)
         is_told = any(message.again for message in self._sent)
-        rest = Untold(
-            prompts=[text for key, text in carried.prompts.items() if key not in held],
-            calls=() if is_told else self._lost(carried, held),
-        )
-        return render_untold(rest) if rest.prompts or rest.calls else None
+        prompts = [text for key, text in carried.prompts.items() if key not in held]
+        calls = () if is_told else self._lost(carried, held)
+        return render_untold(prompts, calls) if prompts or calls else None
 
     def _lost(self, carried: Carried, held: Collection[str]) -> list[CarriedCall]:
         """Return the calls that the thread lacks, and that no prompt has told since."""
@@ -287,11 +273,9 @@ class GoingOn:
         self, call_id: str, name: str, arguments: Mapping[str, Any]
     ) -> ToolOutcome | None:
         """Return the answer of a call that is made again by its own id."""
-        for one in self._own:
-            if one.call.id == call_id and _key(name, arguments) == _key(
-                one.call.tool_name, one.call.params
-            ):
-                return self._outcome(one.call)
+        for call in (one.call for one in self._own if one.call.id == call_id):
+            if _key(name, arguments) == _key(call.tool_name, call.params):
+                return self._outcome(call)
         return None
 
     def take_stored(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome | None:
@@ -303,8 +287,7 @@ class GoingOn:
 def _sent_in(state: TurnState) -> tuple[AgentMessage, ...]:
     """Return what a turn's model was sent since it last said something, each text once.
 
-    What an earlier going on has told `again` is all that the thread lacked by then: prompts
-    before it are in it, or in the thread.
+    What was told `again` is all that the thread lacked by then.
     """
     sent: list[AgentMessage] = []
     for message in _unheard_in(state):
@@ -336,11 +319,8 @@ def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:
 def ended_turn(end: TurnEnd) -> TurnResult:
     """Return what a turn that is over means for what follows it: how it ended, its last words."""
     said = AgentMessage(id="", role="assistant", content=end.last_text, sequence=1, created_at=0)
-    error = (
-        None
-        if end.error is None
-        else AgentError(**{**end.error, "kind": ErrorKind(end.error["kind"])})
-    )
+    told = end.error
+    error = None if told is None else AgentError(**{**told, "kind": ErrorKind(told["kind"])})
     return TurnResult(
         messages=(said,) if end.last_text else (),
         tool_calls=(),
@@ -386,14 +366,11 @@ def stored_outcome(call: AgentToolCall) -> ToolOutcome | None:
         return None
     is_error = call.status != "completed"
     text = (call.error if is_error else call.result) or ""
-    return ToolOutcome(text=text, is_error=is_error, data=_data(text))
-
-
-def _data(text: str) -> Any:
     try:
-        return json.loads(text)
+        data = json.loads(text)
     except ValueError:  # a vendor's own, or one that was cut
-        return None
+        data = None
+    return ToolOutcome(text=text, is_error=is_error, data=data)
 
 
 def _key(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:

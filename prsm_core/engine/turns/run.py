@@ -338,13 +338,11 @@ class TurnRun:
 
         None: it was parked. Its session is to be left now, before it is taken up and settled.
 
-        All that the provider streams is taken, unless somebody cancels that. Two may cancel the
-        task: the engine, when a turn that is to stop does not (`TurnStop` counts that one), and
-        whoever ends the agent, before or after; the provider may keep either to itself. So
-        `take_back` withdraws the engine's own and says whether it was the only one: then the turn
-        goes on to its orderly end, with the reason it was stopped for. Any other goes on to the
-        caller. A turn that was closed meanwhile, since nobody could wait any longer, ends like one
-        that was cancelled.
+        Two may cancel the task: the engine, when a turn that is to stop does not (`TurnStop` counts
+        that one), and whoever ends the agent, before or after; the provider may keep either to
+        itself. So `take_back` withdraws the engine's own and says whether it was the only one: then
+        the turn goes on to its orderly end, with the reason it was stopped for. Any other goes on
+        to the caller. A turn that was closed meanwhile ends like one that was cancelled.
         """
         self.stop.begin(asyncio.current_task())
         try:
@@ -427,7 +425,7 @@ class TurnRun:
     def park(self) -> bool:
         """Have the session closed, and leave the turn open, if it only waits; whether it does.
 
-        Its calls are let go of at once: what they wait for stays as it is, and is not answered.
+        Its calls are let go of at once, and not answered.
         """
         if self.stop.end() is not None or self._record.is_condemned or not self.is_idle:
             return False
@@ -753,10 +751,7 @@ class TurnRun:
             await self._cut_short(asyncio.CancelledError())
 
     async def _break_off(self, error: BaseException) -> None:
-        """Close a turn that was cancelled, or whose provider broke; others close a void one.
-
-        One that is suspended stays open: the next engine goes on with it.
-        """
+        """Close a turn that was cancelled or whose provider broke, unless it is suspended."""
         if isinstance(error, Exception):
             await self._parts.journal.stops_for(describe(error))
         if self._parts.journal.is_suspended:
@@ -793,10 +788,7 @@ class TurnRun:
             return await self._write(self._cut_off_calls(), error)
 
     async def _end_handlers(self) -> None:
-        """End what works for the turn: open calls, and requests that wait for a person.
-
-        Nothing more is told of the calls of its vendor: none runs any more.
-        """
+        """End what works for the turn: open calls, and requests that wait for a person."""
         parts, agent = self._parts, self._record.agent_id
         resolved = parts.requests.close_agent(agent, "turn_ended")
         await self.calls.end()

@@ -200,10 +200,9 @@ class Assembly:
         )
 
     def _make_requests(self) -> HumanRequests:
-        config, journal = self.config, self.journal
-        rules = RuleKeeper(config.own_rules, config.broker, self.background, journal, config.clock)
-        write = self.steps.write
-        return HumanRequests(config.human, config.clock, journal, write, rules, config.workspace)
+        config, journal, clock = self.config, self.journal, self.config.clock
+        rules = RuleKeeper(config.own_rules, config.broker, self.background, journal, clock)
+        return HumanRequests(config.human, clock, journal, self.steps, rules, config.workspace)
 
     def _make_sandbox(self) -> CommandSandbox:
         config = self.config
@@ -283,7 +282,7 @@ class Assembly:
     async def settle(self) -> None:
         """Have done what belongs to a run that is about to end."""
         await self.files.trees.settled()
-        await self.requests.settle()
+        await self.requests.rules.settle()
         await self.files.settle()
 
     async def aclose(self) -> None:

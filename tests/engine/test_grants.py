@@ -47,7 +47,7 @@ SETTINGS = Settings.of({"engine": {"max_agent_depth": 4}})
 
 def identity(number):
     return Identity(
-        agent_id=f"a{number}", alias=f"w{number}", session_id="s", run_id="r", created_at=0.0
+        agent_id=f"a{number}", name=f"w{number}", session_id="s", run_id="r", created_at=0.0
     )
 
 

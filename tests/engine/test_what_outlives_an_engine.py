@@ -358,7 +358,7 @@ KEPT = {
         ),
     },
     HumanRequests: {
-        **dict.fromkeys(("clock", "journal", "commit", "rules"), WIRED),
+        **dict.fromkeys(("clock", "journal", "steps", "rules"), WIRED),
         **dict.fromkeys(("policy", "workspace"), CONFIG),
         "_open": "derived: from SessionState.requests that a call waits for; others are ended",
         "_left": "derived: from SessionState.requests",

@@ -107,7 +107,7 @@ class Holds(Struct, eq=False):
 
         `tries` is how often that was in vain. Does not return where the run ends.
         """
-        way = END if self.limits == ASK and not self.requests.has_person else self.limits
+        way = END if self.limits == ASK and not self.requests.policy.interactive else self.limits
         if way == END and not self.leads:
             return False
         await self._tell(record, by, way)

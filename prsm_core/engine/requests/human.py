@@ -1,9 +1,7 @@
 """Permission requests and questions that wait for a person.
 
-Every request has an id, an event, a deadline and one end: an answer, the agent's death, or the
-deadline (then it is denied, or has no answer). Without a person it ends at once, by the rule the
-user chose: to deny, which leaves a question unanswered, or to allow, which takes the first option
-of a question, or an empty text.
+Each has one end: an answer, the agent's death, or the deadline (then it is denied, or has no
+answer). Without a person it ends at once, by the rule that the user chose.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
 
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.permissions import Ask, PermissionRequest, Question, Verdict
-    from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import EffectNoted
+    from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.clock import Clock
@@ -46,17 +44,9 @@ SETTLE_SECONDS = 2.0  # how long the end of a run waits for its rules
 
 
 class RuleKeeper(Struct, eq=False):
-    """Says which answers a request takes, and keeps the rules that some of them make.
+    """Says which answers a request takes, and keeps the rules that some of them make."""
 
-    Args:
-        own: Where rules are written; None: nobody can make any.
-        broker: Is told of each new rule before anything else is decided.
-        background: Runs what writes to disk.
-        journal: Tells what was written, or why not; and whether a rule would hold a secret.
-        clock: Bounds how long the end of a run waits for that.
-    """
-
-    own: OwnRules | None
+    own: OwnRules | None  # where rules are written; None: nobody can make any
     broker: PermissionBroker
     background: Background
     journal: Journal
@@ -135,38 +125,24 @@ WHY_UNANSWERED = {"headless": NO_HUMAN, "unattended": UNATTENDED}
 ON_ASK = "on_ask"  # who answered, where the user's rule stood in for a person
 
 
-class Commit(Protocol):
-    """How requests are written, and their ends: AgentSteps.write."""
-
-    async def __call__(self, record: AgentRecord, *writes: Write) -> None:
-        """Commit a step of this agent."""
-        ...
-
-
 class Asking(Protocol):
     """A call that asks."""
 
     @property
     def is_left(self) -> bool:
         """Whether it is let go of to be made again: what it asked stays asked."""
-        ...
 
     def effect(self, name: str, ref: str | None = None, **data: Any) -> EffectNoted:
         """Return what the step must carry that has this effect."""
-        ...
 
 
 class HumanPolicy(Record, frozen=True, kw_only=True):
-    """Whether a person is there, and what stands in for one.
-
-    With `unattended_s` a person may come and go: a request ends when nobody has attended for so
-    many seconds.
-    """
+    """Whether a person is there, and what stands in for one."""
 
     interactive: bool
     on_ask: str = "deny"  # allow | deny
     timeout_s: float = 3600.0
-    unattended_s: float | None = None
+    unattended_s: float | None = None  # a request ends when nobody has attended for so long
 
 
 class _Open(Struct):
@@ -194,9 +170,12 @@ class _Open(Struct):
         return True
 
     def outcome(self) -> dict[str, Any]:
-        answer = self.answer or {}
-        said = {"verdict": answer.get("verdict", "deny")} if self.options else {"answer": answer}
+        said = {"verdict": self.verdict} if self.options else {"answer": self.answer or {}}
         return {"by": self.by, "via": self.via, **said}
+
+    @property
+    def verdict(self) -> str:
+        return str((self.answer or {}).get("verdict", "deny"))
 
 
 class HumanRequests(Struct, eq=False):
@@ -205,7 +184,7 @@ class HumanRequests(Struct, eq=False):
     policy: HumanPolicy
     clock: Clock
     journal: Journal
-    commit: Commit
+    steps: AgentSteps
     rules: RuleKeeper
     workspace: str
     _open: dict[str, _Open] = field(default_factory=dict)
@@ -215,15 +194,6 @@ class HumanRequests(Struct, eq=False):
     _outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     _is_hint_told: bool = False
     _attended_at: float = -math.inf  # when somebody last said that they are there
-
-    @property
-    def has_person(self) -> bool:
-        """Whether a person may answer."""
-        return self.policy.interactive
-
-    async def settle(self) -> None:
-        """Have told what became of the rules that answers made: their run is about to end."""
-        await self.rules.settle()
 
     def attend(self) -> None:
         """Note that a person is there."""
@@ -254,14 +224,12 @@ class HumanRequests(Struct, eq=False):
             "call": request.call_id,
             "arguments": shown_arguments(request.arguments, self.journal.redact),
             "cwd": request.cwd,
-            **_asker(ask),
+            **({} if ask.check is None else {"check": ask.check}),
             **_edit(request, self.workspace),
         }
         opened = _Open(record, "permission", options, ask=ask, again=again)
-        if not self.policy.interactive:
-            self._stand_in(opened)
         asking = await self._ask(request_id, opened, asked)
-        return (asking.answer or {}).get("verdict", "deny"), asking.by
+        return asking.verdict, asking.by
 
     def _reason(self, ask: Ask) -> str:
         """Return why a person is asked; the first time also what would end such questions."""
@@ -291,8 +259,6 @@ class HumanRequests(Struct, eq=False):
             **_shown(question.data),
         }
         opened = _Open(record, "question", choices=question.options, call=call)
-        if not self.policy.interactive:
-            self._stand_in(opened)
         asking = await self._ask(request_id, opened, asked)
         return answer_of(asking.answer or {}), asking.by
 
@@ -301,10 +267,7 @@ class HumanRequests(Struct, eq=False):
         self._left.update((row.request_id, row) for row in left_open)
 
     async def give(self, request_id: str, kind: str, answer: dict[str, Any], via: str = "") -> bool:
-        """Answer an open request as `resolve` does; return once that is in the ledger.
-
-        So whoever was told that an answer was taken need not give it again, whatever happens.
-        """
+        """Answer an open request as `resolve` does; return once that is in the ledger."""
         request = self._open.get(request_id)
         if request is None or not self.resolve(request_id, kind, answer, via=sanitize(via)):
             return False
@@ -352,10 +315,7 @@ class HumanRequests(Struct, eq=False):
                 request.settle({"verdict": "deny"}, "rule")
 
     def outcome(self, prefix: str) -> Mapping[str, Any] | None:
-        """Return how the request whose id begins so has ended; None where that is not known.
-
-        It has `request`, `by`, `via`, and the `verdict` or the `answer`.
-        """
+        """Return how the request whose id begins so has ended; None where that is not known."""
         ended = {
             **self._outcomes,
             **{name: one.outcome() for name, one in self._open.items() if one.answer is not None},
@@ -406,6 +366,8 @@ class HumanRequests(Struct, eq=False):
 
     async def _ask(self, request_id: str, request: _Open, asked: dict[str, Any]) -> _Open:
         """Have a request answered, or one that is kept; return that one."""
+        if not self.policy.interactive:
+            self._stand_in(request)
         kept = self._open.get(request_id)
         if kept is not None:  # the call that asked is made again
             request, kept.call, kept.is_kept = kept, request.call, False
@@ -414,8 +376,8 @@ class HumanRequests(Struct, eq=False):
         self._open[request_id] = request
         try:
             if left is None:
-                opened = RequestOpened(request=row)
-                await self.commit(request.record, opened, *_noted(request, "request", request_id))
+                noted = _noted(request, "request", request_id)
+                await self.steps.write(request.record, RequestOpened(request=row), *noted)
             await self._until_settled(request, row)
         finally:
             request.is_kept = request.call is not None and request.call.is_left
@@ -431,7 +393,7 @@ class HumanRequests(Struct, eq=False):
             if not request.recorded and not self.journal.is_suspended:
                 told = {**(request.answer or {}), "by": request.by}
                 noted = _noted(request, "answer", request_id, **told)
-                await self.commit(request.record, self._end_of(request_id, request), *noted)
+                await self.steps.write(request.record, self._end_of(request_id, request), *noted)
         finally:
             request.over.set()
 
@@ -497,10 +459,7 @@ def _noted(request: _Open, name: str, request_id: str, **data: Any) -> tuple[Eff
 def shown_arguments(
     arguments: Mapping[str, Any], redact: Callable[[Any], Any]
 ) -> Mapping[str, Any]:
-    """Return the arguments of a call as a person is shown them: without secrets, and cut.
-
-    Secrets are taken out first: half of one would not be known for what it is.
-    """
+    """Return the arguments of a call as a person is shown them: without secrets, then cut."""
     left = ARGUMENTS_LIMIT
 
     def cut(value: Any) -> Any:
@@ -543,11 +502,6 @@ def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:
     files = WorkspaceFiles(request.cwd, workspace)
     change = find_change(request.tool, request.arguments, files)
     return {} if change is None else {"change": change.to_dict()}
-
-
-def _asker(ask: Ask | None) -> dict[str, str]:
-    """Return, as a field of events, the check of a plugin that asks, if it is one that does."""
-    return {} if ask is None or ask.check is None else {"check": ask.check}
 
 
 def check_choices(choices: Collection[object], offered: Collection[str], *, multiple: bool) -> None:

@@ -61,10 +61,7 @@ class IdleChildren:
             self._free_again(record, incarnation)
 
     def pick(self, wanted: AgentDescriptor) -> AgentRecord | None:
-        """Take out and return a child of the same parent, role, folder, model, tools and so on.
-
-        None without one. Whoever does not use it puts it back.
-        """
+        """Take out and return a child that fits, if there is one; `put_back` what is not used."""
         free = self._free.get(_fit_of(wanted))
         while free:
             _, incarnation, record = heappop(free)

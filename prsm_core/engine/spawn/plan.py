@@ -1,6 +1,6 @@
 """Spawning: from what a spawn asks for to the descriptor of the new agent. Pure decisions.
 
-Grants are a lattice: what an agent hands down is never more than it holds itself.
+What an agent hands down is never more than it holds itself.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from prsm_core.domain.agents import NO_LABELS, AgentDescriptor, AgentRole, Grant, PermissionMode
 from prsm_core.domain.budgets import NO_LIMITS
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.spawn.regions import LeaseTable
     from prsm_core.engine.spending.budgets import BudgetLedger
-    from prsm_core.engine.state import Leases, Names, Roster
+    from prsm_core.engine.state import AgentRecord, Leases, Names, Roster
     from prsm_core.interfaces.clock import Clock
 
 
@@ -66,11 +66,10 @@ def choose_servers(
     explicit: Mapping[str, McpServer] | None = None,
     exclude: Collection[str] = (),
 ) -> dict[str, McpServer]:
-    """Return the servers of an agent by name.
+    """Return the servers of an agent by name, sorted.
 
     Explicit servers are laid over all that are configured. Without any, a configured server with
-    tags is there only for agents whose role or a word of whose prompt is among them. What is
-    excluded is left out in any case. They are in one order, whoever named them.
+    tags is there only for agents whose role or a word of whose prompt is among them.
     """
     if not settings.mcp_servers and not explicit:
         return _NONE
@@ -112,16 +111,18 @@ def narrow_grant(
     model: str,
     region: tuple[str, ...] | None = None,
 ) -> Grant:
-    """Return the grant of a child that uses `model` ("provider/model").
+    """Return the grant of a child that uses `model` ("provider/model"), no wider than its parent's.
 
-    A larger depth or budget than the parent's becomes the parent's. Raises MaxDepthExceededError
-    when the parent may have no children, AgentSpawnError for a model beyond its grant.
+    Raises MaxDepthExceededError when the parent may have no children, AgentSpawnError for a model
+    beyond its grant.
     """
     if parent.depth == 0:
         raise MaxDepthExceededError(
             "you may spawn no agents", hint="do the work yourself, or ask_parent"
         )
-    models = _narrow_models(request.models, parent.models)
+    if request.models is not None:
+        _check_models(request.models, parent.models)
+    models = parent.models if request.models is None else request.models
     _check_models({model}, models)
     below = None if parent.depth is None else parent.depth - 1
     depths = [depth for depth in (request.depth, below) if depth is not None]
@@ -157,15 +158,6 @@ def fits(child: Grant, parent: Grant) -> bool:
 def may_spawn(descriptor: AgentDescriptor, settings: Settings) -> bool:
     """Return whether there may be agents below this one."""
     return descriptor.depth < settings.engine.max_agent_depth and descriptor.grant.depth != 0
-
-
-def _narrow_models(
-    wanted: frozenset[str] | None, granted: frozenset[str] | None
-) -> frozenset[str] | None:
-    if wanted is None:
-        return granted
-    _check_models(wanted, granted)
-    return wanted
 
 
 def _check_models(wanted: frozenset[str] | set[str], granted: frozenset[str] | None) -> None:
@@ -218,10 +210,7 @@ def choose_alias(wanted: str | None, role: AgentRole, taken: Names) -> str:
 
 
 def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> PermissionMode:
-    """Return the mode that may be handed down, never above the ceiling of the parent's grant.
-
-    Who works in delegate mode hands down the default mode, as a run in it does.
-    """
+    """Return the mode that may be handed down, never above the ceiling; delegate is default."""
     if wanted is None:
         return ceiling
     rung = PermissionMode.DEFAULT if wanted is PermissionMode.DELEGATE else wanted
@@ -236,9 +225,8 @@ def _delegates(mode: PermissionMode | None, tools: frozenset[str]) -> frozenset[
 def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
     """Return the native tools of a child: what was asked for, within the parent's grant.
 
-    A child that reads only (expert, reviewer) has the readers, one with a profile those of it that
-    the parent may hand down, and no others. Raises AgentSpawnError for an unknown tool or one
-    beyond the grant.
+    A child that reads only (expert, reviewer) has the readers, one with a profile its tools.
+    Raises AgentSpawnError for an unknown tool or one beyond the grant.
     """
     if request.tools is None and request.expert is not None:
         return request.expert.tools & parent.grant.tools
@@ -264,10 +252,7 @@ def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[st
 
 
 def resolve_cwd(wanted: str | None, base: str, limit: str) -> str:
-    """Return an existing folder, relative to `base` and not outside `limit`.
-
-    None is `base` itself. Raises AgentSpawnError with the code `bad_cwd` otherwise.
-    """
+    """Return an existing folder, relative to `base` and within `limit`; raise AgentSpawnError."""
     if wanted is None:
         return base
     path = (Path(base) / wanted).resolve()
@@ -292,20 +277,10 @@ class Identity(Record, frozen=True, kw_only=True):
     """The names a new agent gets."""
 
     agent_id: str
-    alias: str
+    name: str
     session_id: str
     run_id: str
     created_at: float
-
-    def fields(self) -> dict[str, Any]:
-        """Return what a descriptor takes of it."""
-        return {
-            "agent_id": self.agent_id,
-            "name": self.alias,
-            "session_id": self.session_id,
-            "run_id": self.run_id,
-            "created_at": self.created_at,
-        }
 
 
 def _with_models(request: SpawnRequest, inherited: ModelChoice, names: ModelNames) -> SpawnRequest:
@@ -319,7 +294,7 @@ def _with_models(request: SpawnRequest, inherited: ModelChoice, names: ModelName
     return replace(request, models=models, model=own)
 
 
-def _choose_allowed(
+def _choose_model(
     request: SpawnRequest,
     inherited: ModelChoice,
     granted: frozenset[str] | None,
@@ -347,16 +322,15 @@ def describe_child(
     leases: Leases = (),
     labels: Mapping[str, str] = NO_LABELS,
 ) -> AgentDescriptor:
-    """Return the descriptor of a child; raises the spawn errors of the specification.
+    """Return the descriptor of a child; raise the spawn errors of the specification.
 
-    `refused` are providers that start no agent, and why; `leases` are the regions of others,
-    `labels` those that it has.
+    `refused` are providers that start no agent, and why; `leases` are the regions of others.
     """
     names, settings = workforce.names, workforce.names.settings
     depth = check_depth(parent.depth + 1, settings)
     inherited = inherited_model(parent, names)
     request = _with_models(request, inherited, names)
-    choice = _choose_allowed(request, inherited, parent.grant.models, workforce, refused)
+    choice = _choose_model(request, inherited, parent.grant.models, workforce, refused)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
     cwd = resolve_cwd(request.cwd, parent.cwd, workspace)
@@ -365,13 +339,13 @@ def describe_child(
         request, parent.grant, tools=tools, mode=mode, model=choice.name, region=region
     )
     return AgentDescriptor(
-        **identity.fields(),
+        **asdict(identity),
         role=request.role,
         provider=choice.provider,
         model=choice.model,
         reasoning_effort=choice.reasoning_effort,
         prompt=request.prompt,
-        system_prompt=_prompt_of_child(request, identity.alias, depth, choice, grant, workforce),
+        system_prompt=_prompt_of_child(request, identity.name, depth, choice, grant, workforce),
         cwd=cwd,
         tools=_delegates(request.mode, tools),
         grant=grant,
@@ -422,8 +396,7 @@ def describe_master(
     """Return the descriptor of the master: BYPASS, Read, Glob and Grep; its grant is the run's.
 
     BYPASS is for a master that cannot write: one that has other `tools` works in the run's mode,
-    and in PLAN all do. One that only delegates has the readers alone, whatever
-    tools it is given, and its children work in DEFAULT.
+    and in PLAN all do. One that only delegates has the readers alone.
     """
     settings = workforce.names.settings
     may_spawn = settings.engine.max_agent_depth > 0
@@ -431,7 +404,7 @@ def describe_master(
     works = not tools.isdisjoint(WRITING_TOOLS)
     stays = works or mode in {PermissionMode.PLAN, PermissionMode.DELEGATE}
     return AgentDescriptor(
-        **identity.fields(),
+        **asdict(identity),
         role=AgentRole.MASTER,
         provider=choice.provider,
         model=choice.model,
@@ -439,7 +412,7 @@ def describe_master(
         prompt=task,
         system_prompt=build_role_prompt(
             AgentRole.MASTER,
-            identity.alias,
+            identity.name,
             may_spawn=may_spawn,
             is_solo=works,
             experts=settings.expert_profiles().values() if may_spawn else (),
@@ -485,7 +458,7 @@ class Planner(Struct, eq=False):
             )
         return Identity(
             agent_id=self.ids.agent(),
-            alias=choose_alias(alias, request.role, self.roster.taken_names),
+            name=choose_alias(alias, request.role, self.roster.taken_names),
             session_id=self.journal.session_id,
             run_id=self.journal.run_id,
             created_at=self.clock.time(),
@@ -493,10 +466,7 @@ class Planner(Struct, eq=False):
 
     def plan(self, request: SpawnRequest) -> AgentDescriptor:
         """Return the agent that a request makes now; raises what spawning it would raise."""
-        parent_id = request.parent_id
-        if parent_id is None:
-            raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
-        if self.roster.get(parent_id).is_over:
+        if self._parent(request).is_over:
             raise AgentSpawnError(
                 "an agent that has ended cannot spawn",
                 hint="restart it to go on",
@@ -509,24 +479,19 @@ class Planner(Struct, eq=False):
             explicit=request.mcp_servers,
             exclude=request.exclude_plugins,
         )
-        request = self.budgets.clamp(request)
-        return self._describe(request, parent_id, servers, self.leases.beside(parent_id))
+        return self._describe(self.budgets.clamp(request), servers)
 
     def check(self, request: SpawnRequest) -> None:
         """Raise what spawning the agent of a request would raise."""
-        parent_id = request.parent_id
-        if parent_id is None:
-            raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
-        self._describe(request, parent_id, {}, self.leases.beside(parent_id))
+        self._describe(request, {})
 
-    def _describe(
-        self,
-        request: SpawnRequest,
-        parent_id: str,
-        servers: Mapping[str, McpServer],
-        leases: Leases,
-    ) -> AgentDescriptor:
-        parent = self.roster.get(parent_id).descriptor
+    def _parent(self, request: SpawnRequest) -> AgentRecord:
+        if request.parent_id is None:
+            raise AgentSpawnError("a child needs a parent", hint="the run spawns its master")
+        return self.roster.get(request.parent_id)
+
+    def _describe(self, request: SpawnRequest, servers: Mapping[str, McpServer]) -> AgentDescriptor:
+        parent = self._parent(request).descriptor
         return describe_child(
             request,
             parent,
@@ -535,7 +500,7 @@ class Planner(Struct, eq=False):
             refused=self.refused,
             workspace=self.workspace(parent.cwd),
             mcp_servers=servers,
-            leases=leases,
+            leases=self.leases.beside(parent.agent_id),
             labels=self.labels(parent, request.labels),
         )
 

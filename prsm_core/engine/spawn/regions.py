@@ -1,8 +1,7 @@
 """Regions: files and folders that an agent may write, leased to it as long as it lives.
 
-A region that a spawn names is its agent's alone, but for the agents below it. One that is only
-handed down with the grant is shared, as everything else of a grant. A lease is of a path of the
-repository: whoever works in a worktree has leased that path in all of them.
+A region that a spawn names is its agent's alone, but for the agents below it. One that is handed
+down with the grant is shared. Whoever works in a worktree has leased its paths in all of them.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ def choose_region(
 ) -> tuple[str, ...] | None:
     """Return what a child may write, absolute: as wanted, else as granted.
 
-    Files and folders are relative to `cwd`, may be missing yet, and must be below it. Raises
-    AgentSpawnError for one outside (`bad_region`), beyond the grant (`not_granted`), or leased
-    to another agent (`region_taken`).
+    Raises AgentSpawnError for a path outside `cwd` (`bad_region`), beyond the grant
+    (`not_granted`), or leased to another agent (`region_taken`).
     """
     if wanted is None:
         return granted

@@ -40,7 +40,7 @@ from prsm_core.engine.spending.budgets import BudgetLedger, tell_alert
 from prsm_core.engine.state import Roster
 from prsm_core.engine.tools.advice import Advice, Recommendation
 from prsm_core.engine.tools.communication import Communication
-from prsm_core.engine.tools.family import Family, Observation, Spending
+from prsm_core.engine.tools.family import Family, Observation
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.limits import TurnWatch
@@ -538,7 +538,12 @@ class Assembly:
     def _handlers(self) -> Mapping[str, Handler]:
         roster, steps, ids = self._roster, self.steps, self.config.ids
         talk = Communication(roster=roster, router=self.router, steps=steps, ids=ids)
-        seen = Observation(roster=roster, journal=self.journal, conversations=self.conversations)
+        seen = Observation(
+            roster=roster,
+            journal=self.journal,
+            conversations=self.conversations,
+            budgets=self.budgets,
+        )
         family, progress = self._family(), self._progress()
         advice = self._advice(family)
         handlers: tuple[Handler, ...] = (
@@ -559,7 +564,7 @@ class Assembly:
             seen.check_child_status,
             seen.get_children_status,
             self._shell().run_bash,
-            Spending(budgets=self.budgets).get_budget,
+            seen.get_budget,
         )
         return {handler.__name__: handler for handler in handlers}
 

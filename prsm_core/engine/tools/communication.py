@@ -124,10 +124,7 @@ class Communication(Record, frozen=True, kw_only=True):
         return delivered
 
     def wait_for_message(self, call: Call) -> Coroutine[Any, Any, Reply | ToolOutcome]:
-        """Return questions, results and prompts, as many as one answer has room for.
-
-        Waits for the first, or for the results of all children; or for what a token stands for.
-        """
+        """Wait for questions, results and prompts, or for what a token stands for."""
         if "token" in call.args:
             return self._resume(call)
         return self._wait(call)
@@ -245,13 +242,7 @@ def _another_waits(call: Call) -> bool:
 
 
 def describe_message(record: AgentRecord, roster: Roster, message: RoutedMessage) -> dict[str, Any]:
-    """Return a message as the answer of a wait; a question counts as delivered from now on.
-
-    Args:
-        record: Whose message it is.
-        roster: Knows what its sender is called.
-        message: What was sent.
-    """
+    """Return a message as the answer of a wait; a question counts as delivered from now on."""
     _note_shown(record, message)
     return _describe(roster, message)
 

@@ -1,7 +1,4 @@
-"""Tools that make children: spawn_child, spawn_children_parallel, restart_child.
-
-Others look at children, and at the budget, and change nothing.
-"""
+"""Tools that make children, and those that look at them and at the budget."""
 
 from __future__ import annotations
 
@@ -113,7 +110,10 @@ class Family(Record, frozen=True, kw_only=True):
         finally:
             for child, _, _ in free:
                 self.idle.put_back(child)
-        all_of = {n: (self._child(effect), _is_reused(effect)) for n, effect in made.items()}
+        all_of = {
+            n: (recalled_child(self.roster, effect), _is_reused(effect))
+            for n, effect in made.items()
+        }
         all_of |= {n: (child, task is not None) for n, (child, task) in chosen.items()}
         told = [
             self._described(child, reused=reused) for _, (child, reused) in sorted(all_of.items())
@@ -131,14 +131,10 @@ class Family(Record, frozen=True, kw_only=True):
         await self.agents.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
         return await self._answer(call, child, reused=True, since=since)
 
-    def _child(self, effect: Effect) -> AgentRecord:
-        return recalled_child(self.roster, effect)
-
     async def _answer_again(self, call: Call, effect: Effect) -> Reply:
         """Answer a call that made or took its child before its engine died."""
-        since = (effect.data or {}).get("since", "")
-        child, reused = self._child(effect), _is_reused(effect)
-        return await self._answer(call, child, reused=reused, since=since)
+        child, since = recalled_child(self.roster, effect), (effect.data or {}).get("since", "")
+        return await self._answer(call, child, reused=_is_reused(effect), since=since)
 
     async def _answer(self, call: Call, child: AgentRecord, *, reused: bool, since: str) -> Reply:
         """Answer with the child; with wait, also with what it says `since` (a ULID) it began."""
@@ -162,11 +158,7 @@ class Family(Record, frozen=True, kw_only=True):
         return {**data, "state": child.state.value, "result": result}
 
     def _described(self, child: AgentRecord, *, reused: bool) -> dict[str, Any]:
-        """Return `describe`, and a note of what its parent may not expect.
-
-        That is a child that may pass the budget that it was given, or has another model than the
-        one that was named.
-        """
+        """Return `describe`, with a note where the child may pass the budget it was given."""
         provider = child.descriptor.provider
         budget = self.enforcement.describe_budget(provider, child.agent_id)
         told = describe(child, reused=reused)
@@ -175,11 +167,7 @@ class Family(Record, frozen=True, kw_only=True):
         return told
 
     async def learn_models(self, agent: AgentDescriptor, texts: Iterable[str | None]) -> None:
-        """Ask the providers of these names whether they have the models, if that is not known.
-
-        Of those that the user has named otherwise it is looked whether they are there, each once
-        in a run: where one is not, another model may stand in.
-        """
+        """Ask the providers of these names whether they have the models, if that is not known."""
         names, wanted = self.listings.names, [text for text in texts if text is not None]
         if not wanted:  # nearly always
             return
@@ -214,6 +202,9 @@ class Family(Record, frozen=True, kw_only=True):
         if not arguments["prompt"].strip():
             raise AgentSpawnError("a child needs a task", hint="prompt must not be blank")
         profile = self._profile(arguments)
+        earlier = None
+        if (child := arguments.get("continues")) is not None:
+            earlier = self.roster.resolve(child, call.record.children)
         servers = self._mcp_servers(arguments.get("mcp_servers"))
         if servers is None and profile is not None and profile.mcp_servers:
             servers = dict(profile.mcp_servers)
@@ -224,7 +215,7 @@ class Family(Record, frozen=True, kw_only=True):
             expert=profile,
             name=arguments.get("name"),
             tools=None if tools is None else frozenset(tools),
-            model=_model(arguments, profile),
+            model=arguments.get("model", None if profile is None else profile.model),
             cwd=arguments.get("cwd"),
             region=None if region is None else tuple(region),
             mcp_servers=servers,
@@ -238,14 +229,8 @@ class Family(Record, frozen=True, kw_only=True):
             worktree=arguments.get("worktree", None if profile is None else profile.worktree),
             budget=_budget(arguments.get("budget")),
             labels=arguments.get("labels"),
-            continues=self._continued(call, arguments.get("continues")),
+            continues=None if earlier is None else earlier.agent_id,
         )
-
-    def _continued(self, call: Call, child: str | None) -> str | None:
-        """Return the id of the child whose conversation another one is to begin with."""
-        if child is None:
-            return None
-        return self.roster.resolve(child, call.record.children).agent_id
 
     def _profile(self, arguments: Mapping[str, Any]) -> ExpertProfile | None:
         """Return the configured worker or reviewer that a child is to be."""
@@ -428,12 +413,6 @@ def _check_names(requests: Iterable[SpawnRequest]) -> None:
         names.add(name)
 
 
-def _model(arguments: Mapping[str, Any], profile: ExpertProfile | None) -> str | None:
-    own = None if profile is None else profile.model
-    named: str | None = arguments.get("model", own)
-    return named
-
-
 def _budget(limits: Mapping[str, float] | None) -> Budget | None:
     if limits is None:
         return None
@@ -446,11 +425,12 @@ MAX_CALLS = 48_000  # characters of JSON of all of them: an answer is cut at 64 
 
 
 class Observation(Record, frozen=True, kw_only=True):
-    """Handles looks at children."""
+    """Handles looks at children, and at what is left."""
 
     roster: Roster
     journal: Journal
     conversations: ConversationStore
+    budgets: BudgetLedger
 
     async def get_child_history(self, call: Call) -> Reply:
         """Return a child's conversation: whole, as text and tool names, or its calls alone."""
@@ -458,10 +438,8 @@ class Observation(Record, frozen=True, kw_only=True):
         await self.journal.flush()
         detail = call.args.get("detail_level", "summary")
         if detail == "calls":  # asked by programs
-            entries = await self.conversations.get_history(child.agent_id)
-            return Reply(_calls(entries))
-        entries = await self.conversations.get_history(child.agent_id, detail)
-        return Reply({"entries": entries})
+            return Reply(_calls(await self.conversations.get_history(child.agent_id)))
+        return Reply({"entries": await self.conversations.get_history(child.agent_id, detail)})
 
     async def check_child_status(self, call: Call) -> Reply:
         """Return one child's state."""
@@ -472,26 +450,28 @@ class Observation(Record, frozen=True, kw_only=True):
         children = [self.roster.get(child_id) for child_id in call.record.children]
         return Reply({"children": [_status(child) for child in children]})
 
+    async def get_budget(self, call: Call) -> Reply:
+        """Return what the run, and the agent with all below it, have used and may use, by kind."""
+        return Reply(self.budgets.report(call.record.agent_id))
+
 
 def _calls(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return tool and arguments of each call, and how many more there are than an answer holds.
-
-    Of a longer text its beginning alone is told.
-    """
+    """Return tool and arguments of each call, cut, and how many more there are."""
     calls = [
-        {"tool": entry["tool"], "arguments": _short(entry["arguments"])}
+        {
+            "tool": entry["tool"],
+            "arguments": {
+                name: value[:MAX_ARGUMENT]
+                for name, value in entry["arguments"].items()
+                if isinstance(value, str)
+            },
+        }
         for entry in entries
         if entry["kind"] == EntryType.TOOL_CALL
     ]
     sizes = accumulate(len(dumps(call)) for call in calls)
     told = sum(size <= MAX_CALLS for size in sizes)
     return {"entries": calls[:told], "left_out": len(calls) - told}
-
-
-def _short(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value[:MAX_ARGUMENT] for name, value in arguments.items() if isinstance(value, str)
-    }
 
 
 def _status(child: AgentRecord) -> dict[str, Any]:
@@ -503,16 +483,3 @@ def _status(child: AgentRecord) -> dict[str, Any]:
     if child.result is not None:
         status["summary"] = child.result.summary or child.result.error or ""
     return status
-
-
-class Spending(Record, frozen=True, kw_only=True):
-    """Handles looks at what is left."""
-
-    budgets: BudgetLedger
-
-    async def get_budget(self, call: Call) -> Reply:
-        """Return the numbers of the run and of the agent with all below it, by kind.
-
-        What a turn that still runs was told to have used is in them.
-        """
-        return Reply(self.budgets.report(call.record.agent_id))

@@ -1,7 +1,6 @@
 """Arguments as models mean them: mended by the schema of their tool, before anything reads them.
 
-Models write lists and objects as JSON text, numbers and flags as text, and use the words of other
-tools. What can be read only one way is read so. What cannot is left for the tool to refuse.
+What can be read only one way is read so. What cannot is left for the tool to refuse.
 """
 
 from __future__ import annotations

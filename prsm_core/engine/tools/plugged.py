@@ -1,7 +1,6 @@
 """The tools that plugins add: who has them, and how their code is called.
 
-A handler sees a call, and the engine by it. A handler, and what says who has its tool, are a
-plugin's: what they raise is told as its error, and the engine goes on.
+What a plugin's code raises is told as its error, and the engine goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.writes import AgentRelabelled, MessageSent
 from prsm_core.engine.guarded.failing import breaks_ledger
-from prsm_core.engine.requests.human import NO_ANSWER, ON_ASK, WHY_UNANSWERED, answer_of
+from prsm_core.engine.requests.human import NO_ANSWER, ON_ASK, WHY_UNANSWERED
+from prsm_core.engine.tools.progress import ask_person
 from prsm_core.engine.turns.call import ENDED, Reply
 from prsm_core.engine.turns.context import window_of
 from prsm_core.errors import OrchestrationError, PluginError, StoreError
@@ -65,8 +65,7 @@ class PluginCallParts(Record, frozen=True, kw_only=True):
 class DoneByAnswer(Struct, eq=False):
     """Owns what one call does by its answer; see `ByAnswer`.
 
-    Labels are fenced as a state is: they are written only if they are still those that the handler
-    has read, for what it says of them depends on that.
+    Labels are written only if they are still those that the handler has read.
     """
 
     record: AgentRecord
@@ -87,10 +86,7 @@ class DoneByAnswer(Struct, eq=False):
         return self.laid
 
     def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
-        """Change labels once the call is answered; raises OrchestrationError for what can be none.
-
-        Nothing of the `changes` is kept then.
-        """
+        """Change labels once the call is answered; raise OrchestrationError for what can be none."""
         if self.read is None:
             self.read = self.record.descriptor.labels
         self._check_unchanged()
@@ -196,7 +192,7 @@ class PluginCall:
     @property
     def workspace(self) -> str:
         """The folder of the session, which `cwd` is in."""
-        return self._parts.standing.workspace_of(self._call.record)
+        return self._parts.standing.workspace(self.cwd)
 
     @property
     def trusted(self) -> bool:
@@ -261,26 +257,14 @@ class PluginCall:
         if self._has_asked:
             raise RuntimeError("a call asks a person one question")
         self._has_asked = True
-        answer, by = await self._asked(replace(sanitize(question), call_id=self.id))
+        question = replace(sanitize(question), call_id=self.id)
+        parts = self._parts
+        answer, by = await ask_person(self._call, parts.requests, parts.ids, question)
         if answer is None:
             return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
         if by != ON_ASK:
-            self._parts.broker.changed_by_hand(self.cwd, self._parts.workspace)
+            parts.broker.changed_by_hand(self.cwd, parts.workspace)
         return answer
-
-    async def _asked(self, question: Question) -> tuple[Answer | None, str]:
-        """Return the answer, and by whom; one that was given to an earlier engine counts."""
-        call, parts = self._call, self._parts
-        asked, replied = call.recall("request"), call.recall("answer")
-        if replied is not None:
-            said = replied.data or {}
-            return answer_of(said), str(said.get("by", ""))
-        request = parts.ids.request() if asked is None else asked.ref or ""
-        if not call.opened:
-            await call.open()
-        else:
-            await call.land()
-        return await call.ask(parts.requests.question(call.record, request, question, call))
 
     def _check_runs(self) -> None:
         if self._is_over or self._call.closed or self._call.life.is_over:
@@ -312,12 +296,10 @@ class PluginTools:
         return {tool.spec.name: tool.handle for tool in self._tools}
 
     def deal(self, table: ToolTable, agent: AgentDescriptor, settings: Settings) -> ToolSet:
-        """Return an agent's tools: PRSM's own, and those of plugins that its labels ask for.
-
-        Its children have its labels, unless it is a program, which may give them any.
-        """
+        """Return an agent's tools: PRSM's own, and those of plugins that its labels ask for."""
         asked = frozenset(tool.spec.name for tool in self._tools if self._is_asked(agent, tool))
         if self._program_of(agent.provider) is not None:
+            # It may give its children any labels.
             return table.for_agent(agent, settings, asked, self._names)
         models = asked.difference(tool.spec.name for tool in self._tools if tool.spec.programs)
         return table.for_agent(agent, settings, models, asked)
@@ -343,13 +325,9 @@ class PluginTool:
         self._when = Guest(self._guest.kind, spec.name, spec.when)
 
     def is_wanted(self, labels: Mapping[str, str]) -> bool:
-        """Whether an agent of these labels is to have it.
-
-        What is named by an import string is not even imported for one without labels. Raises
-        PluginError where the plugin cannot say.
-        """
+        """Whether an agent of these labels is to have it; raise PluginError where none can say."""
         if isinstance(self.spec.when, str) and not labels:
-            return False
+            return False  # it is not even imported
         when = self._when.load()
         with self._when.calling("when"):
             is_wanted = when(dict(labels))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core.domain.ids import Ids
-    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.permissions import Answer
     from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.user_prompts import Prompting
     from prsm_core.engine.journal.steps import AgentSteps
@@ -154,16 +154,9 @@ class Progress(Record, frozen=True, kw_only=True):
             raise
 
     def _refuse_unread_prompts(self, call: Call) -> None:
-        """What was accepted for the agent must be read before it may finish.
-
-        That is a prompt, and what a peer has written, where the agent is prompted with that.
-        """
-        router, agent_id = self.router, call.record.agent_id
-
-        def holds(message: RoutedMessage) -> bool:
-            return message.type in _HOLDING and call.record.is_prompted_by(message)
-
-        unread = [message for message in router.unread(agent_id) if holds(message)]
+        """Refuse an end as long as a prompt, or what a peer has written, is not read."""
+        router, agent_id, prompts = self.router, call.record.agent_id, call.record.is_prompted_by
+        unread = [m for m in router.unread(agent_id) if m.type in _HOLDING and prompts(m)]
         if not unread:
             return
         hint = "call wait_for_message to take it, follow it, then call task_complete again"
@@ -181,10 +174,7 @@ class Progress(Record, frozen=True, kw_only=True):
         )
 
     def _refuse_unheard(self, call: Call) -> None:
-        """What the turn was told must be before the model as it finishes.
-
-        It is refused once: not all vendors say where a response ends.
-        """
+        """Refuse an end, once, that the model has not decided on knowing all it was told."""
         turn = call.calls.turn
         if call.response >= turn.heard_from:
             return
@@ -203,14 +193,7 @@ class Progress(Record, frozen=True, kw_only=True):
             multiple=call.args.get("multiple", False),
             call_id=call.id,
         )
-        asked, replied = call.recall("request"), call.recall("answer")
-        if replied is not None:
-            answer, by = answer_of(replied.data or {}), str((replied.data or {}).get("by", ""))
-        else:
-            request = self.ids.request() if asked is None else asked.ref or ""
-            await call.open()
-            asking = self.requests.question(call.record, request, question, call)
-            answer, by = await call.ask(asking)
+        answer, by = await ask_person(call, self.requests, self.ids, question)
         if answer is None:
             reason = WHY_UNANSWERED.get(by, NO_ANSWER)
             raise OrchestrationError(
@@ -221,6 +204,19 @@ class Progress(Record, frozen=True, kw_only=True):
             return Reply({**said, "notice": NOBODY_CHOSE})
         self.broker.changed_by_hand(call.record.descriptor.cwd, self.workspace)
         return Reply(said)
+
+
+async def ask_person(
+    call: Call, requests: HumanRequests, ids: Ids, question: Question
+) -> tuple[Answer | None, str]:
+    """Return a person's answer, and by whom; one that was given to an earlier engine counts."""
+    asked, replied = call.recall("request"), call.recall("answer")
+    if replied is not None:
+        said = replied.data or {}
+        return answer_of(said), str(said.get("by", ""))
+    request = ids.request() if asked is None else asked.ref or ""
+    await (call.land() if call.opened else call.open())
+    return await call.ask(requests.question(call.record, request, question, call))
 
 
 def _accepted(result: AgentResult) -> Reply:

@@ -87,14 +87,8 @@ class Shell(Record, frozen=True, kw_only=True):
             raise ToolCallTimeoutError(
                 "the command ran for too long and was killed", hint="give it a longer timeout"
             )
-        return Reply(
-            {
-                "exit_code": result.exit_code,
-                "stdout": result.stdout,
-                "stderr": result.stderr,
-                "truncated": result.truncated,
-            }
-        )
+        names = ("exit_code", "stdout", "stderr", "truncated")
+        return Reply({name: getattr(result, name) for name in names})
 
     async def _noted_run(self, call: Call, request: PermissionRequest) -> ShellResult:
         """Run a permitted command; the ledger has that it begins, the broker hears of its end."""
@@ -131,10 +125,8 @@ class Shell(Record, frozen=True, kw_only=True):
         )
 
     def _region(self, record: AgentRecord) -> tuple[str, ...] | None:
-        """Return all that its commands may write; None is its whole folder.
-
-        In a worktree of its own a build may write beside its region: that is merged never.
-        """
+        """Return all that its commands may write; None is its whole folder."""
+        # In a worktree of its own a build may write beside its region: that is never merged.
         return None if self.standing.is_apart(record) else record.descriptor.grant.region
 
     def _closed(self, record: AgentRecord) -> list[str]:

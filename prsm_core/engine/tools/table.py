@@ -1,8 +1,4 @@
-"""The table of orchestration tools: which agent has which, and what arguments they take.
-
-Every transport exposes this table; it checks names and arguments itself, since not every
-transport does.
-"""
+"""The table of orchestration tools: which agent has which, and what arguments they take."""
 
 from __future__ import annotations
 
@@ -45,25 +41,18 @@ NO_NAMES: frozenset[str] = frozenset()
 class Tool(Record, frozen=True, kw_only=True):
     """A tool's contract; `arguments` are checked, `spec` is what a model sees.
 
-    A program may say what `of_programs` takes, which is more.
-
-    One that works is for a master, too, that edits files itself.
-
     One that is repeatable changes nothing: it neither acts nor waits outside the engine, and sends
     nobody anything. After a crash it may be called again, so that its answer waits for no commit.
-
-    One that sends messages writes to agents that need be no kin of the caller; who has one that
-    takes messages is not prompted with what others write to it (ADR 117).
     """
 
     spec: ToolSpec
     arguments: type[Struct]
-    of_programs: type[Struct] | None = None
+    of_programs: type[Struct] | None = None  # what a program may say, which is more
     spawns: bool = False
-    works: bool = False
+    works: bool = False  # it is for a master, too, that edits files itself
     is_repeatable: bool = False
-    sends_messages: bool = False
-    takes_messages: bool = False
+    sends_messages: bool = False  # to agents that need be no kin of the caller (ADR 117)
+    takes_messages: bool = False  # who has it is not prompted with what others write to it
     of_plugin: ToolContribution | None = None  # one that is dealt by labels; None: PRSM's own
 
     @classmethod
@@ -211,10 +200,7 @@ class ToolSet:
 
 
 class ToolTable:
-    """All tools, dealt out by role; an agent at the depth limit has none that need children.
-
-    Those that plugins add are dealt out by labels as well: who asks for a set names them.
-    """
+    """All tools, dealt out by role; an agent at the depth limit has none that need children."""
 
     def __init__(
         self, tools: Sequence[Tool] = TOOLS, handlers: Mapping[str, Handler] | None = None
@@ -257,10 +243,7 @@ class ToolTable:
         added: frozenset[str] = NO_NAMES,
         below: frozenset[str] = NO_NAMES,
     ) -> ToolSet:
-        """Return the tools of an agent by its role and depth, and those `added` by plugins.
-
-        Agents `below` it may be dealt those.
-        """
+        """Return an agent's tools by role and depth, and by labels those `added` by plugins."""
         return self.for_role(
             descriptor.role,
             may_spawn=may_spawn(descriptor, settings),
@@ -280,7 +263,7 @@ class ToolTable:
     ) -> ToolSet:
         """Return the tools of a role, of those that plugins add only the `added`.
 
-        A master that is solo has those for work, too.
+        Agents `below` may be dealt those.
         """
         key = (role, may_spawn, is_solo, added, below)
         if key not in self._sets:

@@ -51,10 +51,6 @@ class Standing(Struct, eq=False):
     trusted: bool
     interactive: bool
 
-    def workspace_of(self, record: AgentRecord) -> str:
-        """Return the folder of the session as this agent has it."""
-        return self.workspace(record.descriptor.cwd)
-
     def context(self, life: Life, *, sandboxed: bool = False) -> PermissionContext:
         """Return what decisions about this agent depend on now."""
         descriptor = life.record.descriptor
@@ -62,7 +58,7 @@ class Standing(Struct, eq=False):
             mode=descriptor.mode,
             role=descriptor.role,
             provider=descriptor.provider,
-            workspace=self.workspace_of(life.record),
+            workspace=self.workspace(descriptor.cwd),
             trusted=self.trusted,
             interactive=self.interactive,
             tools=descriptor.tools,

@@ -86,7 +86,7 @@ class DoneByAnswer(Struct, eq=False):
         return self.laid
 
     def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
-        """Change labels once the call is answered; raise OrchestrationError for what can be none."""
+        """Change labels once the call is answered; raise OrchestrationError if they can be none."""
         if self.read is None:
             self.read = self.record.descriptor.labels
         self._check_unchanged()

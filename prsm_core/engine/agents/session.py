@@ -577,7 +577,7 @@ class AgentSession:
         """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
         turn = TurnRun(self, self._parts.turns, session, prompt, going_on)
         # nobody here ends a client's turn
-        is_told = turn.limits.has_budget and not turn.is_external
+        is_told = turn.limits.allowance is not None and not turn.is_external
         used_up = turn.limits.use_up if is_told else None
         budgets, agent_id = self._parts.turns.budgets, self.record.agent_id
         if going_on is None:

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_core.config import Settings
-    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
-    from prsm_core.domain.models import ModelCapability
     from prsm_core.domain.turns import Effect
     from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.engine.journal.unit import Journal
@@ -194,34 +192,38 @@ class Recommendation(Record, frozen=True, kw_only=True):
         )
         await self.enforcement.look_around(LISTING_SECONDS)
         caller, workforce = call.record.descriptor, self.workforce()
-        ranking = rank_models(self._usable_models(caller), task, self.scorers)
+        names, granted = self.listings.names, caller.grant.models
+        own = inherited_model(caller, names)
+        usable = find_recommendable(own, names, granted, self.enforcement.refused)
+        ranking = rank_models(usable, task, self.scorers)
         for problem in ranking.problems:
             self.journal.note("notice", caller.agent_id, level="warning", text=problem)
         best = [entry.to_dict() for entry in ranking.models[:RECOMMENDED]]
-        offered = best or await self._offered(caller, workforce, task.complexity)
-        own = inherited_model(caller, self.listings.names)
+        offered = best or await self._offered(own, granted, workforce, task.complexity)
+        members = self.workforce().members(own, granted)
         told: dict[str, Any] = {
             "category": task.category,
             "models": offered,
-            "usable": [
-                member.to_dict() for member in self.workforce().members(own, caller.grant.models)
-            ],
+            "usable": [member.to_dict() for member in members],
         }
         if call.args.get("regions"):  # asked by programs
             told["beyond_regions"] = self.enforcement.beyond_regions
-        if not told["models"]:
+        if not offered:
             told["hint"] = "no model is known that fits; without one the child gets yours"
         return Reply(told)
 
     async def _offered(
-        self, caller: AgentDescriptor, workforce: Workforce, complexity: str | None
+        self,
+        own: ModelChoice,
+        granted: frozenset[str] | None,
+        workforce: Workforce,
+        complexity: str | None,
     ) -> list[dict[str, Any]]:
         """Return what the usable providers list, where the registry has nothing that fits."""
         from prsm_core.catalog.ranking import offered_models
         from prsm_core.catalog.selection import build_model_registry
 
-        own = inherited_model(caller, self.listings.names)
-        allowed = workforce.allowed(own, caller.grant.models)
+        allowed = workforce.allowed(own, granted)
         registry = build_model_registry(self.settings)
 
         def is_allowed(provider: str, model: str) -> bool:
@@ -232,8 +234,3 @@ class Recommendation(Record, frozen=True, kw_only=True):
         listed = await self.listings.listing(usable, LISTING_SECONDS)
         found = {name: listed[name].models if name in listed else () for name in usable}
         return offered_models(found, DEFAULT_MODEL, is_allowed=is_allowed)
-
-    def _usable_models(self, caller: AgentDescriptor) -> list[ModelCapability]:
-        names = self.listings.names
-        own = inherited_model(caller, names)
-        return find_recommendable(own, names, caller.grant.models, self.enforcement.refused)

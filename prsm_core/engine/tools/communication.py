@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
@@ -137,7 +138,8 @@ class Communication(Record, frozen=True, kw_only=True):
 
     async def _wait(self, call: Call) -> Reply:
         seconds = _seconds(call)
-        if _another_waits(call):
+        earlier = takewhile(lambda other: other is not call, call.calls.open)
+        if any(other.name == call.name for other in earlier):
             raise MessageRoutingError(
                 "another wait_for_message of yours waits already",
                 hint="one is enough: it returns messages of every child",
@@ -229,16 +231,6 @@ def _child_ended(child: AgentRecord) -> MessageRoutingError:
         hint="restart_child gives it a new task",
         code="agent_ended",
     )
-
-
-def _another_waits(call: Call) -> bool:
-    """Whether an earlier wait_for_message of the turn is still open."""
-    for other in call.calls.open:
-        if other is call:
-            return False
-        if other.name == call.name:
-            return True
-    return False
 
 
 def describe_message(record: AgentRecord, roster: Roster, message: RoutedMessage) -> dict[str, Any]:

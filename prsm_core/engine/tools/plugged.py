@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.config import Settings
-    from prsm_core.domain.agents import AgentDescriptor, AgentRole
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.permissions import Question
@@ -138,51 +138,18 @@ class PluginCall:
     """A ToolCall over a call of the engine, for as long as its handler runs."""
 
     def __init__(self, call: Call, spec: ToolContribution, parts: PluginCallParts) -> None:
-        self._call = call
-        self._spec = spec
-        self._parts = parts
-        self._has_asked = False
-        self._is_over = False
+        agent = call.record.descriptor
+        self.id, self.name, self.args = call.id, call.name, call.args
+        self.agent_id, self.agent_name, self.role = agent.agent_id, agent.name, agent.role
+        self.provider, self.trusted = agent.provider, parts.standing.trusted
+        self.is_again = call.is_again
+        self._call, self._spec, self._parts = call, spec, parts
+        self._has_asked = self._is_over = False
         self.done = DoneByAnswer(call.record, parts, spec.labels)
 
     def end(self) -> None:
         """Take nothing more of the handler: it has answered, or was left behind."""
         self._is_over = True
-
-    @property
-    def id(self) -> str:
-        """The call's id."""
-        return self._call.id
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        return self._call.name
-
-    @property
-    def args(self) -> Mapping[str, Any]:
-        """The arguments, which fit the tool's schema."""
-        return self._call.args
-
-    @property
-    def agent_id(self) -> str:
-        """The id of the calling agent."""
-        return self._call.record.agent_id
-
-    @property
-    def agent_name(self) -> str:
-        """The name of the calling agent."""
-        return self._call.record.descriptor.name
-
-    @property
-    def role(self) -> AgentRole:
-        """The role of the calling agent."""
-        return self._call.record.descriptor.role
-
-    @property
-    def provider(self) -> str:
-        """The name of the provider that runs the calling agent."""
-        return self._call.record.descriptor.provider
 
     @property
     def cwd(self) -> str:
@@ -193,11 +160,6 @@ class PluginCall:
     def workspace(self) -> str:
         """The folder of the session, which `cwd` is in."""
         return self._parts.standing.workspace(self.cwd)
-
-    @property
-    def trusted(self) -> bool:
-        """Whether the person trusts that folder."""
-        return self._parts.standing.trusted
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -218,11 +180,6 @@ class PluginCall:
     def now(self) -> float:
         """Unix seconds, by the engine's clock."""
         return self._parts.clock.time()
-
-    @property
-    def is_again(self) -> bool:
-        """Whether an earlier engine opened the call, and died before it was answered."""
-        return self._call.is_again
 
     def agents(self) -> Sequence[PeerNow]:
         """Return the live agents of the run, oldest first."""

@@ -133,9 +133,6 @@ class TurnOfCalls(Protocol):
     def calls_changed(self) -> None:
         """Let the agent wait, if everything that it does is waiting."""
 
-    def goes_on_with(self, call: Call) -> bool:
-        """Whether the model goes on once this call is answered: no other one is open."""
-
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""
 

@@ -87,10 +87,6 @@ class TurnCalls(Struct, eq=False):
             found = True
         return found
 
-    def all_idle(self) -> bool:
-        """Whether there are open calls, and none does anything but wait, for whomever."""
-        return bool(self.open) and all(call.is_idle for call in self.open)
-
     @property
     def has_completed(self) -> bool:
         """Whether task_complete was accepted. From then on nothing of the turn undoes that."""
@@ -340,10 +336,6 @@ class TurnCalls(Struct, eq=False):
                 self._let_go = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._let_go})
 
-    def forget_turn(self) -> None:
-        """Let go of the turn, of which nobody asks anything any more."""
-        del self.turn
-
     def _cancel(self) -> None:
         self._is_over = True
         for call in self.open:
@@ -421,7 +413,9 @@ class TurnCalls(Struct, eq=False):
         """
         if self.turn.is_held:
             return not self.has_completed
-        if not self.turn.limits.is_used_up or call.is_again or not self.turn.goes_on_with(call):
+        if not self.turn.limits.is_used_up or call.is_again:
+            return False
+        if self.open != (call,) or self.turn.fold.has_running:
             return False
         is_program = self.parts.program_of(self.life.record.descriptor.provider) is not None
         return not is_program and self.turn.limits.withholds()
@@ -468,11 +462,6 @@ class _LongCall(Struct, eq=False):
         finally:
             self.is_carried = False
 
-    @property
-    def is_abandoned(self) -> bool:
-        """Whether its client left without an answer and without the token."""
-        return not (self.is_carried or self.is_pending or self.is_given)
-
 
 class LongCalls(Struct, eq=False):
     """Owns the calls of one turn that a client may leave before they end."""
@@ -495,7 +484,9 @@ class LongCalls(Struct, eq=False):
             limited = {**arguments, "timeout": wanted}
             return await self.calls.run(name, replace(mended, arguments=limited), call_id)
         key = json.dumps([name, arguments], sort_keys=True)
-        call = next((c for c in self._known.values() if c.is_abandoned and c.key == key), None)
+        # Left by its client without an answer and without the token.
+        left = (c for c in self._known.values() if not (c.is_carried or c.is_pending or c.is_given))
+        call = next((c for c in left if c.key == key), None)
         if call is None:
             call = self._start(name, mended, call_id, key)
         with call.carried():

@@ -288,7 +288,8 @@ def session_request(
     """Return what binds the provider's session of this incarnation."""
     descriptor, rules = record.descriptor, settings.permissions
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
-    tools = rules.tools.values()
+    tools, calls = rules.tools.values(), () if carried is None else carried.calls
+    answers = {call.call_id: call.outcome for call in calls if call.outcome is not None}
     return SessionRequest(
         agent_id=descriptor.agent_id,
         name=descriptor.name,
@@ -301,7 +302,7 @@ def session_request(
         reasoning_effort=descriptor.reasoning_effort,
         mcp_servers=descriptor.mcp_servers,
         resume_token=record.resume_token,
-        answers=_NO_ANSWERS if carried is None else _answers(carried),
+        answers=answers or _NO_ANSWERS,
         carried=carried,
         max_response_tokens=parameters.max_response_tokens,
         temperature=parameters.temperature,
@@ -312,7 +313,3 @@ def session_request(
         # The policy holds only with a provider that asks before each call.
         must_ask=bool(rules.deny or rules.required or rules.require or "deny" in tools),
     )
-
-
-def _answers(carried: Carried) -> dict[str, ToolOutcome]:
-    return {call.call_id: call.outcome for call in carried.calls if call.outcome is not None}

@@ -375,11 +375,6 @@ class TurnLimits(Struct, eq=False):
         """Whether a budget is used up."""
         return self.allowance is not None and self.allowance.error is not None
 
-    @property
-    def has_budget(self) -> bool:
-        """Whether any budget limits the turn."""
-        return self.allowance is not None
-
     def use_up(self, error: BudgetExceededError) -> None:
         """Take note that a budget is used up: the turn ends at the model's next step.
 

@@ -238,8 +238,9 @@ class TurnRun:
     @property
     def is_idle(self) -> bool:
         """Whether its session does nothing: all that runs waits for other agents, or a person."""
-        no_other_tool = self.clock.open_tools == len(self.calls.open)
-        return self._phase is RESTING and no_other_tool and self.calls.all_idle()
+        calls = self.calls.open
+        no_other_tool = bool(calls) and self.clock.open_tools == len(calls)
+        return self._phase is RESTING and no_other_tool and all(call.is_idle for call in calls)
 
     def is_blocked(self, *, without: Call | None = None) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
@@ -293,10 +294,6 @@ class TurnRun:
     def has_open_call(self) -> bool:
         """Whether a call, the vendor's or ours, runs and has not been answered."""
         return bool(self.calls.open) or self.fold.has_running
-
-    def goes_on_with(self, call: Call) -> bool:
-        """Whether the model goes on once this call is answered: no other one is open."""
-        return self.calls.open == (call,) and not self.fold.has_running
 
     async def model_speaks(self) -> None:
         """Take note that the model streams, although a call may still wait."""
@@ -414,7 +411,7 @@ class TurnRun:
 
     def forget(self) -> None:
         """Let go of what knows it: its agent has ended, and nobody asks for it any more."""
-        self.calls.forget_turn()
+        del self.calls.turn
         del self.limits
 
     @property
@@ -689,9 +686,15 @@ class TurnRun:
                 await self.model_speaks()
                 await self._tell(message)
             case ToolCallStarted():
-                await self._vendor_call(event)
+                self.clock.tool_started(event.call_id)
+                self.limits.hurry()
+                await self._vendors.started(event)
+                await self._life.runs_again(self.is_blocked)
             case ToolCallFinished():
-                await self._vendor_call_end(event)
+                self.clock.tool_finished(event.call_id)
+                self.call_closed()
+                await self._vendors.ended(event)
+                self.calls_changed()
             case UsageReported():
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
                 self._keep_used()
@@ -731,18 +734,6 @@ class TurnRun:
         if self.is_open:
             await self._vendors.allowed(request)
         return self.is_open
-
-    async def _vendor_call(self, event: ToolCallStarted) -> None:
-        self.clock.tool_started(event.call_id)
-        self.limits.hurry()
-        await self._vendors.started(event)
-        await self._life.runs_again(self.is_blocked)
-
-    async def _vendor_call_end(self, event: ToolCallFinished) -> None:
-        self.clock.tool_finished(event.call_id)
-        self.call_closed()
-        await self._vendors.ended(event)
-        self.calls_changed()
 
     async def abandon(self) -> None:
         """Close a turn in the ledger whose provider does not let go although it was cancelled."""

@@ -112,24 +112,17 @@ class StuckDetector(Struct, eq=False):
         self._messages += 1
         self._texts = self._texts + 1 if text == self._text else 1
         self._text = text
-        return _graver(self._same_text(), self._monologue())
+        same = f"the same message {self._texts} times"
+        many = f"{self._messages} messages in a row without a tool call"
+        return _graver(
+            _monologue(same, self._texts, self._limits.texts),
+            _monologue(many, self._messages, self._limits.messages),
+        )
 
     def _fall_silent(self) -> None:
         self._messages = 0
         self._text = None
         self._texts = 0
-
-    def _same_text(self) -> Finding | None:
-        if not _is_due(self._texts, self._limits.texts):
-            return None
-        text = f"the same message {self._texts} times"
-        return Finding(Pattern.MONOLOGUE, text, self._texts > self._limits.texts)
-
-    def _monologue(self) -> Finding | None:
-        if not _is_due(self._messages, self._limits.messages):
-            return None
-        text = f"{self._messages} messages in a row without a tool call"
-        return Finding(Pattern.MONOLOGUE, text, self._messages > self._limits.messages)
 
     def _repeat(self, call: _Call) -> Finding | None:
         limit = self._limits.polls if call.polls else self._limits.repeats
@@ -150,6 +143,10 @@ class StuckDetector(Struct, eq=False):
         both = f"{_short(other.tool)} and {_short(call.tool)}"
         text = f"{both} by turns with the same results, {rounds} rounds"
         return Finding(Pattern.ALTERNATION, text, rounds > limit)
+
+
+def _monologue(text: str, count: int, limit: int) -> Finding | None:
+    return Finding(Pattern.MONOLOGUE, text, count > limit) if _is_due(count, limit) else None
 
 
 def _graver(one: Finding | None, other: Finding | None) -> Finding | None:

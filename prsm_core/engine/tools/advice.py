@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.notes import ModelChoice
     from prsm_core.domain.turns import Effect
     from prsm_core.engine.agents.manager import AgentManager
     from prsm_core.engine.journal.unit import Journal

@@ -146,6 +146,7 @@ class HumanPolicy(Record, frozen=True, kw_only=True):
 
 
 class _Open(Struct):
+    id: str
     record: AgentRecord
     kind: str
     options: tuple[str, ...] = ()  # verdicts that may be given
@@ -176,6 +177,22 @@ class _Open(Struct):
     @property
     def verdict(self) -> str:
         return str((self.answer or {}).get("verdict", "deny"))
+
+    def noted(self, name: str, **data: Any) -> tuple[EffectNoted, ...]:
+        """Return what notes for the call that asks how far its request is."""
+        return () if self.call is None else (self.call.effect(name, self.id, **data),)
+
+    def end(self) -> RequestResolved:
+        """Return what some step must carry, once, about the end of the request."""
+        self.recorded = True
+        return RequestResolved(
+            request_id=self.id,
+            kind=self.kind,
+            answer=self.answer or {},
+            by=self.by,
+            via=self.via,
+            check=None if self.ask is None else self.ask.check,
+        )
 
 
 class HumanRequests(Struct, eq=False):
@@ -227,8 +244,8 @@ class HumanRequests(Struct, eq=False):
             **({} if ask.check is None else {"check": ask.check}),
             **_edit(request, self.workspace),
         }
-        opened = _Open(record, "permission", options, ask=ask, again=again)
-        asking = await self._ask(request_id, opened, asked)
+        opened = _Open(request_id, record, "permission", options, ask=ask, again=again)
+        asking = await self._ask(opened, asked)
         return asking.verdict, asking.by
 
     def _reason(self, ask: Ask) -> str:
@@ -258,8 +275,8 @@ class HumanRequests(Struct, eq=False):
             "multiple": question.multiple,
             **_shown(question.data),
         }
-        opened = _Open(record, "question", choices=question.options, call=call)
-        asking = await self._ask(request_id, opened, asked)
+        opened = _Open(request_id, record, "question", choices=question.options, call=call)
+        asking = await self._ask(opened, asked)
         return answer_of(asking.answer or {}), asking.by
 
     def take_over(self, left_open: Iterable[HumanRequest]) -> None:
@@ -334,12 +351,12 @@ class HumanRequests(Struct, eq=False):
     def close_agent(self, agent_id: str, by: str) -> tuple[RequestResolved, ...]:
         """End the open requests of an agent; the next step of the caller must carry the result."""
         ends = []
-        for request_id, request in tuple(self._open.items()):
+        for request in tuple(self._open.values()):
             if request.record.agent_id == agent_id and not request.recorded:
                 request.settle({}, by)
-                ends.append(self._end_of(request_id, request))
+                ends.append(request.end())
                 if request.is_kept:
-                    self._forget(request_id, request)
+                    self._forget(request)
                     request.over.set()
         for row in [row for row in self._left.values() if row.agent_id == agent_id]:
             del self._left[row.request_id]
@@ -348,9 +365,9 @@ class HumanRequests(Struct, eq=False):
 
     def leave(self, agent_id: str) -> None:
         """Wait for no answer that is kept for an agent: the next engine does, and is given it."""
-        for request_id, request in tuple(self._open.items()):
+        for request in tuple(self._open.values()):
             if request.record.agent_id == agent_id and request.is_kept:
-                self._forget(request_id, request)
+                self._forget(request)
                 request.over.set()
 
     def _stand_in(self, request: _Open) -> None:
@@ -364,54 +381,54 @@ class HumanRequests(Struct, eq=False):
         else:
             request.settle({} if is_question else {"verdict": "deny"}, "headless")
 
-    async def _ask(self, request_id: str, request: _Open, asked: dict[str, Any]) -> _Open:
+    async def _ask(self, request: _Open, asked: dict[str, Any]) -> _Open:
         """Have a request answered, or one that is kept; return that one."""
         if not self.policy.interactive:
             self._stand_in(request)
-        kept = self._open.get(request_id)
+        kept = self._open.get(request.id)
         if kept is not None:  # the call that asked is made again
             request, kept.call, kept.is_kept = kept, request.call, False
-        left = self._left.pop(request_id, None) or request.row
-        row = request.row = left or self._row(request_id, request, asked)
-        self._open[request_id] = request
+        left = self._left.pop(request.id, None) or request.row
+        row = request.row = left or self._row(request, asked)
+        self._open[request.id] = request
         try:
             if left is None:
-                noted = _noted(request, "request", request_id)
-                await self.steps.write(request.record, RequestOpened(request=row), *noted)
+                opened = RequestOpened(request=row)
+                await self.steps.write(request.record, opened, *request.noted("request"))
             await self._until_settled(request, row)
         finally:
             request.is_kept = request.call is not None and request.call.is_left
             if not request.is_kept:
-                await self._end(request_id, request)
+                await self._end(request)
         return request
 
-    async def _end(self, request_id: str, request: _Open) -> None:
+    async def _end(self, request: _Open) -> None:
         """Write the end of a request that nobody waits for any more."""
         request.settle({}, "turn_ended")  # whoever asked has been cancelled
-        self._forget(request_id, request)
+        self._forget(request)
         try:
             if not request.recorded and not self.journal.is_suspended:
                 told = {**(request.answer or {}), "by": request.by}
-                noted = _noted(request, "answer", request_id, **told)
-                await self.steps.write(request.record, self._end_of(request_id, request), *noted)
+                noted = request.noted("answer", **told)
+                await self.steps.write(request.record, request.end(), *noted)
         finally:
             request.over.set()
 
-    def _row(self, request_id: str, request: _Open, asked: dict[str, Any]) -> HumanRequest:
+    def _row(self, request: _Open, asked: dict[str, Any]) -> HumanRequest:
         opened_at = self.clock.time()
         asked["expires_at"] = opened_at + self.policy.timeout_s
         return HumanRequest(
-            request_id=request_id,
+            request_id=request.id,
             agent_id=request.record.agent_id,
             kind=request.kind,
             payload=self.journal.redact(asked),  # people see it, too
             opened_at=opened_at,
         )
 
-    def _forget(self, request_id: str, request: _Open) -> None:
+    def _forget(self, request: _Open) -> None:
         """Remember of a request how it ended, and nothing else."""
-        del self._open[request_id]
-        self._outcomes[request_id] = request.outcome()
+        del self._open[request.id]
+        self._outcomes[request.id] = request.outcome()
         if len(self._outcomes) > REMEMBERED:
             del self._outcomes[next(iter(self._outcomes))]
 
@@ -429,31 +446,12 @@ class HumanRequests(Struct, eq=False):
             else:
                 await first_of(self.clock, min(left, alone), request.done.wait)
 
-    def _end_of(self, request_id: str, request: _Open) -> RequestResolved:
-        """Return what some step must carry, once, about the end of a request."""
-        request.recorded = True
-        return RequestResolved(
-            request_id=request_id,
-            kind=request.kind,
-            answer=request.answer or {},
-            by=request.by,
-            via=request.via,
-            check=None if request.ask is None else request.ask.check,
-        )
-
 
 def answer_of(told: Mapping[str, Any]) -> Answer | None:
     """Return an answer as it was given; None where there was none."""
     if "choices" not in told:
         return None
     return Answer(choices=tuple(told["choices"]), text=told["text"])
-
-
-def _noted(request: _Open, name: str, request_id: str, **data: Any) -> tuple[EffectNoted, ...]:
-    """Return what notes for the call that asks how far its request is."""
-    if request.call is None:
-        return ()
-    return (request.call.effect(name, request_id, **data),)
 
 
 def shown_arguments(

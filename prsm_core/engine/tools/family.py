@@ -70,7 +70,6 @@ class Family(Record, frozen=True, kw_only=True):
         fitting = self._pick(request, plan)
         if fitting is not None:
             call.begin()
-            fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
             noted = note_child(call, fitting, since, reused=True)
             await self._reuse(call, fitting, request, noted)
             return await self._answer(call, fitting, reused=True, since=since)
@@ -282,7 +281,6 @@ class Family(Record, frozen=True, kw_only=True):
                 plan = self.planner.plan(request)
                 fitting = self._pick(request, plan)
                 if fitting is not None:
-                    fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
                     chosen.append((fitting, request))
                 else:
                     chosen.append((self.agents.register_agent(plan, request), None))
@@ -344,7 +342,9 @@ class Family(Record, frozen=True, kw_only=True):
             request, plan
         ):
             return None
-        return self.idle.pick(plan)
+        if (child := self.idle.pick(plan)) is not None:
+            child.stand_in = self.planner.describe_stand_in(request.model, plan)
+        return child
 
 
 def note_child(

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.ports import Life
     from prsm_core.engine.turns.waits import Wait
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.kit.background import Background
 
 
 _NONE: frozenset[str] = frozenset()  # one for all: each that is made takes 216 bytes
@@ -466,8 +464,6 @@ class _LongCall(Struct, eq=False):
 class LongCalls(Struct, eq=False):
     """Owns the calls of one turn that a client may leave before they end."""
 
-    background: Background
-    clock: Clock
     calls: TurnCalls
     _known: dict[str, _LongCall] = field(default_factory=dict)
     _expired: set[str] = field(default_factory=set)  # waits that ended by their own timeout
@@ -536,7 +532,7 @@ class LongCalls(Struct, eq=False):
         async def work() -> None:
             call.outcome = await self.calls.run(name, mended, token)
 
-        call.task = self.background.start(work(), name=f"long call {name}")
+        call.task = self.calls.parts.background.start(work(), name=f"long call {name}")
         self._known[token] = call
         return call
 
@@ -544,7 +540,7 @@ class LongCalls(Struct, eq=False):
         task = call.task
         if task is None:
             raise RuntimeError("the call was not started")
-        return await first_of(self.clock, seconds, lambda: asyncio.wait({task}))
+        return await first_of(self.calls.parts.clock, seconds, lambda: asyncio.wait({task}))
 
     async def _follow(self, follower: Call, call: _LongCall, seconds: float | None) -> bool:
         """Await a call from within another, which waits for just what that one waits for."""

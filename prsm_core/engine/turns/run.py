@@ -226,7 +226,7 @@ class TurnRun:
     def earlier(self) -> LongCalls:
         """Calls that outlive their client's patience."""
         if self._earlier is None:  # most turns have none
-            self._earlier = LongCalls(self._parts.background, self._parts.clock, self.calls)
+            self._earlier = LongCalls(self.calls)
         return self._earlier
 
     def _enter(self, phase: TurnPhase) -> None:

@@ -43,7 +43,6 @@ from prsm_core.engine.tools.communication import Communication
 from prsm_core.engine.tools.family import Family, Observation
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.shell import Shell
-from prsm_core.engine.turns.limits import TurnWatch
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
 from prsm_core.engine.turns.permits import Permits, Standing
 from prsm_core.engine.workspace_files import FilesContext, WorkspaceFiles
@@ -511,6 +510,7 @@ class Assembly:
             system_prompt=self.skills.prompt,
             clock=clock,
             ids=config.ids,
+            new_id=config.ids.ulid,
             now_ms=lambda: int(clock.time() * 1000),
             background=self.background,
             journal=self.journal,
@@ -522,7 +522,6 @@ class Assembly:
             standing=self._standing,
             requests=self.requests,
             budgets=self.budgets,
-            watch=TurnWatch(clock, self.background),
             window=self.providers.context_window,
             abort=self.abort,
             steering=self.prompting,

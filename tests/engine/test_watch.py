@@ -1,28 +1,31 @@
-"""The watch over open turns: when it looks, and that one turn never blinds it to another."""
+"""When a turn is looked at, and that one turn never blinds the engine to another."""
 
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.engine.turns.limits import TurnWatch
+from prsm_core.engine.turns.limits import TurnLimits
 from prsm_core.kit.background import Background
 
 
-class Turn:
+class Turn(TurnLimits, eq=False, kw_only=True):
     """Notes when it was looked at."""
 
-    def __init__(self, clock, every, looks=1, error=None):
-        self.clock, self.every, self.looks, self.error = clock, every, looks, error
-        self.seen = []
+    every: float
+    looks: int = 1
+    error: Exception | None = None
+    seen: list[int] = msgspec.field(default_factory=list)
 
     def look_in(self):
         return self.every
 
     def look(self):
-        self.seen.append(round(self.clock.now()))
+        self.seen.append(round(self.time.now()))
         if self.error is not None:
             raise self.error
         return len(self.seen) < self.looks
@@ -39,97 +42,100 @@ def failures():
 
 
 @pytest.fixture
-async def watch(clock, failures):
+async def begun(clock, failures):
+    """Return what begins a turn that is to be looked at in so many seconds."""
     async with Background(lambda *failure: failures.append(failure)) as background:
-        yield TurnWatch(clock, background)
+
+        def begin(every, **about):
+            turn = Turn(
+                turn=SimpleNamespace(),
+                clock=SimpleNamespace(soonest=0.0),
+                time=clock,
+                allowance=SimpleNamespace(error=None),
+                stop=SimpleNamespace(background=background),
+                every=every,
+                **about,
+            )
+            turn.begin()
+            return turn
+
+        yield begin
 
 
-async def test_each_turn_is_looked_at_in_its_own_time(watch, clock):
-    slow, fast = Turn(clock, 10, looks=2), Turn(clock, 3, looks=3)
-    watch.add(slow, slow.every)
-    watch.add(fast, fast.every)  # sooner than what the watch sleeps for
+async def test_each_turn_is_looked_at_in_its_own_time(begun, clock):
+    slow, fast = begun(10, looks=2), begun(3, looks=3)
     await clock.advance(30)
     assert (slow.seen, fast.seen) == ([10, 20], [3, 6, 9])
 
 
-async def test_a_turn_that_is_over_is_not_looked_at(watch, clock):
-    over, open_ = Turn(clock, 5), Turn(clock, 5)
-    number = watch.add(over, over.every)
-    watch.add(open_, open_.every)
-    watch.discard(number)
-    watch.discard(number)  # once more does no harm
+async def test_a_turn_that_is_over_is_not_looked_at(begun, clock):
+    over, open_ = begun(5), begun(5)
+    over.end()
+    over.end()  # once more does no harm
+    over.hurry()
     await clock.advance(30)
     assert (over.seen, open_.seen) == ([], [5])
 
 
-async def test_a_turn_that_comes_when_nothing_is_watched_is_looked_at(watch, clock):
-    first, second = Turn(clock, 5), Turn(clock, 5)
-    watch.add(first, first.every)
+async def test_a_turn_that_begins_again_is_looked_at_again(begun, clock):
+    turn = begun(5, looks=1)
     await clock.advance(30)
-    watch.add(second, second.every)
+    turn.begin()
     await clock.advance(30)
-    assert (first.seen, second.seen) == ([5], [35])
+    assert turn.seen == [5, 35]
 
 
-async def test_a_look_that_fails_is_reported_and_the_others_go_on(watch, clock, failures):
+async def test_a_look_that_fails_is_reported_and_the_others_go_on(begun, clock, failures):
     error = RuntimeError("it broke")
-    broken, sound = Turn(clock, 5, error=error), Turn(clock, 5, looks=2)
-    watch.add(broken, broken.every)
-    watch.add(sound, sound.every)
+    broken, sound = begun(5, error=error), begun(5, looks=2)
     await clock.advance(30)
     assert failures == [("turn watch", error)]
     assert (broken.seen, sound.seen) == ([5], [5, 10])
 
 
-async def test_many_turns_take_one_task(watch, clock):
+async def test_turns_take_no_task(begun):
     before = len(asyncio.all_tasks())
-    for _ in range(100):
-        watch.add(Turn(clock, 5), 5)
+    turns = [begun(5) for _ in range(100)]
     await asyncio.sleep(0)
-    assert len(asyncio.all_tasks()) == before + 1
+    assert len(asyncio.all_tasks()) == before
+    assert len(turns) == 100
 
 
-async def test_a_turn_that_must_be_looked_at_sooner_than_it_said_is(watch, clock):
-    patient, other = Turn(clock, 100, looks=2), Turn(clock, 40)
-    number = watch.add(patient, patient.every)
-    watch.add(other, other.every)
+async def test_a_turn_that_must_be_looked_at_sooner_than_it_said_is(begun, clock):
+    patient, other = begun(100, looks=2), begun(40)
     await clock.advance(10)
     patient.every = 5
-    watch.hurry(number)
+    patient.hurry()
     patient.every = 50
-    watch.hurry(number)  # later than planned: the plan stays
+    patient.hurry()  # later than planned: the plan stays
     await clock.advance(200)
     assert (patient.seen, other.seen) == ([15, 65], [40])
-    watch.hurry(number)  # it is over
+    patient.hurry()  # it is over
     await clock.advance(200)
     assert patient.seen == [15, 65]
 
 
-async def test_a_turn_is_not_asked_again_for_what_matters_later_than_the_next_look(watch, clock):
-    turn = Turn(clock, 40)
-    number = watch.add(turn, turn.every)
-    turn.every = 5
-    await clock.advance(10)
-    watch.hurry(number, 30)  # the next look comes first
-    await clock.advance(29)
+async def test_a_turn_is_not_asked_again_for_what_matters_later_than_the_next_look(begun, clock):
+    turn = begun(40)
+    turn.every = 0.5
+    await clock.advance(38)
+    turn.clock.soonest = 3.0
+    turn.hurry()  # the next look comes first
+    await clock.advance(1)
     assert turn.seen == []
-    watch.hurry(number, 0.5)
     await clock.advance(10)
     assert turn.seen == [40]
-    other = Turn(clock, 40)
-    number = watch.add(other, other.every)
-    other.every = 5
-    watch.hurry(number, 30)
+    other = begun(40)
+    other.every, other.clock.soonest = 5, 3.0
+    other.hurry()
     await clock.advance(100)
     assert other.seen == [54]
 
 
-async def test_plans_that_change_again_and_again_leave_nothing_behind(watch, clock):
-    turn = Turn(clock, 1e6, looks=2)
-    number = watch.add(turn, turn.every)
+async def test_a_plan_that_changes_again_and_again_is_kept_once(begun, clock):
+    turn = begun(1e6, looks=2)
     for sooner in range(1000):
         turn.every = 1e6 - sooner
-        watch.hurry(number)
-    assert len(watch._due) < 100
+        turn.hurry()
     await clock.advance(1e6)
     assert turn.seen == [999_001]

@@ -167,7 +167,6 @@ KEPT = {
         "clock": "derived: goes on from the reasoning that was noted; silence counts from now",
         "stop": "lost: who asked for the turn's end asked a process that is gone",
         "limits": "lost: timers begin anew with the stream",
-        "_silence": "lost: it counts from the stream of the new process",
         "_live": "lost: text that was streamed and not completed is streamed again",
         "heard_from": "lost: a model that goes on has heard what its thread holds",
         "_phase": "derived: SETTLING until its calls are answered",

@@ -138,8 +138,7 @@ class Communication(Record, frozen=True, kw_only=True):
 
     async def _wait(self, call: Call) -> Reply:
         seconds = _seconds(call)
-        earlier = takewhile(lambda other: other is not call, call.calls.open)
-        if any(other.name == call.name for other in earlier):
+        if _another_waits(call):
             raise MessageRoutingError(
                 "another wait_for_message of yours waits already",
                 hint="one is enough: it returns messages of every child",
@@ -231,6 +230,12 @@ def _child_ended(child: AgentRecord) -> MessageRoutingError:
         hint="restart_child gives it a new task",
         code="agent_ended",
     )
+
+
+def _another_waits(call: Call) -> bool:
+    """Whether an earlier wait_for_message of the turn is still open."""
+    earlier = takewhile(lambda other: other is not call, call.calls.open)
+    return any(other.name == call.name for other in earlier)
 
 
 def describe_message(record: AgentRecord, roster: Roster, message: RoutedMessage) -> dict[str, Any]:

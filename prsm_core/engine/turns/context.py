@@ -153,7 +153,7 @@ def assemble_context(
     if record.resume_token is None and (history or record.next_turn == 1):
         held = count_tokens(system_prompt) + toolbox.tokens + history_tokens(history)
     new = 0 if current is None else count_tokens(current.content)
-    texts = [message.content for message in (*history, *(() if current is None else (current,)))]
+    texts = [message.content for message in (*history, current) if message is not None]
     shown = images(record, texts) if any(IMAGE_SCHEME in text for text in texts) else ()
     new += len(shown) * IMAGE_TOKENS
     return AssembledContext(

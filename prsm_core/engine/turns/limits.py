@@ -1,19 +1,16 @@
 """What ends one turn before its own end: a clock that runs out, a budget that is used up, a person.
 
-One task watches the deadlines of all open turns. A person is told of a provider that does not
-answer. A budget is noted as used up when it is, and ends the turn once its open calls had time to
-close.
+A person is told of a provider that does not answer. A budget is noted as used up when it is, and
+ends the turn once its open calls had time to close.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from prsm_core.domain.turns import AgentError, ErrorKind, Notice, StopReason, TurnEnded
 from prsm_core.errors import AgentTimeoutError
@@ -21,15 +18,13 @@ from prsm_core.errors import AgentTimeoutError
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.spending.budgets import Allowance
     from prsm_core.engine.turns.clock import TurnClock
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.ports import Life
     from prsm_core.errors import BudgetExceededError
-    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.clock import Clock, Timer
     from prsm_core.interfaces.provider import ProviderSession
     from prsm_core.kit.background import Background
 
@@ -37,147 +32,7 @@ if TYPE_CHECKING:
 FIRST_ANSWER_SECONDS = 10.0  # of a turn
 LATER_SECONDS = 30.0
 NEVER = -math.inf
-
-
-class Silence(Struct, eq=False):
-    """Owns since when one turn waits for its provider, and tells each silence once.
-
-    Nobody is silent while a tool runs or a person is asked, nor who may be without end.
-    """
-
-    clock: Clock
-    turn: TurnClock
-    # Knows how many calls, the vendor's and ours, the turn has begun.
-    fold: TurnFold
-    journal: Journal
-    agent: AgentDescriptor
-    _has_spoken: bool = False
-    _told: float = NEVER  # the beginning of the last silence that was told
-    _begun: float = 0.0
-    _asked: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Begin with the turn."""
-        self._begun = self._asked = self.clock.now()
-
-    def heard(self, event: ProviderEvent) -> None:
-        """Take note of an event: a notice is no answer, but a warning has just said how it is."""
-        if not isinstance(event, Notice):
-            self._has_spoken = True
-        elif event.level != "info":
-            self._asked = self.clock.now()
-
-    def remaining(self, left: float) -> float:
-        """Return the seconds until the silence is to be told, in a turn that has so many left."""
-        since = self._since()
-        if self.turn.open_tools or since == self._told or left == math.inf:
-            return math.inf
-        bound = LATER_SECONDS if self._is_answered else FIRST_ANSWER_SECONDS
-        return since + bound - self.clock.now()
-
-    def look(self) -> None:
-        """Tell of a silence that lasts too long."""
-        if self.remaining(self.turn.remaining()) > 0:
-            return
-        self._told = self._since()
-        now = self.clock.now()
-        what = (
-            f"has said nothing for {now - self._told:.0f} s"
-            if self._is_answered
-            else f"has not answered yet, after {now - self._begun:.0f} s"
-        )
-        agent, left = self.agent, self.turn.remaining()
-        text = f"{agent.provider}/{agent.model} {what}; it is waited for {left:.0f} s more at most"
-        self.journal.note("notice", agent.agent_id, level="warning", text=text)
-
-    @property
-    def _is_answered(self) -> bool:
-        return self._has_spoken or self.fold.calls_begun > 0
-
-    def _since(self) -> float:
-        return self.turn.last_event if self._is_answered else self._asked
-
-
 _MARGIN_SECONDS = 0.001  # a clock that is asked too early has not run out yet
-_SLACK = 64  # looks in the heap that no plan names, beside as many as there are turns
-
-
-class TurnWatch(Struct, eq=False):
-    """Owns the task that sleeps until the next look, as long as one is due."""
-
-    clock: Clock
-    background: Background
-    _watched: dict[int, TurnLimits] = field(default_factory=dict)
-    _planned: dict[int, float] = field(default_factory=dict)  # by turn: when to look at it next
-    # A heap; also of looks that no plan names.
-    _due: list[tuple[float, int]] = field(default_factory=list)
-    _numbers: itertools.count[int] = field(default_factory=itertools.count)
-    _task: asyncio.Task[None] | None = None
-    _wakes_at: float = math.inf
-
-    def add(self, turn: TurnLimits, soonest: float) -> int:
-        """Look at a turn from now on, first in `soonest` seconds; return its number."""
-        number = next(self._numbers)
-        self._watched[number] = turn
-        self._plan(number, soonest)
-        self._arm_for(number)
-        return number
-
-    def hurry(self, number: int, soonest: float = 0.0) -> None:
-        """Ask a turn again when to look at it, unless the next look comes within `soonest`."""
-        planned, now = self._planned.get(number), self.clock.now()
-        if planned is None or planned <= now + soonest + _MARGIN_SECONDS:
-            return
-        seconds = self._watched[number].look_in()
-        if now + seconds + _MARGIN_SECONDS < planned:
-            self._plan(number, seconds)
-            self._arm_for(number)
-
-    def discard(self, number: int) -> None:
-        """Look at a turn no more."""
-        self._watched.pop(number, None)
-        self._planned.pop(number, None)
-
-    def _plan(self, number: int, seconds: float) -> None:
-        due = self._planned[number] = self.clock.now() + seconds + _MARGIN_SECONDS
-        heapq.heappush(self._due, (due, number))
-        if len(self._due) > 2 * len(self._planned) + _SLACK:
-            self._due = [(due, number) for number, due in self._planned.items()]
-            heapq.heapify(self._due)
-
-    def _arm_for(self, number: int) -> None:
-        if self._planned[number] < self._wakes_at:
-            self._arm()
-
-    def _arm(self) -> None:
-        """Wake when the first look is due."""
-        if self._task is not None:
-            self._task.cancel()
-        self._task, self._wakes_at = None, math.inf
-        if self._due:
-            self._wakes_at = self._due[0][0]
-            self._task = self.background.start(self._wake(), name="turn watch")
-
-    async def _wake(self) -> None:
-        await self.clock.sleep(self._wakes_at - self.clock.now())
-        self._task = None
-        try:
-            self._look(self.clock.now())
-        finally:  # if a look fails, the other turns are watched all the same
-            self._arm()
-
-    def _look(self, now: float) -> None:
-        while self._due and self._due[0][0] <= now:
-            due, number = heapq.heappop(self._due)
-            if self._planned.get(number) != due:
-                continue
-            turn = self._watched[number]
-            if turn.look():
-                self._plan(number, turn.look_in())
-            else:
-                self.discard(number)
-
-
 STUCK_SECONDS = 5.0  # how long an interrupted turn may take to end
 LET_GO_SECONDS = 60.0  # how long one that was cancelled may; then its agent fails without it
 
@@ -204,7 +59,7 @@ class TurnStop(Struct, eq=False):
     cancelled at once.
     """
 
-    _background: Background
+    background: Background
     _clock: Clock
     _provider: ProviderSession
     _life: Life
@@ -246,7 +101,7 @@ class TurnStop(Struct, eq=False):
         if self._is_alone:
             self._cut_off(self._task)
             return
-        background, name = self._background, self._life.record.descriptor.name
+        background, name = self.background, self._life.record.descriptor.name
         background.launch(self._provider.interrupt(), name=f"interrupt of {name}")
         self._late = background.start(self._cut_off_late(name), name=f"cutting off {name}")
 
@@ -263,7 +118,7 @@ class TurnStop(Struct, eq=False):
             self._cut_off(self._task)
             await self._clock.sleep(LET_GO_SECONDS)
             # In a task of its own: it closes the turn, which ends this one.
-            self._background.launch(self._owner.give_up(), name=f"giving up {name}")
+            self.background.launch(self._owner.give_up(), name=f"giving up {name}")
 
     async def hear(self) -> None:
         """Be cancelled now, where the turn was cut off by its own task and has not waited since.
@@ -321,6 +176,9 @@ class Limited(Protocol):
 
     fold: TurnFold  # counts the calls, the vendor's and ours
 
+    def warn(self, what: str) -> None:
+        """Tell a person what a provider does."""
+
     @property
     def has_open_call(self) -> bool:
         """Whether one of them has not been answered."""
@@ -340,30 +198,95 @@ class Limited(Protocol):
 
 
 class TurnLimits(Struct, eq=False):
-    """Owns when a turn is looked at, and has it stopped."""
+    """Owns when a turn is looked at, and has it stopped; tells each silence of a provider once.
+
+    Nobody is silent while a tool runs or a person is asked, nor who may be without end.
+    """
 
     turn: Limited
     clock: TurnClock
-    silence: Silence
+    time: Clock
     allowance: Allowance | None  # None: no budget limits the turn
     stop: TurnStop
-    watch: TurnWatch
-    _number: int | None = None  # with the watch
+    _timer: Timer | None = None  # of the next look
+    _due: float = 0.0  # when that is
+    _has_spoken: bool = False
+    _told: float = NEVER  # the beginning of the last silence that was told
+    _begun: float = 0.0
+    _asked: float = 0.0  # since when it is waited for an answer
+
+    def __post_init__(self) -> None:
+        """Begin with the turn."""
+        self._begun = self._asked = self.time.now()
+
+    def heard(self, event: ProviderEvent) -> None:
+        """Take note of an event: a notice is no answer, but a warning has just said how it is."""
+        if not isinstance(event, Notice):
+            self._has_spoken = True
+        elif event.level != "info":
+            self._asked = self.time.now()
+
+    @property
+    def _is_answered(self) -> bool:
+        return self._has_spoken or self.turn.fold.calls_begun > 0
+
+    @property
+    def _silent_since(self) -> float:
+        return self.clock.last_event if self._is_answered else self._asked
+
+    def _silent_in(self, left: float) -> float:
+        """Return the seconds until the silence is to be told, in a turn that has so many left."""
+        since = self._silent_since
+        if self.clock.open_tools or since == self._told or left == math.inf:
+            return math.inf
+        bound = LATER_SECONDS if self._is_answered else FIRST_ANSWER_SECONDS
+        return since + bound - self.time.now()
+
+    def _tell_silence(self) -> None:
+        """Tell of a silence that lasts too long."""
+        left, now = self.clock.remaining(), self.time.now()
+        if self._silent_in(left) > 0:
+            return
+        self._told = self._silent_since
+        what = f"has not answered yet, after {now - self._begun:.0f} s"
+        if self._is_answered:
+            what = f"has said nothing for {now - self._told:.0f} s"
+        self.turn.warn(f"{what}; it is waited for {left:.0f} s more at most")
 
     def begin(self) -> None:
-        """Have the turn looked at from now on."""
+        """Look at the turn from now on."""
         is_simple = self.allowance is None  # then it is known when, without a closer look
-        self._number = self.watch.add(self, self._soonest if is_simple else self.look_in())
+        self._plan(self._soonest if is_simple else self.look_in())
 
     def end(self) -> None:
-        """Have it looked at no more."""
-        if self._number is not None:
-            self.watch.discard(self._number)
+        """Look at it no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def hurry(self) -> None:
-        """Ask anew when to look, since something counts that did not: it may be sooner now."""
-        if self._number is not None:
-            self.watch.hurry(self._number, 0.0 if self.is_used_up else self._soonest)
+        """Look sooner where that matters now: something counts that did not."""
+        planned, now = self._due - _MARGIN_SECONDS, self.time.now()
+        soonest = 0.0 if self.is_used_up else self._soonest
+        if self._timer is None or planned <= now + soonest:
+            return  # mostly the next look comes before
+        seconds = self.look_in()
+        if now + seconds < planned:
+            self._timer.cancel()
+            self._plan(seconds)
+
+    def _plan(self, seconds: float) -> None:
+        seconds += _MARGIN_SECONDS
+        self._due = self.time.now() + seconds
+        self._timer = self.time.call_later(seconds, self._on_due)
+
+    def _on_due(self) -> None:
+        self._timer = None
+        try:
+            if self.look():
+                self._plan(self.look_in())
+        except Exception as error:  # noqa: BLE001 - the boundary: reported, never swallowed
+            self.stop.background.report("turn watch", error)
 
     @property
     def _soonest(self) -> float:
@@ -418,7 +341,7 @@ class TurnLimits(Struct, eq=False):
     def look_in(self) -> float:
         """Return the seconds until a clock may have run out, or silence means something."""
         left = self.clock.remaining()
-        told = self.silence.remaining(left)
+        told = self._silent_in(left)
         if self.allowance is not None:
             told = min(self.allowance.remaining(), told)
         return min(left, self.turn.quiet_in(), max(0.0, told))
@@ -432,7 +355,7 @@ class TurnLimits(Struct, eq=False):
             return False
         expired = self.clock.expired()
         if expired is None:
-            self.silence.look()
+            self._tell_silence()
             return True
         self.stop.expire(expired)
         return False

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.turns.limits import TurnWatch
     from prsm_core.engine.turns.permits import Permits, Standing
     from prsm_core.engine.turns.ports import Steered
     from prsm_core.interfaces.clock import Clock
@@ -71,6 +70,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     system_prompt: Callable[[AgentDescriptor], str]  # as a model is given it now
     clock: Clock
     ids: Ids
+    new_id: Callable[[], str]  # a ULID; bound once for all turns
     now_ms: Callable[[], int]  # Unix milliseconds
     background: Background
     journal: Journal
@@ -82,7 +82,6 @@ class TurnParts(Record, frozen=True, kw_only=True):
     standing: Standing
     requests: HumanRequests
     budgets: BudgetLedger
-    watch: TurnWatch
     window: Callable[[str, str], int | None]  # of a model, in tokens, by provider and name
     abort: RunAbort
     steering: Steered

@@ -52,7 +52,7 @@ from prsm_core.engine.turns.calls import LongCalls, TurnCalls
 from prsm_core.engine.turns.clock import TurnClock
 from prsm_core.engine.turns.context import assemble_context, window_of
 from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
-from prsm_core.engine.turns.limits import QUIET_SECONDS, Owner, Silence, TurnLimits, TurnStop
+from prsm_core.engine.turns.limits import QUIET_SECONDS, Owner, TurnLimits, TurnStop
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.lifecycle.machine import Machine
 
@@ -154,7 +154,6 @@ class TurnRun:
         "_prompt",
         "_provider",
         "_record",
-        "_silence",
         "_stuck",
         "_vendor_calls",
         "calls",
@@ -182,14 +181,14 @@ class TurnRun:
         self._parts, self._provider, self._prompt = parts, provider, prompt
         self.going_on = going_on  # None: a new turn
         was = None if going_on is None else going_on.state
-        self.turn_id = parts.ids.ulid() if was is None else was.turn_id
+        self.turn_id = parts.new_id() if was is None else was.turn_id
         self.calls = TurnCalls(self, of.life, parts, of.tools)
         self._earlier: LongCalls | None = None
         self.fold = TurnFold(
             turn_id=self.turn_id,
             number=record.next_turn if was is None else was.number,
             started_at_ms=parts.now_ms() if was is None else was.started_at,
-            new_id=parts.ids.ulid,
+            new_id=parts.new_id,
             now_ms=parts.now_ms,
             price=price_of(parts.settings.budgets.prices, agent.provider, agent.model),
         )
@@ -201,12 +200,9 @@ class TurnRun:
             tool_seconds=limits.tool_timeout_seconds,
             used=record.reasoning_used,
         )
-        self._silence = Silence(clock, self.clock, self.fold, parts.journal, agent)
         self.stop = TurnStop(parts.background, clock, provider, of.life, of)
         allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
-        self.limits = TurnLimits(
-            self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
-        )
+        self.limits = TurnLimits(self, self.clock, clock, allowance, self.stop)
         self._phase, self.heard_from = TurnPhase.NEW, 0
         self._live: LiveTexts | None = None  # made by the first piece of a text
         self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
@@ -329,6 +325,12 @@ class TurnRun:
         if not self._only_waits():
             return QUIET_SECONDS
         return self.clock.last_event + QUIET_SECONDS - self._parts.clock.now()
+
+    def warn(self, what: str) -> None:
+        """Tell a person what the provider does."""
+        agent = self._record.descriptor
+        text = f"{agent.provider}/{agent.model} {what}"
+        self._parts.journal.note("notice", agent.agent_id, level="warning", text=text)
 
     async def run(self) -> TurnResult | None:
         """Run the turn to its end and return what it produced; the ledger has it by then.
@@ -671,7 +673,7 @@ class TurnRun:
 
     async def _take(self, event: ProviderEvent) -> None:
         self.fold.fold(event)
-        self._silence.heard(event)
+        self.limits.heard(event)
         self._tell_live(event)
         match event:
             case StepEnded():  # the first, since it ends every response

@@ -10,7 +10,7 @@ from prsm_core.domain.agents import OWN_PART, AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import encode_data
-from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
+from prsm_core.domain.turns import AssembledContext, TokenBudget
 from prsm_core.engine.state import told_region
 from prsm_core.engine.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.turns.model_parameters import model_parameters
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile, PermissionMode
-    from prsm_core.domain.images import Image
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AbortSignal, AgentMessage, AgentToolCall
+    from prsm_core.domain.turns import AgentMessage, AgentToolCall
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
+    from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.interfaces.provider import Carried, CarriedCall
 
 _MASTER = """\
@@ -129,54 +129,48 @@ def _known(profiles: Iterable[ExpertProfile]) -> Iterator[str]:
 
 def assemble_context(
     record: AgentRecord,
-    history: tuple[AgentMessage, ...],
+    prompt: Prompt,
     current: AgentMessage | None,
     *,
+    parts: TurnParts,
     toolbox: Toolbox,
-    settings: Settings,
-    run_id: str,
-    workspace: str,
-    window: int | None,
-    system_prompt: str,
-    images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]],
     timeout_ms: int | None,
-    source: str | None = None,
-    abort_signal: AbortSignal | None = None,
 ) -> AssembledContext:
     """Return what an agent's next turn is given; nothing of it is written yet.
 
     Its layers are counted as they are here: a thread that the vendor holds has them all already,
-    but for the current message. `source` is the id of what triggered the turn.
+    but for the current message.
     """
-    descriptor = record.descriptor
-    held = record.context_used
+    agent, history, held = record.descriptor, prompt.history, record.context_used
+    system_prompt = parts.system_prompt(agent)
     if record.resume_token is None and (history or record.next_turn == 1):
         held = count_tokens(system_prompt) + toolbox.tokens + history_tokens(history)
-    new = 0 if current is None else count_tokens(current.content)
     texts = [message.content for message in (*history, current) if message is not None]
-    shown = images(record, texts) if any(IMAGE_SCHEME in text for text in texts) else ()
-    new += len(shown) * IMAGE_TOKENS
+    images = parts.images(record, texts)
+    if held is not None:
+        held += len(images) * IMAGE_TOKENS
+        held += 0 if current is None else count_tokens(current.content)
     return AssembledContext(
         system_prompt=system_prompt,
         history=history,
         current_message=current,
-        images=shown,
+        images=images,
         tools=toolbox.specs,
-        model=descriptor.model,
-        provider=descriptor.provider,
-        thinking_config=thinking(descriptor.reasoning_effort),
-        **model_parameters(descriptor.provider, descriptor.model, settings)._asdict(),
-        token_budget=TokenBudget(context_window=window, used=None if held is None else held + new),
+        model=agent.model,
+        provider=agent.provider,
+        thinking_config=thinking(agent.reasoning_effort),
+        **model_parameters(agent.provider, agent.model, parts.settings)._asdict(),
+        token_budget=TokenBudget(context_window=window_of(record, parts.window), used=held),
         timeout_ms=timeout_ms,
-        abort_signal=abort_signal,
-        run_id=run_id,
+        abort_signal=parts.abort.signal,
+        run_id=parts.journal.run_id,
         session_label=record.label,
         parent_turn_id=record.head_turn_id,
-        role=ledger_role(descriptor),
-        toolset_name=descriptor.role.value,
-        permissions_granted=_granted(descriptor.mode, descriptor.tools),
-        source_event_id=source,
-        workspace_path=workspace,
+        role=ledger_role(agent),
+        toolset_name=agent.role.value,
+        permissions_granted=_granted(agent.mode, agent.tools),
+        source_event_id=next(iter(prompt.consumed), None),
+        workspace_path=parts.workspace(agent.cwd),
     )
 
 

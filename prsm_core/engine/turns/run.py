@@ -556,7 +556,15 @@ class TurnRun:
         """
         record, steps = self._record, self._parts.steps
         message = None if text is None else self.fold.add_message("user", text, again=prompt.again)
-        context = self._assemble(prompt, message)
+        limit = self._parts.settings.engine.agent_timeout_seconds
+        context = assemble_context(
+            record,
+            prompt,
+            message,
+            parts=self._parts,
+            toolbox=self.calls.tools,
+            timeout_ms=None if self.is_external else self.clock.left_of(limit),
+        )
         writes: list[Write] = []
         if record.state is not AgentState.RUNNING:
             writes += steps.move(record, AgentState.RUNNING, "turn started")
@@ -565,25 +573,6 @@ class TurnRun:
         if message is not None:
             writes.append(self._told(message))
         return context, steps.build(record, *writes, *self._kept_thread())
-
-    def _assemble(self, prompt: Prompt, message: AgentMessage | None) -> AssembledContext:
-        parts, agent = self._parts, self._record.descriptor
-        limit = parts.settings.engine.agent_timeout_seconds
-        return assemble_context(
-            self._record,
-            prompt.history,
-            message,
-            toolbox=self.calls.tools,
-            settings=parts.settings,
-            run_id=parts.journal.run_id,
-            workspace=parts.workspace(agent.cwd),
-            window=window_of(self._record, parts.window),
-            system_prompt=parts.system_prompt(agent),
-            images=parts.images,
-            timeout_ms=None if self.is_external else self.clock.left_of(limit),
-            source=next(iter(prompt.consumed), None),
-            abort_signal=parts.abort.signal,
-        )
 
     def _opened(self, prompt: Prompt, context: AssembledContext) -> TurnOpened:
         """Return what opens the turn; the agent's next one comes after it."""

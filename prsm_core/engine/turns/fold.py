@@ -140,21 +140,12 @@ class TurnFold(Struct, eq=False):
 
     def contradicts(self, event: ProviderEvent) -> bool:
         """Whether a vendor's call begins a second time, or writes or ends and is not open."""
+        if not isinstance(event, (ToolCallStarted, ToolOutput, ToolCallFinished)):
+            return False
+        call = self.calls.get(event.call_id)
         if isinstance(event, ToolCallStarted):
-            return self.is_running(event.call_id)
-        if isinstance(event, (ToolOutput, ToolCallFinished)):
-            return not self.is_open(event.call_id)
-        return False
-
-    def is_open(self, call_id: str) -> bool:
-        """Return whether a call of the vendor's is allowed or runs, and has not ended."""
-        call = self.calls.get(call_id)
-        return call is not None and call.completed_at is None
-
-    def is_running(self, call_id: str) -> bool:
-        """Return whether the vendor has told that a call of its own runs."""
-        call = self.calls.get(call_id)
-        return call is not None and call.status == "running"
+            return call is not None and call.status == "running"
+        return call is None or call.completed_at is not None
 
     @property
     def has_running(self) -> bool:
@@ -186,16 +177,12 @@ class TurnFold(Struct, eq=False):
         if spent.cost_usd is not None:
             self.cost_provenance = spent.cost_from
 
-    def end_calls(self, how: Callable[[AgentToolCall], tuple[str, str]]) -> list[AgentToolCall]:
-        """End the vendor's calls that nobody saw the end of, and return them."""
-        ended = [
-            replace(call, status=status, error=error, completed_at=self._ends(call))
-            for call in self.open_calls()
-            for status, error in [how(call)]
-        ]
-        for call in ended:
-            self.take_call(call)
-        return ended
+    def end_calls(self, how: Callable[[AgentToolCall], tuple[str, str]]) -> None:
+        """End the vendor's calls that nobody saw the end of: `how` gives status and error."""
+        for call in self.open_calls():
+            status, error = how(call)
+            ends = self._ends(call)
+            self.take_call(replace(call, status=status, error=error, completed_at=ends))
 
     def result(self) -> TurnResult:
         """Return the turn's result; a stream without an end is an error."""

@@ -126,7 +126,7 @@ class StuckDetector(Struct, eq=False):
 
     def _repeat(self, call: _Call) -> Finding | None:
         limit = self._limits.polls if call.polls else self._limits.repeats
-        if self._repeats < limit or not _is_due(self._repeats, limit):
+        if not _is_due(self._repeats, limit):
             return None
         times = f"{self._repeats} times in a row"
         text = f"the same call of {_short(call.tool)} with the same result {times}"

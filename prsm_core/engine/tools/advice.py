@@ -61,11 +61,7 @@ class Advice(Record, frozen=True, kw_only=True):
         expert = find_expert(self.settings, call.args["expert_id"])
         if (known := call.recall(CHILD)) is not None:
             return await self._advice_again(call, known, expert=expert.expert_id)
-        await self.family.learn_models(call.record.descriptor, [expert.model])
-        request = self._request(call, expert, expert.model)
-        call.begin()
-        since = self.ids.ulid()
-        child = await self._spawn(call, request, since)
+        child, since = await self._spawn(call, expert)
         return await self._advice(call, child, since, expert=expert.expert_id)
 
     async def consult_peer(self, call: Call) -> Reply:
@@ -91,39 +87,35 @@ class Advice(Record, frozen=True, kw_only=True):
                 hint=f"peers: {', '.join(peers) or 'none; defaults.peer_models names some'}",
                 code="unknown_peer",
             )
-        peer = wanted or peers[0]
-        await self.family.learn_models(call.record.descriptor, [peer])
-        request = self._request(call, replace(_PEER, model=peer), peer)
-        call.begin()
-        since = self.ids.ulid()
-        child = await self._spawn(call, request, since)
+        child, since = await self._spawn(call, replace(_PEER, model=wanted or peers[0]))
         return await self._advice(call, child, since, thread_id=child.descriptor.name)
 
-    async def _spawn(self, call: Call, request: SpawnRequest, since: str) -> AgentRecord:
-        return await self.agents.spawn_agent(
-            request,
-            needs=call.opening,
-            note=lambda child: note_child(call, child, since, reused=False),
-        )
-
-    async def _advice_again(self, call: Call, effect: Effect, **about: str) -> Reply:
-        """Go on with a consultation that began before the engine died."""
-        child, since = recalled_child(self.roster, effect), (effect.data or {}).get("since", "")
-        return await self._advice(call, child, since, **about)
-
-    def _request(self, call: Call, expert: ExpertProfile, model: str | None) -> SpawnRequest:
-        """Return what spawns an adviser; raises what spawning it would raise."""
+    async def _spawn(self, call: Call, expert: ExpertProfile) -> tuple[AgentRecord, str]:
+        """Spawn an adviser; return it, and a ULID that is older than all that it says."""
+        await self.family.learn_models(call.record.descriptor, [expert.model])
         _check_question(call)
         request = SpawnRequest(
             prompt=call.args["question"],
             parent_id=call.record.agent_id,
             role=AgentRole.EXPERT,
-            model=model,
+            model=expert.model,
             mcp_servers=expert.mcp_servers or None,
             expert=expert,
         )
         self.planner.check(request)
-        return request
+        call.begin()
+        since = self.ids.ulid()
+        child = await self.agents.spawn_agent(
+            request,
+            needs=call.opening,
+            note=lambda child: note_child(call, child, since, reused=False),
+        )
+        return child, since
+
+    async def _advice_again(self, call: Call, effect: Effect, **about: str) -> Reply:
+        """Go on with a consultation that began before the engine died."""
+        child, since = recalled_child(self.roster, effect)
+        return await self._advice(call, child, since, **about)
 
     async def _advice(self, call: Call, child: AgentRecord, since: str, **about: str) -> Reply:
         """Wait for what an adviser says `since` it began."""

@@ -110,7 +110,7 @@ class Family(Record, frozen=True, kw_only=True):
             for child, _, _ in free:
                 self.idle.put_back(child)
         all_of = {
-            n: (recalled_child(self.roster, effect), _is_reused(effect))
+            n: (recalled_child(self.roster, effect)[0], _is_reused(effect))
             for n, effect in made.items()
         }
         all_of |= {n: (child, task is not None) for n, (child, task) in chosen.items()}
@@ -132,7 +132,7 @@ class Family(Record, frozen=True, kw_only=True):
 
     async def _answer_again(self, call: Call, effect: Effect) -> Reply:
         """Answer a call that made or took its child before its engine died."""
-        child, since = recalled_child(self.roster, effect), (effect.data or {}).get("since", "")
+        child, since = recalled_child(self.roster, effect)
         return await self._answer(call, child, reused=_is_reused(effect), since=since)
 
     async def _answer(self, call: Call, child: AgentRecord, *, reused: bool, since: str) -> Reply:
@@ -357,11 +357,11 @@ def note_child(
     return call.effect(name, child.agent_id, since=since, reused=reused, **told)
 
 
-def recalled_child(roster: Roster, effect: Effect) -> AgentRecord:
-    """Return the child of a call that began before its engine died, with what is told of it."""
-    child = roster.get(effect.ref or "")
-    child.stand_in = (effect.data or {}).get("stand_in", "")
-    return child
+def recalled_child(roster: Roster, effect: Effect) -> tuple[AgentRecord, str]:
+    """Return the child of a call that began before its engine died, and since when (a ULID)."""
+    child, data = roster.get(effect.ref or ""), effect.data or {}
+    child.stand_in = data.get("stand_in", "")
+    return child, data.get("since", "")
 
 
 def _nth(number: int) -> str:

@@ -19,9 +19,9 @@ from prsm_core.engine.spawn.plan import (
     Identity,
     describe_child,
     describe_master,
-    fits,
     may_spawn,
 )
+from prsm_core.engine.spawn.regions import region_fits
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
 
@@ -43,6 +43,18 @@ REQUESTS = st.builds(
     region=st.none() | st.lists(st.sampled_from(REGIONS), max_size=2).map(tuple),
 )
 SETTINGS = Settings.of({"engine": {"max_agent_depth": 4}})
+
+
+def fits(child, parent):
+    """Return whether a grant is one that a parent with the other may hand down."""
+    return (
+        child.tools <= parent.tools
+        and LADDER.index(child.mode) <= LADDER.index(parent.mode)
+        and (parent.models is None or (child.models is not None and child.models <= parent.models))
+        and (parent.depth is None or (child.depth is not None and child.depth < parent.depth))
+        and child.budget.fits(parent.budget)
+        and region_fits(child.region, parent.region)
+    )
 
 
 def identity(number):

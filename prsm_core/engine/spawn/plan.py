@@ -24,7 +24,7 @@ from prsm_core.engine.providers.model_choice import (
     inherited_model,
     resolve_model,
 )
-from prsm_core.engine.spawn.regions import choose_region, region_fits
+from prsm_core.engine.spawn.regions import choose_region
 from prsm_core.engine.turns.context import build_role_prompt
 from prsm_core.errors import (
     AgentSpawnError,
@@ -141,18 +141,6 @@ def narrow_grant(
 def _shared(grant: Grant) -> Grant:
     """Return a grant as one value for all who have the same: most siblings do."""
     return grant
-
-
-def fits(child: Grant, parent: Grant) -> bool:
-    """Return whether a grant is one that a parent with the other may hand down."""
-    return (
-        child.tools <= parent.tools
-        and LADDER.index(child.mode) <= LADDER.index(parent.mode)
-        and (parent.models is None or (child.models is not None and child.models <= parent.models))
-        and (parent.depth is None or (child.depth is not None and child.depth < parent.depth))
-        and child.budget.fits(parent.budget)
-        and region_fits(child.region, parent.region)
-    )
 
 
 def may_spawn(descriptor: AgentDescriptor, settings: Settings) -> bool:

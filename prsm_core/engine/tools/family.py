@@ -306,7 +306,7 @@ class Family(Record, frozen=True, kw_only=True):
         waits = call.args.get("wait", False)
         if not call.life.is_working or self.trees.is_wanted(request, plan):
             call.begin()  # it is seen meanwhile
-        opening = () if call.opened else call.opens()
+        opening = call.opens()
         try:
             return await self.agents.spawn_agent(
                 request,

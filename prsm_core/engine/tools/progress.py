@@ -109,7 +109,7 @@ class Progress(Record, frozen=True, kw_only=True):
             AgentState.COMPLETED,
             result,
             reason="task_complete",
-            besides=() if call.opened else call.opens(),
+            besides=call.opens(),
             answer=call.close_with(outcome),
             needs=call.opening,
         )
@@ -144,7 +144,7 @@ class Progress(Record, frozen=True, kw_only=True):
                 self.router.wake(child)  # their questions have no one to answer them now
             self.silent(record)
 
-        opening = () if call.opened else call.opens()
+        opening = call.opens()
         claimed = ResultClaimed(result=result)
         step = self.steps.build(record, *opening, claimed, call.close_with(outcome))
         try:

@@ -252,14 +252,12 @@ class Call(Struct, eq=False):
             self.opening = self.calls.parts.steps.stage(self.record, *writes)
 
     def opens(self) -> tuple[CallOpened, ...]:
-        """Return what opens the call, for the very step by which it acts or is answered.
+        """Return what opens the call, once, for the very step by which it acts or is answered.
 
         Nothing may come between. Where that step is refused the call is to `reopen`.
         """
-        if self.is_again:
-            return ()
         if self.opened:
-            raise OrchestrationError(f"call {self.id} was opened twice")
+            return ()
         self.opened = True
         return (CallOpened(turn_id=self.turn_id, call=self.row(), response=self.response),)
 
@@ -387,8 +385,7 @@ class Call(Struct, eq=False):
 
     def _begin_wait(self, wait: Wait) -> None:
         """Wait from now on, until `_end_wait`; not at all where this raises."""
-        if not self.opened:
-            self.begin()
+        self.begin()
         self.wait = wait
         try:
             self.calls.turn.calls_changed()

@@ -363,14 +363,14 @@ class TurnCalls(Struct, eq=False):
         record, steps = self.life.record, self.parts.steps
         if record.state.is_terminal:  # killed meanwhile: there is no one to answer
             return
-        if not (call.opened or self.life.is_working):
+        if not self.life.is_working:
             call.begin()  # it is seen while it waits for a slot
         call.wait = None
         if not self.turn.is_blocked(without=call):
             await self.life.take_slot()
         outcome, writes = self._by_answer(call, within(outcome, RESULT_LIMIT))
         running = self.life.resume()
-        opening = () if call.opened else call.opens()
+        opening = call.opens()
         closed = call.close_with(outcome)
         if not writes and not call.consumed and self.tools.is_repeatable(call.name):
             self._stage_running(running)

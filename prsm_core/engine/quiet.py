@@ -83,22 +83,16 @@ class Hold:
         self._quiet = quiet
         self._clock = clock
         self._timer = clock.call_later(limit, self._give_up)
-        self._disturbing: tuple[WritingCall, ...] = ()
+        self.disturbing: tuple[WritingCall, ...] = ()  # calls that may have written meanwhile
         self._wanted: Callable[[], object] | None = None
         self.is_closed = True  # False: new calls go by, though somebody still looks
-
-    @property
-    def disturbing(self) -> tuple[WritingCall, ...]:
-        """The calls that may have written meanwhile; none: the moment is quiet so far."""
-        return self._disturbing
 
     async def settle(self, seconds: float = QUIET_SECONDS) -> tuple[WritingCall, ...]:
         """Wait for the calls that run, for so many seconds; return those that still do."""
         quiet = self._quiet
-        await first_of(self._clock, seconds, quiet.until_none_runs)
-        still = [call for call in quiet.running if call not in self._disturbing]
-        self._disturbing += tuple(still)
-        return self._disturbing
+        await first_of(self._clock, seconds, quiet.none_runs.wait)
+        self.disturbing += tuple(call for call in quiet.running if call not in self.disturbing)
+        return self.disturbing
 
     def when_wanted(self, tell: Callable[[], object]) -> None:
         """Have it told, maybe at once, that a call waits at the gate, or writes without asking."""
@@ -111,15 +105,11 @@ class Hold:
         if self._wanted is not None:
             self._wanted()
 
-    def disturbed(self, call: WritingCall) -> None:
-        """Take note of a call that begins although the gate is held."""
-        self._disturbing += (call,)
-
     def was_not_disturbed(self, call: WritingCall) -> None:
         """Take note that a call which was said to have begun waits for its permission."""
         begun = call.agent, call.tool, call.since
-        self._disturbing = tuple(
-            one for one in self._disturbing if (one.agent, one.tool, one.since) != begun
+        self.disturbing = tuple(
+            one for one in self.disturbing if (one.agent, one.tool, one.since) != begun
         )
 
     def release(self) -> None:
@@ -147,8 +137,8 @@ class QuietMoment:
         self._asked: list[WritingCall] = []
         self._holds: list[Hold] = []
         self._waiting: dict[asyncio.Future[bool], str] = {}  # at the gate, with their agents
-        self._none_runs = asyncio.Event()
-        self._none_runs.set()
+        self.none_runs = asyncio.Event()
+        self.none_runs.set()
 
     def of(
         self, agent: AgentDescriptor, request: PermissionRequest, call: str | None = None
@@ -272,10 +262,6 @@ class QuietMoment:
         finally:
             hold.release()
 
-    async def until_none_runs(self) -> None:
-        """Wait until no call may write."""
-        await self._none_runs.wait()
-
     def released(self, hold: Hold) -> None:
         """Forget a hold; see `Hold.release`."""
         if hold in self._holds:
@@ -304,19 +290,19 @@ class QuietMoment:
 
     def _run(self, call: WritingCall) -> None:
         self._running.append(call)
-        self._none_runs.clear()
+        self.none_runs.clear()
         self._tell_wanted()
         if self.watch is not None:
             self.watch.begins(call)
         for hold in self._holds:
-            hold.disturbed(call)
+            hold.disturbing += (call,)  # although the gate is held
 
     def _leave(self, call: WritingCall, *, has_run: bool = True) -> None:
         self._running.remove(call)
         if self.watch is not None:
             self.watch.ends(call, has_run=has_run)
         if not self._running:
-            self._none_runs.set()
+            self.none_runs.set()
 
 
 def _find(calls: list[WritingCall], wanted: WritingCall) -> WritingCall | None:

@@ -235,7 +235,7 @@ class Gate(RuleBasedStateMachine):
 
     @invariant()
     def none_runs_is_told_at_once(self):
-        waiting = self.step(lambda: asyncio.ensure_future(self.quiet.until_none_runs()))
+        waiting = self.step(lambda: asyncio.ensure_future(self.quiet.none_runs.wait()))
         assert waiting.done() is (not self.quiet.running)
         self.step(waiting.cancel)
 

@@ -91,10 +91,9 @@ class Enforcement:
         self._stale = set(self._known)
         self._usable = self._unseen = None
         await self._learn({*leading, *self._providers.statuses})
-        names = sorted(set(leading))
-        short = [name for name in names if self._shortfall(name)]
-        odd = [notice for name in names for notice in self._odd(name)]
-        return [*_warnings(self._summary(short)), *odd, *_warnings(await self._boxes())]
+        box = self._settings.box.to_box()
+        gaps = () if box is None else await self._providers.box_gaps(box)
+        return [*self._tell(*sorted(set(leading))), *_warnings(gaps)]
 
     async def admit(self, name: str, agent_id: str, labels: Collection[str] = frozenset()) -> None:
         """Tell of a provider that is new to the run, before a session of an agent is opened.
@@ -239,10 +238,11 @@ class Enforcement:
         except PrsmError:
             return None  # whoever uses it hears why
 
-    def _tell(self, name: str) -> list[Notice]:
-        """Return what is to be told of a provider that is new to the run."""
-        short = [name] if self._shortfall(name) else []
-        return [*_warnings(self._summary(short)), *self._odd(name)]
+    def _tell(self, *names: str) -> list[Notice]:
+        """Return what is to be told of providers that are new to the run."""
+        short = [name for name in names if self._shortfall(name)]
+        odd = [notice for name in names for notice in self._odd(name)]
+        return [*_warnings(self._summary(short)), *odd]
 
     def _odd(self, name: str) -> list[Notice]:
         """Return what else there is to tell of a provider; it is told of from now on."""
@@ -255,11 +255,6 @@ class Enforcement:
         doubt = f"provider {name}: {why} (`prsm doctor` says more)" if why else ""
         told = [Notice("warning", text, once=True) for text in (ignored, doubt) if text]
         return [*told, *_warnings([*self._unboxed(name), *self._metering(name)])]
-
-    async def _boxes(self) -> tuple[str, ...]:
-        """Return what of the settings' boxes this machine does not hold."""
-        box = self._settings.box.to_box()
-        return () if box is None else await self._providers.box_gaps(box)
 
     def _unboxed(self, name: str) -> list[str]:
         """Return that a provider starts no agent in a box, where the settings want that."""

@@ -7,9 +7,8 @@ starting    what a run begins with: its model, its master
 state       what is held of each agent beside the ledger
 quiet       which calls may write to files now, and the moment in which none does
 workspace_files the port of what keeps files; where nothing does, it keeps nothing
-account     what the events of a run say against its result
 tokens      how much fits into a model's context, and what of a conversation goes in
-outcome     how a run ends, also by an embedder's signal
+outcome     how a run ends, also by an embedder's signal, and what speaks against its result
 agents/     the registry of agents, their sessions, deadlocks, a person's prompts
 spawn/      what a new agent is: decided once, before anything is written
 turns/      one turn: run, folded, judged, ended; orchestration calls

@@ -21,7 +21,6 @@ from msgspec.structs import asdict, replace
 
 from prsm_core.domain.agents import NO_LABELS, PermissionMode
 from prsm_core.domain.writes import RunFinished, RunResumed
-from prsm_core.engine.account import Account
 from prsm_core.engine.agents.failover import coming_model
 from prsm_core.engine.assembly import Assembly
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
@@ -31,6 +30,7 @@ from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.outcome import (
     FINISHED,
     INTERRUPTED,
+    Account,
     check_wanted,
     held_outcome,
     outcome_of,

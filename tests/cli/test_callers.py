@@ -14,8 +14,7 @@ import pytest
 from prsm_core.cli.callers import AGENTS, guard, is_guarded
 from prsm_core.cli.group import COMMANDS, cli
 from prsm_core.engine.control.session_lock import SessionLock
-from prsm_core.engine.processes.marks import format_mark
-from prsm_core.engine.processes.table import ProcessIdentity
+from prsm_core.engine.processes.table import ProcessIdentity, format_mark
 from tests.cli.conftest import DEADLINE, command
 
 LOOKING = {

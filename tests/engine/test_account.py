@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.account import code_of
 from prsm_core.domain.events import Event
-from prsm_core.engine.account import Account
+from prsm_core.engine.outcome import Account
 
 pytestmark = pytest.mark.requirement("U28")
 

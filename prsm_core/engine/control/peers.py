@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from prsm_core.engine.control.session_lock import find_owners, named_owners
-from prsm_core.engine.processes.marks import find_marks, place_digests
-from prsm_core.engine.processes.table import find_lineage, is_alive
+from prsm_core.engine.processes.table import find_lineage, find_marks, is_alive, place_digests
 from prsm_core.errors import ControlError
 from prsm_core.kit.local_socket import Credentials, peer_credentials
 

@@ -17,8 +17,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
 from prsm_core.engine.processes.child import CapturedProcess, ChildProcess
-from prsm_core.engine.processes.marks import format_mark
-from prsm_core.engine.processes.table import OrphanReaper, kill_remains, process_identity
+from prsm_core.engine.processes.table import (
+    OrphanReaper,
+    format_mark,
+    kill_remains,
+    process_identity,
+)
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import Parting
 from prsm_core.kit.environment import child_environment, with_loopback

@@ -5,8 +5,12 @@ import subprocess
 import sys
 
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.marks import find_marks, place_digests
-from prsm_core.engine.processes.table import find_lineage, process_identity
+from prsm_core.engine.processes.table import (
+    find_lineage,
+    find_marks,
+    place_digests,
+    process_identity,
+)
 from prsm_core.kit.clocks import SystemClock
 
 DEADLINE = 20

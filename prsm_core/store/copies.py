@@ -243,12 +243,7 @@ def _is_taken(conn: sqlite3.Connection, copy: Rows) -> bool:
 
 def _renamed(copy: Rows, new_id: Callable[[str], str]) -> Rows:
     """Return the rows with a new id for each of the session's own, wherever it stands."""
-    names = {
-        row[column]: new_id(table)
-        for table, columns in _IDS.items()
-        for column in columns
-        for row in copy[table]
-    }
+    names = {row[column]: new_id(table) for table, column in _IDS.items() for row in copy[table]}
     return {table: renamed(rows, names) for table, rows in copy.items()}
 
 

@@ -176,14 +176,14 @@ BAD = {
             text,
             lambda v: [e["data"].pop("call") for e in v["events"] if "tool_call" in e["type"]],
         ),
-        "an event tool_call_started tells no call",
+        "an event tool_call_started: `call` is missing",
     ),
     "a request without its id": (
         lambda text: spoiled(
             text,
             lambda v: v["events"][-1].update(type="permission_requested", data={"tool": "Bash"}),
         ),
-        "an event permission_requested tells no request",
+        "an event permission_requested: `request` is missing",
     ),
     "a state before that is no text": (
         lambda text: spoiled(
@@ -237,7 +237,7 @@ BAD = {
                 e["data"].update(status="x") for e in v["events"] if e["type"] == "run_finished"
             ],
         ),
-        "an event run_finished tells no status",
+        "an event run_finished: status: expected one of",
     ),
     "a strange outcome": (
         lambda text: spoiled(text, lambda v: v["runs"][0].update(outcome="x")),

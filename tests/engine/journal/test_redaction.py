@@ -234,7 +234,8 @@ KINDS: dict[type, None] = dict.fromkeys([*map(type, WRITES.values()), *WRITTEN])
 @pytest.mark.requirement("U19")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_of_each_field_it_is_said_whether_it_holds_text(kind):
-    hints = get_annotations(kind)
+    own = (base for base in kind.mro() if base not in {Write, *Write.mro()})
+    hints = {name: hint for base in own for name, hint in get_annotations(base).items()}
     said = {*(kind.texts if issubclass(kind, Write) else WRITTEN[kind])}
     numbers = {name for name, hint in hints.items() if hint.removesuffix(" | None") in NUMBERS}
     assert said | numbers | {*NO_TEXT.get(kind.__name__, "").split()} == {

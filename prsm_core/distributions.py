@@ -34,9 +34,7 @@ _PLACE = re.compile(r"(?P<module>\w+(?:\.\w+)*)\s*(?::\s*(?P<attribute>\w+(?:\.\
 class EntryPoint(NamedTuple):
     """A name that a distribution gives to a module, or to something in it.
 
-    Attributes:
-        place: "package.module" or "package.module:attribute", as the distribution wrote it.
-        distribution: Who brings it.
+    `place` is "package.module" or "package.module:attribute", as the distribution wrote it.
     """
 
     name: str
@@ -61,13 +59,9 @@ class EntryPoint(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """What an installed distribution says of itself.
+    """What an installed distribution says of itself; `problem` says why that cannot be used.
 
-    Attributes:
-        name: As it writes it; that of its folder where `problem` says why it cannot be read.
-        requires: Its requirements, as they are written.
-        places: Of its entry points, by group and name.
-        problem: Why its metadata cannot be used, None if it can.
+    `name` is that of its folder then. `places` are those of its entry points, by group and name.
     """
 
     name: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from prsm_core.policies.tables import word_set
+from prsm_core.policies.tables import read_words, word_set
 
 _SHORTEST = 24  # characters behind a prefix that nobody knows
 _SHORTEST_KNOWN = 20
@@ -53,45 +53,13 @@ _FILE = re.compile(
     re.IGNORECASE,
 )
 # The 150 commonest pairs of letters in the words of programs and their documents.
-_COMMON = word_set(
-    "ab ac ad ag al am an ap ar as at ba be bi bl bo bu ca ce ch ci ck cl co cr ct cu da de di do"
-    " ea ec ed ee ef el em en ep er es et ex fa fe ff fi fo fr ge gi gr ha he hi ho ia ib ic id ie"
-    " if ig il im in io ip ir is it iv iz ke la ld le li ll lo lu ly ma me mi mo mp na nc nd ne nf"
-    " ng ni no ns nt nu oc od og ol om on oo op or os ot ou ow pa pe ph pl po pr ra rc rd re ri rm"
-    " ro rr rs rt ru ry sa sc se sh si so sp ss st su ta te th ti tl to tr ts tt tu ty ub ue ul um"
-    " un up ur us ut va ve vi wa we xt"
-)
+_COMMON = read_words("letter_pairs")
 # Prefixes of keys. What follows needs to look less random, and may be a UUID or shorter.
-_KNOWN = word_set(
-    "sess- pplx- fw_ tgp_v1_ csk- nvapi- pa- jina_ tvly- tvly-dev- fc- lsv2_pt_ lsv2_sk_ pcsk_"
-    " rpa_ ak- as- key_ key- e2b_ gsk_ xai- r8_ AQ. GOCSPX- bkua_ sgp_ squ_ sqp_ sqa_ snyk_uat."
-    " snyk_sat. rubygems_ CLOJARS_ CCIPAT_ dckr_pat_ dckr_oat_ sq0csp- sq0atp- access-production-"
-    " access-sandbox- access-development- shippo_live_ shippo_test_ duffel_live_ duffel_test_"
-    " xkeysib- xsmtpsib- mlsn. re_ PMAK- lin_api_ lin_oauth_ ntn_ secret_ figd_ pat-na1- pat-eu1-"
-    " pat-na2- tfp_ CFPAT- rdme_ cfat_ cfut_ vcp_ vck_ nfp_ rnd_ HRKU- fm2_ fm1r_ fm1a_ sbp_"
-    " sb_secret_ pscale_tkn_ pscale_pw_ pscale_oauth_ napi_ mdb_sa_sk_ dp.pt. dp.st. dp.ct. dp.sa."
-    " dp.scim. dp.audit. hvs. hvb. hvr. pul- ico- pnu_ tskey-auth- tskey-api- tskey-client- ops_"
-    " glsa_ glc_ sntrys_ sntryu_ NRAK- NRII- dt0c01. dt0s01. hcaik_ phx_ sdk- mob- secret- API-"
-    " v4.local. v4.public. sk. pk_ FLWSECK- FLWSECK_TEST-"
-)
+_KNOWN = read_words("key_prefixes")
 # Words in a prefix that tell of a key, whatever stands beside them.
 _KEYS = word_set("sk key apikey token tok tkn secret pat password auth oauth signkey")
 # Words in a prefix that tell of something else.
-_NO_KEYS = word_set(
-    # Ids of vendors of models and of others.
-    "toolu srvtoolu mcptoolu tooluse tool call msg message msgbatch resp response run req request"
-    " chatcmpl cmpl fc rs ws session thread step item event evt conv conversation asst assistant"
-    " file batch container cntr ig ci cu mcp mcpl mcpr ctc gen modr embd ft ftjob vs org proj"
-    " project user usr team agent task job id uid turn span trace execution workspace space env"
-    " pi pm ch cus sub in ii price prod acct seti src card cs si txn po addr dep deployment"
-    # Digests, and names that have one.
-    " sha sha1 sha224 sha256 sha384 sha512 md5 blake2b blake2s blake3 xxh xxh3 crc32 hash digest"
-    " checksum integrity etag fingerprint commit rev revision tree blob object ref branch tag git"
-    " main master index chunk chunks vendor vendors app bundle runtime polyfills styles style asset"
-    " assets page pages css sc jss emotion svelte cache layer image img build release version node"
-    " ssh ecdsa rsa ed25519 cert h1 urn nix drv conda archive data base64 png jpeg pack"
-    " change snapshot prsm form"
-)
+_NO_KEYS = read_words("no_key_words")
 
 
 def holds_key(text: str) -> bool:

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 class Absent(Record, frozen=True, kw_only=True):
     """What is known of the records of one kind that are not there.
 
-    Attributes:
-        word: What such a record is called.
-        owners: The plugin that has a record but is not used, by the record's name; one that could
-            not say what it has counts as that of its own name.
-        lost: All plugins that are not used since something is wrong with them.
-        switched_off: No plugin was looked for.
+    `owners` are plugins that are not used, by the names of their records; one that could not say
+    what it has counts as that of its own name. `lost` are all those with which something is wrong.
     """
 
     word: str = "provider"

@@ -1,8 +1,6 @@
 """One plugin on its way from discovery to a record: its import and its hooks, within a deadline.
 
-What the fields of a record must be; looked at once, when its plugin is loaded.
-
-Which hooks a plugin implements, as far as it is marked and its signatures fit.
+The fields of what its hooks give are looked at once, when it is loaded.
 """
 
 from __future__ import annotations

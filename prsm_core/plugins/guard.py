@@ -62,12 +62,9 @@ class TooLateError(PluginFaultError):
 
 
 class Guest:
-    """Code that a plugin has registered, by the name that people know it by.
+    """Code that a plugin has registered, by the name that people know it by: event sink jsonl.
 
-    Args:
-        kind: What it is, in words: event sink.
-        name: Its name among those.
-        code: What was registered, an import string or an object; it tells the distribution.
+    `code` is an import string or an object; it tells the distribution.
     """
 
     def __init__(self, kind: str, name: str, code: object = None) -> None:
@@ -135,17 +132,9 @@ class Guest:
         An answer that comes later does not count. Cancelled, because it is late or because the
         caller is, the call has `grace` seconds to end; then it is left behind and told of.
 
-        Args:
-            seconds: How long it may take; None: as long as the caller waits.
-            what: The name of the call.
-            call: Makes it.
-            clock: Whose seconds these are; None: those of the running loop.
-            passes: Errors that are answers.
-            grace: How long it may take to end.
-
-        Raises:
-            TooLateError: it did not end in time.
-            PluginFaultError: it failed.
+        Without `seconds` it may take as long as the caller waits; without a clock these are those
+        of the running loop. Errors that it `passes` are answers. Raises TooLateError if it did not
+        end in time, PluginFaultError if it failed.
         """
         visit = _Visit(clock, grace)
         visit.begin(self._called(what, call, passes, visit), f"{what} of {self.kind} {self.name}")

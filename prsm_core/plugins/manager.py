@@ -94,21 +94,19 @@ class PluginManager:
     ) -> PluginManager:
         """Import every plugin that may run and ask its hooks, each once.
 
-        Never raises because of a plugin: see `records` and `notices` for what went wrong.
+        Never raises because of a plugin: see `records` and `notices` for what went wrong. Raises
+        ConfigError where PRSM_PLUGIN_TIMEOUT is no number of seconds.
 
         Args:
             environ: PRSM_PLUGINS names the only installed plugins to load (empty: none),
                 PRSM_DISABLED_PLUGINS those not to load, both separated by commas;
                 PRSM_PLUGIN_TIMEOUT is how many seconds each may take (default 5);
                 PRSM_TRACE_PLUGINS=1 logs at INFO what is done.
-            disabled: More names not to load: `plugins.disabled` of the configuration.
-            without: More of them: `--without-plugin` of the command line.
+            disabled: `plugins.disabled` of the configuration.
+            without: `--without-plugin` of the command line.
             builtins: (name, module) of the plugins that the core brings along.
             enabled: False loads the built-in plugins only, and those of default packages.
             entry_points: Instead of those that are installed.
-
-        Raises:
-            ConfigError: PRSM_PLUGIN_TIMEOUT is no number of seconds.
         """
         seconds = loading_seconds(environ)
         plugins = [builtin(name, module) for name, module in builtins]

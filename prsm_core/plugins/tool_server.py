@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 def tool_server() -> Open:
     """Return what opens a server of tools over MCP: at a socket to be, by the engine's clock.
 
-    It gives what opens endpoints: see `OpenEndpoint` of `engine.agents.host`.
-
-    Raises:
-        ProviderNotAvailableError: no package brings one.
-        PluginError: two packages do, or it cannot be imported.
+    It gives what opens endpoints: see `OpenEndpoint` of `engine.agents.host`. Raises
+    ProviderNotAvailableError if no package brings one, PluginError if two do or the import fails.
     """
     points = sorted(entry_points(TOOL_SERVERS), key=lambda point: point.place)
     if not points:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from prsm_files.shadow.files import begin_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,8 +109,7 @@ def _differs_outside(artifact: Artifact, blob: Blob) -> bool:
 
 def _compare(root: Path, artifact: Artifact, blob: Blob) -> str | None:
     """Hash a file as git does, but without the filters of the repository: they are programs."""
-    digest = hashlib.new("sha256" if len(blob.id) == 64 else "sha1", usedforsecurity=False)
-    digest.update(f"blob {artifact.size}\0".encode())
+    digest = begin_hash(artifact.size, blob.id)
     try:
         descriptor = os.open(root / artifact.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:

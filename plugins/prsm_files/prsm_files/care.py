@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from prsm_core.files import FilesCare, path_text, repo_identity
 from prsm_core.kit import escape_exact
-from prsm_files.changes.forgetting import forget as forget_changes
+from prsm_files.changes.writing import sweep
 from prsm_files.commands.snapshots.opening import open_shadow
-from prsm_files.shadow.strays import sweep
+from prsm_files.shadow.trackers import forget as forget_changes
 from prsm_files.shadow.whereabouts import Where, forget, place_of
-from prsm_files.worktrees.removing import folders_left, leave, worktrees_of
+from prsm_files.worktrees.making import folders_left, leave, worktrees_of
 from prsm_files.worktrees.worktrees import Worktrees
 
 if TYPE_CHECKING:

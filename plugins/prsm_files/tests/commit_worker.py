@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from prsm_files.changes.merging import Wanted
-from prsm_files.changes.records import Entry
-from prsm_files.commits.records import Asked
+from prsm_files.commits import Asked
+from prsm_files.shadow.records import Entry
 from prsm_files.shadow.root import Limits
 
 from plugins.prsm_files.tests.commits_scene import Committed

@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from prsm_files.commits.carrying import Committer
-from prsm_files.commits.records import Asked
+from prsm_files.commits import Asked, Committer
 
 from plugins.prsm_files.tests.changes_scene import Tracked, found_by, wanted
 from plugins.prsm_files.tests.shadow_scene import every_byte

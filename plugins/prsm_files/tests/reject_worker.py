@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from prsm_files.changes.merging import Wanted
-from prsm_files.changes.records import Entry
+from prsm_files.shadow.records import Entry
 from prsm_files.shadow.root import Limits
 
 from plugins.prsm_files.tests.changes_scene import Tracked

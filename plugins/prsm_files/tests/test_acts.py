@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_files.changes.records import FILE_BYTES
-from prsm_files.changes.rejecting import Rejecter
+from prsm_files.changes.acting import Rejecter
+from prsm_files.changes.writing import sweep
 from prsm_files.shadow.acts import RESTORE, UNDO, Act, Verdict, as_of
 from prsm_files.shadow.git import GitFailedError
-from prsm_files.shadow.strays import sweep
+from prsm_files.shadow.records import FILE_BYTES
 
 from plugins.prsm_files.tests.changes_scene import Tracked, found_by, stored, wanted
 from plugins.prsm_files.tests.shadow_scene import every_byte, small_files

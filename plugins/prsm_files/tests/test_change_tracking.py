@@ -6,9 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prsm_files.changes.attribution import attribute, may_write
-from prsm_files.changes.forgetting import forget
 from prsm_files.changes.merging import find_side
-from prsm_files.shadow.written import note
+from prsm_files.shadow.trackers import forget, note
 
 from plugins.prsm_files.tests.changes_scene import Tracked, call, found_by, told, wanted
 from plugins.prsm_files.tests.shadow_scene import FailingGit

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 from prsm_files.changes.merging import Wanted
-from prsm_files.changes.records import Entry
+from prsm_files.shadow.records import Entry
 
 from plugins.prsm_files.tests.changes_scene import Tracked, found_by, stored, wanted
 from plugins.prsm_files.tests.shadow_scene import every_byte, small_files, under_way

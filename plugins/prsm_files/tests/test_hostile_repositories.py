@@ -7,10 +7,9 @@ import shutil
 
 import pytest
 from prsm_files.changes.merging import Wanted
-from prsm_files.changes.records import Entry
-from prsm_files.commits.carrying import Committer
-from prsm_files.commits.records import Asked
+from prsm_files.commits import Asked, Committer
 from prsm_files.shadow.place import find_repository, is_own, read_head
+from prsm_files.shadow.records import Entry
 
 from plugins.prsm_files.tests.changes_scene import begun, found_by, wanted
 from plugins.prsm_files.tests.shadow_scene import every_byte

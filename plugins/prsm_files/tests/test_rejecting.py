@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prsm_files.changes.merging import Wanted
-from prsm_files.changes.records import Entry
+from prsm_files.shadow.records import Entry
 
 from plugins.prsm_files.tests.changes_scene import Tracked, found_by, stored, wanted
 from plugins.prsm_files.tests.shadow_scene import every_byte

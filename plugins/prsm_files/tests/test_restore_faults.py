@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from prsm_files.shadow.hindrances import HinderedError
+from prsm_files.shadow.restoring import HinderedError
 from prsm_files.shadow.root import Limits
 from prsm_files.shadow.worktree import KEPT_SAFETY, Shadow
 

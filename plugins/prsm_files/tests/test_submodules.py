@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from prsm_files.changes.rejecting import Rejecter
+from prsm_files.changes.acting import Rejecter
 from prsm_files.worktrees.worktrees import Whose, Worktrees
 
 from plugins.prsm_files.tests.shadow_scene import every_byte

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from prsm_files.changes.acting import Acting
-from prsm_files.commits.carrying import Committer
+from prsm_files.commits import Committer
 
 from plugins.prsm_files.tests.shadow_scene import Scene, every_byte
 from prsm_core.errors import ConfigError

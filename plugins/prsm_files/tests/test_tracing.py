@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prsm_files.changes.merging import Wanted
-from prsm_files.changes.records import Entry, Found
 from prsm_files.changes.tracing import Origin, find_origin
+from prsm_files.shadow.records import Entry
 
 from plugins.prsm_files.tests.changes_scene import Tracked, found_by, wanted
 from prsm_core.errors import ConfigError
@@ -37,7 +37,7 @@ def test_each_line_is_of_the_change_that_wrote_it(tmp_path_factory, edits):
     text = [f"old {n}\n" for n in range(8)]
     scene.write("a", "".join(text))
     tracker = scene.begin()
-    found: list[Found] = []
+    found = []
     for number, (is_call, at, gone, new) in enumerate(edits):
         who = f"c{len(found)}" if is_call else "person"
         text[at : at + gone] = [f"{who} {number} {n}\n" for n in range(new)]

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from prsm_files.changes.rejecting import Rejecter
+from prsm_files.changes.acting import Rejecter
 from prsm_files.worktrees.records import MERGING, SETTLED
 
 from plugins.prsm_files.tests.shadow_scene import every_byte

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prsm_files.shadow.whereabouts import Where
 from prsm_files.worktrees import records
-from prsm_files.worktrees.removing import folders_left, leave, worktrees_of
+from prsm_files.worktrees.making import folders_left, leave, worktrees_of
 from prsm_files.worktrees.worktrees import Whose
 
 from plugins.prsm_files.tests.shadow_scene import every_byte

@@ -1,36 +1,37 @@
-"""Carries out what PRSM does to single files of a folder, so that it can be taken back.
+"""Carries out what PRSM does to single files of a folder, and takes it back: each change alone.
 
 What is written over or deleted is kept first. The act is on the disk before the first file changes.
 Each file changes at once, by a new one that takes its place, so it is as before or as after, never
 between. Then the act is in the folder's list, and owes the ledger what it decided until its session
 says so: the tree and the ledger agree. Whoever comes next finishes what a death cut off.
+
+To reject a change and to undo an act are the same: of a file that was one thing, and became
+another, that step is taken out. What came after stays.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from prsm_core.files import REJECTED, UNMERGED
-from prsm_files.changes.records import Entry
-from prsm_files.changes.writing import Operation, write
-from prsm_files.shadow.acts import KEPT, REFS, REJECT, Act, Held, Wrote, owed_by, read_act
-from prsm_files.shadow.files import put, read_note, sync
+from prsm_core.files import PENDING, REJECTED, UNMERGED, path_text, text_path
+from prsm_files.changes.merging import Side, Wanted, find_side, without
+from prsm_files.changes.writing import planned, write
+from prsm_files.shadow.acts import KEPT, REFS, REJECT, UNDO, Act, Operation, Verdict, owed_by
+from prsm_files.shadow.files import put_json, read_note, sync
 from prsm_files.shadow.git import GitFailedError
-from prsm_files.shadow.records import joined
+from prsm_files.shadow.trackers import note
 from prsm_files.shadow.whereabouts import ACT
-from prsm_files.shadow.written import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_files.shadow.git import GitDir
+    from prsm_files.shadow.records import Entry
     from prsm_files.shadow.root import Root
     from prsm_files.shadow.worktree import Shadow
-    from prsm_files.shadow.written import Content, Writing
 
 GONE = "its repository is gone"
 _UNKNOWN = "what it would be is gone from the shadow"
@@ -53,7 +54,7 @@ class Acted(NamedTuple):
     @property
     def files(self) -> tuple[str, ...]:
         """The files that were written, from the top of the folder."""
-        return tuple(joined(one.root, one.path) for one in self.act.wrote)
+        return tuple(one.name for one in self.act.wrote)
 
     @property
     def id(self) -> str | None:
@@ -79,8 +80,8 @@ class Acting:
 
     def owes(self, session: str) -> bool:
         """Return whether an act is not over that a session's ledger tells of."""
-        given = read_note(self._intent)
-        if given is not None and any(one["session"] == session for one in given["verdicts"]):
+        begun = read_note(self._intent, Act)
+        if begun is not None and session in owed_by(begun.verdicts):
             return True
         return self._shadow.acts.owing(session) is not None
 
@@ -106,9 +107,9 @@ class Acting:
 
     def carry_on(self) -> None:
         """Finish the files of an act that a process which has died began; it has the lock."""
-        given = read_note(self._intent)
-        if given is not None:
-            act = self._carry_out(read_act(given)).act
+        begun = read_note(self._intent, Act)
+        if begun is not None:
+            act = self._carry_out(begun).act
             self._shadow.notes.append(f"an act that was cut off is finished: {act.kind} {act.id}")
 
     def begin(self, act: Act, operations: Sequence[Operation]) -> Acted:
@@ -116,27 +117,23 @@ class Acting:
 
         Raises GitFailedError and OSError where that cannot be, and then nothing has changed.
         """
-        act = replace(act, wrote=tuple(map(wrote_of, operations)))
+        act = replace(act, wrote=tuple(operations))
         lost = keep(self._shadow, act)
         act = _without(act, lost)
         if not act.wrote and not any(one.new != UNMERGED for one in act.verdicts):
             return Acted(act, tuple(_stays(lost)))
-        put(self._intent, json.dumps(msgspec.to_builtins(act)).encode("ascii"), is_durable=True)
+        put_json(self._intent, act, is_durable=True)
         acted = self._carry_out(act)
         return acted._replace(stays=(*_stays(lost), *acted.stays))
 
     def _carry_out(self, act: Act) -> Acted:
         """Write what is not written yet; who has changed a file meanwhile keeps it."""
-        lost: dict[Wrote, str] = {}
-        written: dict[str, dict[str, Writing]] = {}
+        lost: dict[Operation, str] = {}
         for number, one in enumerate(act.wrote):
             if why := self._write(one, f"{act.id}-{number}"):
                 lost[one] = why
-            else:
-                writing = (_content(one.before), _content(one.after))
-                written.setdefault(one.root, {})[one.path] = writing
-        note(self._shadow.place, f"act {act.id}", written)
         act = _without(act, lost)
+        note(self._shadow.place, f"act {act.id}", act.wrote)
         act = replace(act, owed=owed_by(act.verdicts))
         if act.wrote or act.verdicts:
             act = self._shadow.acts.add(act)
@@ -145,7 +142,7 @@ class Acting:
         self._trim()
         return Acted(act, tuple(_stays(lost)))
 
-    def _write(self, one: Wrote, name: str) -> str:
+    def _write(self, one: Operation, name: str) -> str:
         """Write one file; return why it stays as it was, "" if it does not.
 
         One that cannot be written keeps no other from it, and is tried again when a person asks.
@@ -154,7 +151,7 @@ class Acting:
         if root is None:
             return GONE
         try:
-            return "" if write(root, operation_of(one), name) else MEANWHILE
+            return "" if write(root, one, name) else MEANWHILE
         except OSError as error:
             return f"it cannot be written: {error.strerror}"
         except GitFailedError:
@@ -171,7 +168,7 @@ class Acting:
         self._shadow.acts.drop(old)
 
 
-def _without(act: Act, lost: Mapping[Wrote, str]) -> Act:
+def _without(act: Act, lost: Mapping[Operation, str]) -> Act:
     """Return an act without files that stay, and why they do.
 
     A rejection that does not come to be is decided so; an undo leaves what was decided.
@@ -187,16 +184,16 @@ def _without(act: Act, lost: Mapping[Wrote, str]) -> Act:
     return replace(act, wrote=wrote, verdicts=tuple(verdicts))
 
 
-def _stays(lost: Mapping[Wrote, str]) -> Iterator[Stays]:
-    return (Stays(joined(one.root, one.path), why) for one, why in lost.items())
+def _stays(lost: Mapping[Operation, str]) -> Iterator[Stays]:
+    return (Stays(one.name, why) for one, why in lost.items())
 
 
-def keep(shadow: Shadow, act: Act) -> Mapping[Wrote, str]:
+def keep(shadow: Shadow, act: Act) -> Mapping[Operation, str]:
     """Keep what an act will write over, and what it will write, in the shadow itself.
 
     Returns the files of which that cannot be had any more, and why. Raises GitFailedError.
     """
-    lost: dict[Wrote, str] = {}
+    lost: dict[Operation, str] = {}
     for path in dict.fromkeys(one.root for one in act.wrote):
         git = shadow.root(path).shadow
         mine = [one for one in act.wrote if one.root == path]
@@ -213,17 +210,13 @@ def keep(shadow: Shadow, act: Act) -> Mapping[Wrote, str]:
 
 def _take_in(git: GitDir, blobs: Sequence[str]) -> set[str]:
     """Store what lies in the repository alone: it may throw that away. Return what is gone."""
-    asked = "".join(f"{blob}\n" for blob in dict.fromkeys(blobs)).encode("ascii")
-    said = git.run("cat-file", "--batch-check", stdin=asked, alone=True)
     gone = set()
-    for line in said.splitlines():
-        if line.endswith(b" missing"):
-            blob = line.split(b" ")[0].decode("ascii")
-            found = git.ask("cat-file", "blob", blob)
-            if found.code:
-                gone.add(blob)
-            else:
-                git.run("hash-object", "-w", "--stdin", stdin=found.out, alone=True)
+    for blob in git.missing(dict.fromkeys(blobs), alone=True):
+        found = git.ask("cat-file", "blob", blob)
+        if found.code:
+            gone.add(blob)
+        else:
+            git.store(found.out)
     return gone
 
 
@@ -235,40 +228,210 @@ def forget(shadow: Shadow, act: Act) -> None:
                 shadow.root(path).shadow.run("update-ref", "-d", f"{REFS}/{act.id}/{name}")
 
 
-def wrote_of(one: Operation) -> Wrote:
-    """Return an operation as an act keeps it."""
-    return Wrote(
-        root=one.root,
-        path=one.path,
-        before=_held(one.old, one.old_bits),
-        after=_held(one.new, one.new_bits),
-        ids=one.ids,
-        folders=one.folders,
-    )
+class Decided(Struct, frozen=True):
+    """What became of a change that was to be taken back; `why` says why it stays."""
+
+    id: str
+    state: str  # rejected | unmerged
+    why: str = ""
 
 
-def operation_of(one: Wrote) -> Operation:
-    """Return an operation that an act keeps."""
-    return Operation(
-        one.root,
-        one.path,
-        entry_of(one.before),
-        entry_of(one.after),
-        one.ids,
-        None if one.before is None else one.before.bits,
-        None if one.after is None else one.after.bits,
-        one.folders,
-    )
+class Rejection(NamedTuple):
+    """What was decided for a session, and the act that it was done by."""
+
+    session: str
+    decided: tuple[Decided, ...]
+    acted: Acted
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The files that were written for it."""
+        return self.acted.files
 
 
-def entry_of(held: Held | None) -> Entry | None:
-    """Return what was at a path, as changes have it."""
-    return None if held is None else Entry(held.mode, held.blob)
+class UndoPlan(NamedTuple):
+    """What the undo of an act would do."""
+
+    operations: tuple[Operation, ...]
+    verdicts: tuple[Verdict, ...]
+    stays: tuple[Stays, ...]
 
 
-def _held(entry: Entry | None, bits: int | None) -> Held | None:
-    return None if entry is None else Held(entry.mode, entry.blob, bits)
+class Rejecter(Acting):
+    """Takes changes of a folder back, and acts; see `Acting` for what was cut off."""
+
+    def plan(self, wanted: Sequence[Wanted]) -> list[Decided]:
+        """Return what would become of changes, given newest first; nothing is changed."""
+        with self._shadow.at_work():
+            return self._planned(wanted)[1]
+
+    def reject(self, session: str, wanted: Sequence[Wanted]) -> Rejection:
+        """Take changes back, given newest first. What is decided is to be stored, then `finish`."""
+        with self._shadow.at_work():
+            self.carry_on()
+            operations, decided = self._planned(wanted)
+            paths = {one.id: path_text(one.path) for one in wanted}
+            act = self._shadow.new_act(REJECT, session, what=_files(operations))
+            verdicts = tuple(
+                Verdict(session, one.id, paths[one.id], PENDING, one.state, one.why)
+                for one in decided
+            )
+            acted = self.begin(replace(act, verdicts=verdicts), operations)
+            made = {one.change: one for one in acted.act.verdicts}
+            return Rejection(
+                session,
+                tuple(Decided(one.id, made[one.id].new, made[one.id].why) for one in decided),
+                acted,
+            )
+
+    def plan_undo(self, act: Act) -> UndoPlan:
+        """Return what `undo` would do; nothing is changed."""
+        with self._shadow.at_work():
+            self.carry_on()
+            return self._undone(act, ())
+
+    def undo(self, act: Act, more: Sequence[Verdict] = ()) -> Acted:
+        """Take an act back: only its files are written, and what was edited since is merged.
+
+        What does not merge stays. What is decided about changes is as it was before the act, with
+        `more` that is decided by it. That is to be stored, then `finish`.
+        """
+        with self._shadow.at_work():
+            self.carry_on()
+            plan = self._undone(act, more)
+            new = self._shadow.new_act(UNDO, act.session, what=act.what)
+            acted = self.begin(replace(new, undoes=act.id, verdicts=plan.verdicts), plan.operations)
+            return acted._replace(stays=(*plan.stays, *acted.stays))
+
+    def _undone(self, act: Act, more: Sequence[Verdict]) -> UndoPlan:
+        """Take each file's step out, as if it were a change of its own."""
+        files = {str(number): one for number, one in enumerate(act.wrote)}
+        steps = [
+            Wanted(id=id_, path=one.name, root=one.root, before=one.before, after=one.after)
+            for id_, one in reversed(files.items())
+        ]
+        operations, decided = self._planned(steps)
+        stays = {one.id: one.why for one in decided if one.state == UNMERGED}
+        kept_ids = {id_ for number in stays for id_ in files[number].ids}
+        paths = {files[number].name for number in stays}
+        verdicts = [
+            replace(one, old=one.new, new=one.old, why="")
+            for one in act.verdicts
+            if one.change not in kept_ids and one.new != UNMERGED
+        ]
+        verdicts += [one for one in more if text_path(one.path) not in paths]
+        by_path: dict[str, list[str]] = {}
+        for one in verdicts:
+            by_path.setdefault(text_path(one.path), []).append(one.change)
+        return UndoPlan(
+            tuple(_back(one, files[one.ids[0]], by_path) for one in operations),
+            tuple(verdicts),
+            tuple(Stays(files[number].name, why) for number, why in stays.items()),
+        )
+
+    def _planned(self, wanted: Sequence[Wanted]) -> tuple[list[Operation], list[Decided]]:
+        """Decide about all; a path that only others of them leave free is looked at after those."""
+        files: dict[tuple[str, str], _File] = {}
+        for change in wanted:
+            path = change.inner
+            one = files.setdefault((change.root, path), _File(self.root(change.root), path))
+            one.changes.append(change)
+        _decide(files)
+        made = {decided.id: decided for one in files.values() for decided in one.decided()}
+        operations = [one.operation() for one in files.values() if one.side.entry != one.was]
+        operations.sort(key=lambda one: one.after is not None)  # what makes room comes first
+        return operations, [made[change.id] for change in wanted]
 
 
-def _content(held: Held | None) -> Content:
-    return None if held is None else (held.mode, held.blob)
+def _back(one: Operation, undone: Operation, by_path: Mapping[str, Sequence[str]]) -> Operation:
+    """Return what takes a file back, with its permissions where it is made anew."""
+    is_new = one.before is None or one.after is None or one.before.mode != one.after.mode
+    bits = undone.before_bits if is_new else None
+    ids = tuple(by_path.get(one.name, ()))
+    return replace(one, ids=ids, after_bits=bits, folders=one.folders or undone.folders)
+
+
+def _files(operations: Sequence[Operation]) -> str:
+    names = sorted(path_text(one.name) for one in operations)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names else ""
+
+
+class _File:
+    """One file while changes of it are taken back, newest first."""
+
+    def __init__(self, root: Root | None, path: str) -> None:
+        self.changes: list[Wanted] = []
+        self.was: Entry | None = None
+        self.side = Side(None, GONE)
+        self.ids: list[str] = []  # of changes that are taken back
+        self._stay: dict[str, str] = {}  # why others are not
+        self._root, self._path = root, path
+
+    def is_decided_now(self, room: _Room) -> bool:
+        """Decide about the changes, if that can be; whether it can."""
+        if self._root is None:
+            return False
+        self.side = find_side(self._root, self._path, room.going)
+        if self.side.why:
+            return False
+        self.was = self.side.entry
+        for change in self.changes:
+            left = without(self._root, self.side, change)
+            if left.why:
+                self._stay[change.id] = left.why
+            else:
+                self.side = left
+                self.ids.append(change.id)
+        if not room.takes(self._path, self.was, self.side.entry):
+            self.side, self.ids = Side(self.was, "another file is to be in its place"), []
+        return True
+
+    def operation(self) -> Operation:
+        if self._root is None:
+            raise RuntimeError("a file whose repository is gone is written")
+        return planned(self._root, self._path, self.was, self.side.entry, tuple(self.ids))
+
+    def decided(self) -> Iterator[Decided]:
+        for change in self.changes:
+            if change.id in self.ids:
+                yield Decided(change.id, REJECTED)
+            else:
+                yield Decided(change.id, UNMERGED, self._stay.get(change.id, self.side.why))
+
+
+class _Room:
+    """Which paths of a root are free, by what is decided so far."""
+
+    def __init__(self) -> None:
+        self.going: set[str] = set()
+        self._coming: set[str] = set()
+        self._folders: set[str] = set()  # of what comes
+
+    def takes(self, path: str, old: Entry | None, new: Entry | None) -> bool:
+        """Take note of what a path will be; False: one that comes as well is in its place."""
+        if old is not None:
+            if new is None:
+                self.going.add(path)
+            return True
+        if new is not None:
+            parts = path.split("/")
+            above = {"/".join(parts[:count]) for count in range(1, len(parts))}
+            if path in self._folders or above & self._coming:
+                return False
+            self._coming.add(path)
+            self._folders |= above
+        return True
+
+
+def _decide(files: Mapping[tuple[str, str], _File]) -> None:
+    """Decide about all files that are fit, and about those for which they make room."""
+    rooms: dict[str, _Room] = {}
+    waiting, count = list(files.items()), -1
+    while len(waiting) != count:
+        count = len(waiting)
+        waiting = [
+            ((root, path), one)
+            for (root, path), one in waiting
+            if not one.is_decided_now(rooms.setdefault(root, _Room()))
+        ]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from prsm_core.files import NAMED, OUTSIDE, POSSIBLE, REGION, SHARED, SOLE
 from prsm_files.changes.records import Attributed
 
@@ -44,7 +46,7 @@ def attribute(
             on[path].update(hands.since(path, own))
             hands.note(path, own)
     return [
-        Attributed(found=one.found, how=one.how, calls=one.calls, beside=beside)
+        replace(one, beside=beside)
         if (beside := _beside(authors(one), on[one.found.path], are_one))
         else one
         for one in all_

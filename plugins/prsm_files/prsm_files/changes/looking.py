@@ -11,12 +11,12 @@ import os
 import shutil
 import stat
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_files.changes.records import FILE, LINK, PROGRAM, Entry
 from prsm_files.shadow.files import status
-from prsm_files.shadow.git import GitFailedError, listed, names
+from prsm_files.shadow.git import FEW, GitFailedError, listed, names
 from prsm_files.shadow.place import RealFolders
+from prsm_files.shadow.records import FILE, LINK, PROGRAM, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, ...]  # kind and permissions, size, times and number of a file
 _YOUNG_NS = 2 * 10**9  # what changed so shortly before it was looked at may change unnoticed
-_FEW = 200  # paths that are given to a command as words
 
 
 class Known(NamedTuple):
@@ -50,42 +49,24 @@ class Differing(NamedTuple):
     tops: list[str]
 
 
-class LookedAt(Protocol):
-    """A folder that is looked at, and the git directory in which its contents are stored."""
-
-    @property
-    def folder(self) -> Path:
-        """Its top."""
-        ...
-
-    @property
-    def path(self) -> str:
-        """The same from the top of all that is looked at."""
-        ...
-
-    @property
-    def shadow(self) -> GitDir:
-        """Where contents are stored."""
-        ...
-
-    @property
-    def hidden(self) -> tuple[str, ...]:
-        """Beginnings of paths that are left out."""
-        ...
-
-
 class RootLook:
-    """Looks at one root of a folder; `index` is a file of its own."""
+    """Looks at the working tree of a shadow; `index` is a file of its own.
 
-    def __init__(self, root: LookedAt, index: Path, file_bytes: int) -> None:
-        self.root = root
+    Paths that begin with one that is `hidden` are left out.
+    """
+
+    def __init__(
+        self, git: GitDir, index: Path, file_bytes: int, hidden: tuple[str, ...] = ()
+    ) -> None:
+        self.git = git
         self._index = index
         self._file_bytes = file_bytes
-        self._top = f"{root.folder}/"
+        self._hidden = hidden
+        self._top = f"{git.work_tree}/"
 
     def begin(self) -> None:
         """Take what the shadow knows by now as what there is."""
-        shadow = self.root.shadow.path / "index"
+        shadow = self.git.path / "index"
         if shadow.exists():
             shutil.copy2(shadow, self._index)  # with its time: by it git tells what may be young
         else:
@@ -94,7 +75,7 @@ class RootLook:
     def differing(self, known: Container[str] = ()) -> Differing:
         """Ask git what differs from the index; of some paths it is known. Raises GitFailedError."""
         args = ("-t", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
-        output = self.root.shadow.ask("ls-files", *args, index=self._index)
+        output = self.git.ask("ls-files", *args, index=self._index)
         if output.code:
             raise GitFailedError(("ls-files",), output)
         changed: dict[str, None] = {}
@@ -103,7 +84,7 @@ class RootLook:
             tag, path = line[0], line[2:]
             if tag != "?":
                 changed[path] = None
-            elif path.startswith(self.root.hidden):
+            elif path.startswith(self._hidden):
                 continue
             elif path.endswith("/"):
                 found.tops.append(path.rstrip("/"))
@@ -119,29 +100,17 @@ class RootLook:
         git sees what the link leads to in their place.
         """
         links = [path for path in new if os.path.islink(self._top + path)]  # noqa: PTH114
-        for number in range(0, len(links), _FEW):
-            few = links[number : number + _FEW]
-            yield from names(self.root.shadow.run("ls-files", "-z", "--", *few, index=self._index))
+        for number in range(0, len(links), FEW):
+            few = links[number : number + FEW]
+            yield from names(self.git.run("ls-files", "-z", "--", *few, index=self._index))
 
     def refresh(self) -> None:
         """Let the index know the times of files that are as it says. Raises GitFailedError."""
-        self.root.shadow.ask("update-index", "-q", "--refresh", index=self._index)
+        self.git.ask("update-index", "-q", "--refresh", index=self._index)
 
     def in_index(self, paths: Sequence[str]) -> dict[str, Entry]:
         """Return what the index says of paths. Raises GitFailedError."""
-        if not paths:
-            return {}
-        few = tuple(paths) if len(paths) <= _FEW else ()
-        said = self.root.shadow.run("ls-files", "-s", "-z", "--", *few, index=self._index)
-        wanted = set(paths)
-        found: dict[str, Entry] = {}
-        for line in said.split(b"\0"):
-            head, _, name = line.partition(b"\t")
-            path = os.fsdecode(name)
-            if path in wanted:
-                mode, blob, _ = head.decode("ascii").split(" ")
-                found[path] = Entry(mode, blob)
-        return found
+        return self.git.in_index(paths, self._index)
 
     def now(self, paths: Iterable[str], known: Mapping[str, Known]) -> dict[str, Known]:
         """Return what stands at paths, of those at which it may be another than is known.
@@ -164,26 +133,22 @@ class RootLook:
 
         Raises GitFailedError.
         """
-        gone = [path for path, one in known.items() if one.entry is None]
+        self.git.remove([path for path, one in known.items() if one.entry is None], self._index)
         there = [path for path, one in known.items() if one.entry is not None and one.entry.blob]
-        options = ("--add", "--remove", "--replace")
-        for paths, how in ((gone, ("--force-remove",)), (there, options)):
-            given = listed(paths)
-            self.root.shadow.run(
-                "update-index", "-z", *how, "--stdin", stdin=given, index=self._index
-            )
+        args = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+        self.git.run(*args, stdin=listed(there), index=self._index)
         said = self.in_index(list(known))
         return {path: one for path, one in known.items() if said.get(path) != one.entry}
 
     def ignored(self, paths: Sequence[str]) -> set[str]:
         """Return those paths that git ignores; none behind a link is. Raises GitFailedError."""
-        real = RealFolders(self.root.folder)
+        real = RealFolders(self.git.work_tree)
         asked = [path for path in paths if not real.is_behind_link(path)]
         if not asked:
             return set()
         args = ("check-ignore", "--no-index", "-z", "--stdin")
         given = listed([f"./{path}" for path in asked])  # so that no name is a pattern
-        output = self.root.shadow.ask(*args, stdin=given, index=self._index, is_literal=False)
+        output = self.git.ask(*args, stdin=given, index=self._index, is_literal=False)
         if output.code > 1:
             raise GitFailedError(args, output)
         return {name.removeprefix("./") for name in names(output.out)}
@@ -192,7 +157,7 @@ class RootLook:
         self, paths: Iterable[str], known: Mapping[str, Known]
     ) -> dict[str, tuple[Stamp | None, str]]:
         """Return stamps of paths that may have changed, each with why its content is not stored."""
-        real = RealFolders(self.root.folder)
+        real = RealFolders(self.git.work_tree)
         found: dict[str, tuple[Stamp | None, str]] = {}
         for path in paths:
             stamp = _stamp(self._top + path) if real.holds(path) else None
@@ -212,15 +177,13 @@ class RootLook:
         """Store contents here, whatever the repository has; return their ids."""
         plain = [path for path in paths if _is_plain(path, self._top)]
         blobs: dict[str, str] = {}
-        hashing = ("hash-object", "-w", "--no-filters")
         if plain:
             asked = b"".join(os.fsencode(path) + b"\n" for path in plain)
-            said = self.root.shadow.run(*hashing, "--stdin-paths", stdin=_quoted(asked), alone=True)
+            args = ("hash-object", "-w", "--no-filters", "--stdin-paths")
+            said = self.git.run(*args, stdin=_quoted(asked), alone=True)
             blobs.update(zip(plain, said.decode("ascii").split(), strict=True))
         for path in set(paths) - set(plain):
-            data = content(self._top + path)
-            said = self.root.shadow.run(*hashing, "--stdin", stdin=data, alone=True)
-            blobs[path] = said.decode("ascii").strip()
+            blobs[path] = self.git.store(content(self._top + path))
         return blobs
 
     def _known(self, path: str, found: tuple[Stamp | None, str], blobs: Mapping[str, str]) -> Known:

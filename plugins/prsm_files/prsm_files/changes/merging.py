@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from prsm_files.changes.looking import content
-from prsm_files.changes.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry
 from prsm_files.shadow.files import is_inside, status
+from prsm_files.shadow.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -86,10 +86,7 @@ def _what_is_at(root: Root, path: str, going: Collection[str]) -> Side:
     if found.st_size > FILE_BYTES:
         return Side(None, f"it is larger than {FILE_BYTES // 2**20} MiB")
     mode = LINK if stat.S_ISLNK(kind) else PROGRAM if kind & stat.S_IXUSR else FILE
-    # Stored in the shadow itself: what the repository has as well it may throw away.
-    hashing = ("hash-object", "-w", "--no-filters", "--stdin")
-    blob = root.shadow.run(*hashing, stdin=content(place), alone=True)
-    return Side(Entry(mode, blob.decode("ascii").strip()))
+    return Side(Entry(mode, root.shadow.store(content(place))))
 
 
 def _holds_only(root: Root, top: str, going: Collection[str]) -> bool:
@@ -177,5 +174,4 @@ def merged_lines(
             return Side(now, words.binary)
         if said.code:
             return Side(now, words.lines)
-    blob = root.shadow.word("hash-object", "-w", "--stdin", stdin=said.out)
-    return Side(Entry(mode, blob))
+    return Side(Entry(mode, root.shadow.store(said.out)))

@@ -1,4 +1,4 @@
-"""What is at a path, how that changed between two looks, and whose calls were at work meanwhile.
+"""Values: what calls say they do to files, a change of a path, and whose it may be.
 
 Paths are text as `os.fsdecode` gives it, from the top of the folder. Moments are whole numbers that
 their owner counts up with whatever begins or ends: an order, which no clock can set back.
@@ -12,59 +12,69 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from prsm_files.changes.splitting import Edit
-
-LINK, PROGRAM, FILE = "120000", "100755", "100644"
-FILE_BYTES = 100 * 2**20  # of one file whose content is kept
+    from prsm_files.shadow.records import Entry
 
 
-class Entry(Struct, frozen=True, gc=False):
-    """A file or a link; None stands for neither.
+class Replacement(Struct, frozen=True, gc=False):
+    """A text that takes the place of another one.
 
-    Attributes:
-        mode: As git has it: "100644", "100755" or "120000".
-        blob: The id of its content, or of where it leads; "" if that is not kept.
-        why: Why it is not kept.
-        mark: What tells one content that is not kept from another.
+    Of whole lines the first match behind the replacement before it counts; none at all are the end
+    of the file.
     """
 
-    mode: str
-    blob: str
-    why: str = ""
-    mark: str = ""
+    old: str
+    new: str
+    is_everywhere: bool = False  # wherever the old text is, and not once
+    is_lines: bool = False
 
 
-class Written(Struct, frozen=True, kw_only=True):
-    """What PRSM itself has written at a path from the top of the folder, and what it replaced."""
+class Cell(Struct, frozen=True, gc=False):
+    """A cell of a notebook that is written anew, added or removed; `source` None: removed."""
+
+    source: str | None
+
+
+class Edit(Struct, frozen=True, gc=False, kw_only=True):
+    """What a call says it does to one file."""
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    content: str | None = None  # all that it holds then; None: see `replacements`
+    replacements: tuple[Replacement, ...] = ()  # in their order
+    cell: Cell | None = None  # of a notebook
+    is_removed: bool = False
+    source: str | None = None  # the file whose text it begins with, where that is moved here
+
+
+class WritingCall(Struct, frozen=True, gc=False, kw_only=True):
+    """A call that may write, as far as it is known where."""
+
+    agent: str
+    call: str
+    turn: str | None = None
+    paths: frozenset[str] = frozenset()  # it said it writes, and no others; empty: it may write any
+    region: tuple[str, ...] | None = None  # the folders that it may write; None: all
+    barred: tuple[str, ...] = ()  # folders that others have for themselves
+    leased: tuple[str, ...] = ()  # folders that its agent has for itself, and those below it
+    is_apart: bool = False  # it brings over what its agent did in a worktree of its own
+    edits: tuple[Edit, ...] = ()
+    began: int
+    ended: int | None = None
+    span: tuple[float, float] = (0.0, inf)  # Unix seconds by the kernel's clock of files
 
 
 class Found(Struct, frozen=True, gc=False, kw_only=True):
-    """One change of one path, that came to be after `since` and not after `until`.
-
-    Attributes:
-        path: The path.
-        root: The repository that it is in, from the top of the folder; "" is the folder's own.
-        before, after: What stood there, and what did then.
-        since, until: Moments.
-        added, removed: Lines; None: it is no text, or not kept.
-        written_at: When what stands there now was written last, Unix seconds.
-        by: Calls whose edits explain all of it, the newest first; none: no call does.
-    """
+    """One change of one path, that came to be after `since` and not after `until`."""
 
     path: str
-    root: str
+    root: str  # the repository that it is in, from the top of the folder; "" is the folder's own
     before: Entry | None
     after: Entry | None
     since: int
     until: int
-    added: int | None = None
+    added: int | None = None  # lines; None: it is no text, or not kept
     removed: int | None = None
-    written_at: float | None = None
-    by: tuple[WritingCall, ...] = ()
+    written_at: float | None = None  # what stands there now, Unix seconds
+    by: tuple[WritingCall, ...] = ()  # whose edits explain all of it, the newest first
 
     @property
     def kind(self) -> str:
@@ -74,49 +84,10 @@ class Found(Struct, frozen=True, gc=False, kw_only=True):
         return "modified" if self.after is not None else "deleted"
 
 
-class WritingCall(Struct, frozen=True, gc=False, kw_only=True):
-    """A call that may write, as far as it is known where.
-
-    Attributes:
-        agent: Whose it is.
-        call: Its id.
-        turn: The turn that it is of.
-        paths: The files that it said it writes, and no others; empty: it may write any.
-        region: The folders that it may write; None: all.
-        barred: Folders that it may not write: others have them for themselves.
-        leased: Folders that its agent has for itself, and those below it.
-        is_apart: Whether it brings over what its agent did in a worktree of its own.
-        edits: What it said it does to files; none: it said nothing.
-        began: When it began.
-        ended: When it ended; None: it runs.
-        span: From when to when that was, Unix seconds by the kernel's clock of files.
-    """
-
-    agent: str
-    call: str
-    turn: str | None = None
-    paths: frozenset[str] = frozenset()
-    region: tuple[str, ...] | None = None
-    barred: tuple[str, ...] = ()
-    leased: tuple[str, ...] = ()
-    is_apart: bool = False
-    edits: tuple[Edit, ...] = ()
-    began: int
-    ended: int | None = None
-    span: tuple[float, float] = (0.0, inf)
-
-
 class Attributed(Struct, frozen=True, gc=False, kw_only=True):
-    """Whose a change is.
-
-    Attributes:
-        found: The change.
-        how: named, sole, region, shared, possible or outside.
-        calls: Those that may have made it, the likeliest first; none where it came from outside.
-        beside: Who else is on the file, which makes a conflict: agents, or "" for outside.
-    """
+    """Whose a change is."""
 
     found: Found
-    how: str
-    calls: tuple[WritingCall, ...] = ()
-    beside: tuple[str, ...] = ()
+    how: str  # named, sole, region, shared, possible or outside
+    calls: tuple[WritingCall, ...] = ()  # that may have made it, the likeliest first
+    beside: tuple[str, ...] = ()  # who else is on the file, which makes a conflict; "" is outside

@@ -12,55 +12,12 @@ import json
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from prsm_files.changes.records import Cell, Edit, Replacement
+
 _MOST = 5000  # differing lines in which what is the same is sought: it takes their square
-
-
-class Replacement(Struct, frozen=True, gc=False):
-    """A text that takes the place of another one.
-
-    Attributes:
-        old: What stands there.
-        new: What stands there then.
-        is_everywhere: Whether that is wherever the old text is, and not once.
-        is_lines: Whether both are whole lines, of which the first match behind the replacement
-            before it counts; none at all are the end of the file.
-    """
-
-    old: str
-    new: str
-    is_everywhere: bool = False
-    is_lines: bool = False
-
-
-class Cell(Struct, frozen=True, gc=False):
-    """A cell of a notebook that is written anew, added or removed; `source` None: removed."""
-
-    source: str | None
-
-
-class Edit(Struct, frozen=True, gc=False, kw_only=True):
-    """What a call says it does to one file.
-
-    Attributes:
-        path: The file.
-        content: All that it holds then; None: see `replacements`.
-        replacements: What is replaced in it, in their order.
-        cell: The cell that is changed, of a notebook.
-        is_removed: Whether the file goes.
-        source: The file whose text it begins with, where that is moved here.
-    """
-
-    path: str
-    content: str | None = None
-    replacements: tuple[Replacement, ...] = ()
-    cell: Cell | None = None
-    is_removed: bool = False
-    source: str | None = None
 
 
 class Part(NamedTuple):

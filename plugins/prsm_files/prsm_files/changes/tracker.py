@@ -11,36 +11,42 @@ What changes hold, in the git directory of their root: lines counted, contents k
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_files.changes.attribution import could_make
-from prsm_files.changes.forgetting import REFS, base_of, name_of
 from prsm_files.changes.looking import Known, RootLook
-from prsm_files.changes.records import FILE, FILE_BYTES, LINK, Entry, Found, Written
+from prsm_files.changes.records import Found
 from prsm_files.changes.splitting import Part, split
-from prsm_files.shadow.files import put
-from prsm_files.shadow.git import GitFailedError
+from prsm_files.shadow.files import put_json, read_json
+from prsm_files.shadow.git import GitFailedError, as_lines
 from prsm_files.shadow.place import MOST, roots_among
-from prsm_files.shadow.records import joined
-from prsm_files.shadow.written import KNOWN, TRACKERS, WRITTEN, parsed, read_written
+from prsm_files.shadow.records import FILE, FILE_BYTES, LINK, Entry, joined
+from prsm_files.shadow.trackers import (
+    KNOWN,
+    REFS,
+    TRACKERS,
+    WRITTEN,
+    Writings,
+    base_of,
+    name_of,
+    read_written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_files.changes.records import WritingCall
-    from prsm_files.changes.splitting import Edit
+    from prsm_files.changes.records import Edit, WritingCall
     from prsm_files.shadow.git import GitDir
+    from prsm_files.shadow.records import Change
     from prsm_files.shadow.worktree import Shadow
-    from prsm_files.shadow.written import Acts, Content, Writing
 
 _REFRESH_EVERY = 50  # scans: files that were written anew as they were are else read by each
 _LEARNED = 50  # acts of PRSM that are kept in mind
@@ -66,32 +72,42 @@ class _Moment(NamedTuple):
     is_ours: bool = False  # PRSM has written it: how it came to be is nobody's change
 
 
-class _Root:
-    """One root: what is known of it, and what was seen since the last scan."""
+class _Known(Struct):
+    """What is known of a root, and what was seen since the last scan."""
 
-    def __init__(self, look: RootLook) -> None:
+    known: dict[str, Known] = {}  # of what is not as in the index
+    seen: dict[str, list[_Moment]] = {}  # by path, the first as the last scan left it,
+    unsure: set[str] = set()  # … but for these, of which the index tells that
+
+
+class _State(Struct):
+    """What is known of a folder, as whoever goes on after a crash finds it."""
+
+    scan: str  # by which it came to be known
+    roots: dict[str, _Known]
+    learned: list[str]  # acts by which PRSM itself wrote: each is learned once
+    written: Writings = {}  # what is learned again, since this was written
+
+
+class _Root:
+    """One root, and how it is looked at."""
+
+    def __init__(self, path: str, look: RootLook, now: _Known) -> None:
+        self.path = path
         self.look = look
-        self.known: dict[str, Known] = {}  # of what is not as in the index
-        self.seen: dict[str, list[_Moment]] = {}  # by path, the first as the last scan left it,
-        self.unsure: set[str] = set()  # … but for these, of which the index tells that
+        self.now = now
 
     def copied(self) -> _Root:
-        other = _Root(self.look)
-        other.known, other.unsure = dict(self.known), set(self.unsure)
-        other.seen = {path: list(moments) for path, moments in self.seen.items()}
-        return other
+        now = self.now
+        seen = {path: list(moments) for path, moments in now.seen.items()}
+        return _Root(self.path, self.look, _Known(dict(now.known), seen, set(now.unsure)))
 
 
 class Tracker:
     """Knows a folder as it was at the last look; every method blocks, and one runs at a time.
 
-    Args:
-        shadow: Of the folder; contents are stored in it.
-        name: Of whoever it is for, such as a session: each has an index of its own.
-        tick: Counts moments up.
-        new_id: Returns random hex digits.
-        file_bytes: Contents of larger files are not kept.
-        much: How many paths are known beside an index before they are taken into it.
+    It has an index of its own for its `name`, such as that of a session. Once `much` is known
+    beside that, it is taken in.
     """
 
     def __init__(
@@ -129,7 +145,7 @@ class Tracker:
             self.shadow = shadow
             for path, root in self._roots.items():
                 if shadow.has_root(path):  # else the next scan tells that it is gone
-                    root.look.root = shadow.root(path)
+                    root.look.git = shadow.root(path).shadow
 
     def begin(self) -> None:
         """Take the folder as it is for what it always was. Raises PrsmError."""
@@ -146,7 +162,7 @@ class Tracker:
         for state in roots:
             one = self._add(state.path)
             one.look.begin()
-            one.look.root.shadow.run("update-ref", base_of(self._name), state.tree)
+            one.look.git.run("update-ref", base_of(self._name), state.tree)
         self._write(self._known, "")
 
     def go_on(self, is_stored: Callable[[str], bool]) -> None:
@@ -155,27 +171,23 @@ class Tracker:
         `is_stored` tells whether the changes that the scan of an id found were stored.
         """
         with self.shadow.at_work():
-            pending = _read(self._pending)
-            if pending is not None and is_stored(pending["scan"]):
+            pending = read_json(self._pending, _State)
+            if pending is not None and is_stored(pending.scan):
                 self._pending.replace(self._known)
             self._pending.unlink(missing_ok=True)
-            given = _read(self._known)
-            if given is None:
+            state = read_json(self._known, _State)
+            if state is None:
                 self._begin()
                 return
             self._looked = 0
-            self._learned = list(given.get("learned", ()))
+            self._learned = state.learned
             self._roots.clear()
-            for path, known in given["roots"].items():
+            for path, known in state.roots.items():
                 if self.shadow.has_root(path):
-                    root = self._add(path)
-                    root.known.update((p, _known(one)) for p, one in known.items())
-                    seen = given.get("seen", {}).get(path, {})
-                    root.seen.update(
-                        (p, [_moment(one) for one in all_]) for p, all_ in seen.items()
-                    )
-                    root.unsure.update(given.get("unsure", {}).get(path, ()))
-            self._learn(parsed(given.get("written", {})))
+                    for moments in known.seen.values():  # all were before those of this process
+                        moments[:] = [one._replace(began=0, ended=0) for one in moments]
+                    self._add(path, known)
+            self._learn(state.written)
 
     def end(self) -> None:
         """Know nothing any more: all that was found is stored, and nobody goes on with it."""
@@ -183,7 +195,7 @@ class Tracker:
             for file in (self._known, self._pending, self._written):
                 file.unlink(missing_ok=True)
 
-    def _learn(self, before: Acts | None = None) -> None:
+    def _learn(self, before: Writings | None = None) -> None:
         """Know what PRSM itself has written since: that is nobody's change.
 
         What was there before, and whatever others have written since, is told by the next scan.
@@ -192,32 +204,33 @@ class Tracker:
         """
         new = read_written(self._written)
         if new:
-            known = _read(self._known)
-            if known is not None:
-                self._put(self._known, {**known, "written": {**known.get("written", {}), **new}})
+            state = read_json(self._known, _State)
+            if state is not None:
+                put_json(self._known, replace(state, written={**state.written, **new}))
         for act, written in {**(before or {}), **new}.items():
             if act not in self._learned:
                 self._learned = [*self._learned[-_LEARNED:], act]
-                for path, contents in written.items():
+                for path in dict.fromkeys(one.root for one in written):
                     if path in self._roots and self.shadow.has_root(path):
-                        self._adopt(self._roots[path], contents)
+                        mine = [one for one in written if one.root == path]
+                        self._adopt(self._roots[path], mine)
         if new:
             self._written.unlink()
 
-    def _adopt(self, root: _Root, written: Mapping[str, Writing]) -> None:
+    def _adopt(self, root: _Root, written: Sequence[Change]) -> None:
         """Take note of what an act has written; what others made of it since, a scan finds."""
-        ignored = root.look.ignored([path for path in written if path not in root.known])
-        ours = [
-            Written(path=name, before=_content(old), after=_content(new))
-            for name, (old, new) in written.items()
-            if name not in ignored  # a restore writes such a file where another is to be
-        ]
-        hold(root.look.root.shadow, f"{self._ref}/ours", ours)
+        ignored = self._ignored(root, [one.path for one in written])
+        # A restore writes an ignored file where another is to be.
+        ours = [one for one in written if one.path not in ignored]
+        hold(root.look.git, f"{self._ref}/ours", ours)
         for one in ours:
             moment = self._tick()
             self._saw(root, one.path, _Moment(moment, moment, one.before))
             self._saw(root, one.path, _Moment(moment, moment, one.after, is_ours=True))
-            root.known[one.path] = Known(one.after, None, is_young=True)
+            root.now.known[one.path] = Known(one.after, None, is_young=True)
+
+    def _ignored(self, root: _Root, paths: Sequence[str]) -> set[str]:
+        return root.look.ignored([path for path in paths if path not in root.now.known])
 
     def observe(self, paths: Iterable[str]) -> None:
         """Look at some files now, so that what was before is told from what comes after.
@@ -232,26 +245,26 @@ class Tracker:
 
     def _observe(self, root: _Root, paths: Sequence[str]) -> None:
         """Read no index: what it says of files that were not known is asked by the next scan."""
-        look = root.look
-        ignored = look.ignored([path for path in paths if path not in root.known])
+        ignored = self._ignored(root, paths)
         began = self._tick()
-        now = look.now([path for path in paths if path not in ignored], root.known)
+        now = root.look.now([path for path in paths if path not in ignored], root.now.known)
         ended, looked_at = self._tick(), time.time()
         for path, known in now.items():
             written_at = _believed(known.written_at, looked_at)
             self._saw(root, path, _Moment(began, ended, known.entry, written_at))
-            root.known[path] = known
+            root.now.known[path] = known
 
     def _saw(self, root: _Root, path: str, moment: _Moment) -> None:
         """Take note of what stood at a path, behind what the last scan has left there."""
-        if path not in root.seen:
-            root.seen[path] = []
-            if path in root.known:
-                was = root.known[path].entry
-                root.seen[path].append(_Moment(self._looked, self._looked, was))
+        now = root.now
+        if path not in now.seen:
+            now.seen[path] = []
+            if path in now.known:
+                was = now.known[path].entry
+                now.seen[path].append(_Moment(self._looked, self._looked, was))
             else:
-                root.unsure.add(path)
-        root.seen[path].append(moment)
+                now.unsure.add(path)
+        now.seen[path].append(moment)
 
     def scan(self, calls: Sequence[WritingCall] = ()) -> Scan:
         """Find what has changed since the last scan, and store it. Raises PrsmError, and OSError.
@@ -322,35 +335,34 @@ class Tracker:
     def _scan_root(
         self, root: _Root, scan: str, calls: Sequence[WritingCall]
     ) -> tuple[list[Found], list[str]]:
-        look = root.look
-        differing = look.differing(root.known)
-        paths = dict.fromkeys((*differing.changed, *differing.others, *root.known))
-        now = look.now(paths, root.known)
+        look, known, seen = root.look, root.now.known, root.now.seen
+        differing = look.differing(known)
+        paths = dict.fromkeys((*differing.changed, *differing.others, *known))
+        now = look.now(paths, known)
         ended, looked_at = self._tick(), time.time()
-        strange = [path for path in differing.changed if path in now and path not in root.known]
-        base = look.in_index([*strange, *root.unsure])
+        strange = [path for path in differing.changed if path in now and path not in known]
+        base = look.in_index([*strange, *root.now.unsure])
         found: list[Found] = []
-        for path in dict.fromkeys((*now, *root.seen)):
-            moments = root.seen.pop(path, [])
-            if path in root.unsure or not moments:
-                was = (
-                    root.known[path].entry if path in root.known and not moments else base.get(path)
-                )
+        for path in dict.fromkeys((*now, *seen)):
+            moments = seen.pop(path, [])
+            if path in root.now.unsure or not moments:
+                is_known = path in known and not moments
+                was = known[path].entry if is_known else base.get(path)
                 moments.insert(0, _Moment(self._looked, self._looked, was))
             if path in now:
                 written_at = _believed(now[path].written_at, looked_at)
                 moments.append(_Moment(ended, ended, now[path].entry, written_at))
-                root.known[path] = now[path]
-            found += _segments(root, path, moments)
-        root.unsure.clear()
-        found = explained(look.root.shadow, found, calls)
-        return kept(look.root.shadow, f"{self._ref}/{scan}", found), differing.tops
+                known[path] = now[path]
+            found += _segments(root.path, path, moments)
+        root.now.unsure.clear()
+        found = explained(look.git, found, calls)
+        return kept(look.git, f"{self._ref}/{scan}", found), differing.tops
 
     def settle(self, scan: Scan) -> None:
         """Note that what a scan has found is stored. Raises OSError, and PrsmError."""
         if scan.found:
             self._pending.replace(self._known)
-            much = [root for root in self._roots.values() if len(root.known) > self._much]
+            much = [root for root in self._roots.values() if len(root.now.known) > self._much]
             if much:
                 with self.shadow.at_work(), suppress(GitFailedError):  # the next one tries again
                     self._fold(much)
@@ -358,7 +370,7 @@ class Tracker:
     def _fold(self, roots: Sequence[_Root]) -> None:
         """Take what is known beside indexes into them: now that it is stored none of it is lost."""
         for root in roots:
-            root.known = root.look.fold(root.known)
+            root.now.known = root.look.fold(root.now.known)
         self._write(self._known, "")
 
     def place_of(self, path: str) -> str | None:
@@ -379,10 +391,11 @@ class Tracker:
             found.setdefault(self._roots[top], []).append(path[len(top) :].lstrip("/"))
         return found
 
-    def _add(self, path: str) -> _Root:
-        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16] if path else "main"
-        look = RootLook(self.shadow.root(path), self.place / f"{name}.index", self._file_bytes)
-        one = self._roots[path] = _Root(look)
+    def _add(self, path: str, known: _Known | None = None) -> _Root:
+        shadow = self.shadow.root(path)
+        index = self.place / f"{shadow.place.name}.index"
+        look = RootLook(shadow.shadow, index, self._file_bytes, shadow.hidden)
+        one = self._roots[path] = _Root(path, look, known or _Known())
         return one
 
     @property
@@ -390,34 +403,12 @@ class Tracker:
         return f"{REFS}/{self.place.name}"
 
     def _write(self, file: Path, scan: str) -> None:
-        roots = self._roots.items()
-        self._put(
-            file,
-            {
-                "scan": scan,
-                "roots": {
-                    path: {name: _told(known) for name, known in root.known.items()}
-                    for path, root in roots
-                },
-                "seen": {
-                    path: {
-                        name: [_told_moment(one) for one in all_]
-                        for name, all_ in root.seen.items()
-                    }
-                    for path, root in roots
-                },
-                "unsure": {path: sorted(root.unsure) for path, root in roots},
-                "learned": self._learned,
-            },
-        )
-
-    def _put(self, file: Path, told: Mapping[str, Any]) -> None:
-        put(file, json.dumps(told).encode("ascii"))
+        roots = {path: root.now for path, root in self._roots.items()}
+        put_json(file, _State(scan, roots, self._learned))
 
 
-def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]:
+def _segments(top: str, path: str, moments: Sequence[_Moment]) -> list[Found]:
     """Return the changes between moments at which a path was seen."""
-    top = root.look.root.path
     return [
         Found(
             path=joined(top, path),
@@ -436,45 +427,6 @@ def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]
 def _believed(written_at: float | None, looked_at: float) -> float | None:
     """Return when a file was written; None where its file system has a clock of its own."""
     return None if written_at is None or written_at > looked_at else written_at
-
-
-def _told(known: Known) -> list[Any]:
-    return [_told_entry(known.entry), known.stamp, known.is_young]
-
-
-def _told_entry(entry: Entry | None) -> list[str] | None:
-    return None if entry is None else [entry.mode, entry.blob, entry.why, entry.mark]
-
-
-def _told_moment(one: _Moment) -> list[Any]:
-    return [_told_entry(one.entry), one.written_at, one.is_ours]
-
-
-def _content(given: Content) -> Entry | None:
-    return None if given is None else Entry(*given)
-
-
-def _known(told: Sequence[Any]) -> Known:
-    entry, stamp, is_young = told
-    return Known(_entry(entry), None if stamp is None else tuple(stamp), is_young)
-
-
-def _entry(told: Sequence[str] | None) -> Entry | None:
-    return None if told is None else Entry(*told)
-
-
-def _moment(told: Sequence[Any]) -> _Moment:
-    """Return a moment that a process which has died saw: it was before all of this one's."""
-    entry, written_at, is_ours = told
-    return _Moment(0, 0, _entry(entry), written_at, is_ours)
-
-
-def _read(file: Path) -> Mapping[str, Any] | None:
-    try:
-        given: Mapping[str, Any] = json.loads(file.read_bytes())
-    except (FileNotFoundError, ValueError):  # what a full disk left is begun anew
-        return None
-    return given
 
 
 _LARGEST = 4 * 2**20  # bytes of a text that is looked into
@@ -538,8 +490,8 @@ def _sources(found: Sequence[Found], makers: Sequence[Sequence[_Maker]]) -> dict
 def _texts(git: GitDir, found: Iterable[Found]) -> dict[Entry | None, bytes | None]:
     """Return what files held, but for those that are too large."""
     entries = {entry for one in found for entry in (one.before, one.after) if entry is not None}
-    asked = "".join(f"{blob}\n" for blob in sorted({entry.blob for entry in entries}))
-    sizes = git.run("cat-file", "--batch-check", stdin=asked.encode("ascii")).split(b"\n")
+    asked = as_lines(sorted({entry.blob for entry in entries}))
+    sizes = git.run("cat-file", "--batch-check", stdin=asked).split(b"\n")
     fit = [line.split(b" ")[0] for line in sizes if _is_fit(line)]
     told = git.run("cat-file", "--batch", stdin=b"".join(blob + b"\n" for blob in fit))
     blobs: dict[str, bytes] = {}
@@ -610,18 +562,13 @@ def _parts(git: GitDir, one: Found, steps: Sequence[_Step]) -> list[Found]:
         if number == len(steps):
             new = one.after if one.after is None or not step.by else replace(one.after, mode=mode)
         else:
-            new = None if step.after is None else Entry(mode, _stored(git, step.after))
+            new = None if step.after is None else Entry(mode, git.store(step.after))
         parts.append(replace(one, before=old, after=new, by=step.by, written_at=None))
         old = new
     if old != one.after:
         parts.append(replace(one, before=old, by=(), written_at=None))
     last = replace(parts[-1], written_at=one.written_at)
     return [part for part in (*parts[:-1], last) if part.before != part.after]
-
-
-def _stored(git: GitDir, text: bytes) -> str:
-    said = git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=text, alone=True)
-    return said.decode("ascii").strip()
 
 
 def kept(git: GitDir, ref: str, found: Sequence[Found]) -> list[Found]:
@@ -648,7 +595,7 @@ def kept(git: GitDir, ref: str, found: Sequence[Found]) -> list[Found]:
     ]
 
 
-def hold(git: GitDir, ref: str, written: Sequence[Written]) -> None:
+def hold(git: GitDir, ref: str, written: Sequence[Change]) -> None:
     """Keep what PRSM itself has written, and what it replaced: changes that come name it.
 
     Raises GitFailedError.
@@ -657,21 +604,19 @@ def hold(git: GitDir, ref: str, written: Sequence[Written]) -> None:
         git.run("update-ref", f"{ref}/{tree}", tree)
 
 
-def _trees(git: GitDir, found: Sequence[Found | Written]) -> tuple[str, str]:
-    old = _lines(found, lambda one: one.before)
-    new = _lines(found, lambda one: one.after)
+def _trees(git: GitDir, found: Sequence[Found | Change]) -> tuple[str, str]:
+    old = _lines(one.before for one in found)
+    new = _lines(one.after for one in found)
     made = git.run("mktree", "--batch", "--missing", stdin=old + b"\n" + new + b"\n")
     before, after = made.decode("ascii").split()
     return before, after
 
 
-def _lines(
-    found: Sequence[Found | Written], side: Callable[[Found | Written], Entry | None]
-) -> bytes:
+def _lines(sides: Iterable[Entry | None]) -> bytes:
     lines = [
         f"{FILE} blob {entry.blob}\t{number}\n"  # of links, too: it is their text that counts
-        for number, one in enumerate(found)
-        if (entry := side(one)) is not None and entry.blob
+        for number, entry in enumerate(sides)
+        if entry is not None and entry.blob
     ]
     return "".join(lines).encode("ascii")
 

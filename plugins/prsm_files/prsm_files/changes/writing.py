@@ -1,51 +1,38 @@
-"""Writes one file of an act: it is as before, or as after, never between."""
+"""Writes one file of an act: it is as before, or as after, never between.
+
+What takes its place is prepared in PRSM's own folder, or in git's directory: the first one that a
+rename reaches the path from, so that git never takes it in. Where neither is on the same file
+system the new file lies beside the path, and what a death leaves of it is named in a note, by which
+the next command of PRSM in that folder removes it.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from prsm_files.changes.merging import find_side
-from prsm_files.changes.records import LINK, PROGRAM, Entry
+from prsm_files.shadow.acts import Operation
 from prsm_files.shadow.files import status
 from prsm_files.shadow.modes import mode_of
-from prsm_files.shadow.strays import put_in_place
+from prsm_files.shadow.records import LINK, PROGRAM, Entry
+from prsm_files.shadow.whereabouts import stray_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from prsm_files.shadow.root import Root
 
 _OWNERS = 0o600  # while it is written
 _READERS = 0o444
-
-
-class Operation(Struct, frozen=True):
-    """What is to be written at a path of a root, and what stands there.
-
-    Attributes:
-        root: The repository, from the top of the folder.
-        path: From its top.
-        old: What is there.
-        new: What is to be there.
-        ids: The changes that are decided by it.
-        old_bits: The permissions of the file that is there.
-        new_bits: Those that the new one gets; None: as those of the old one, or as most have.
-        folders: The folders above it and their permissions: what is missing is made so.
-    """
-
-    root: str
-    path: str
-    old: Entry | None
-    new: Entry | None
-    ids: tuple[str, ...] = ()
-    old_bits: int | None = None
-    new_bits: int | None = None
-    folders: tuple[tuple[str, int], ...] = ()
+_LEAD, _END = ".prsm-", ".new"
+# What says that a file cannot be prepared in one place, and may be in another.
+_ELSEWHERE = frozenset({errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT})
 
 
 def planned(
@@ -54,7 +41,7 @@ def planned(
     """Return an operation that keeps in mind what a file is beside its content."""
     folders = () if new is not None else tuple(_folders_above(root.folder, path))
     bits = mode_of(f"{root.folder}/{path}")
-    return Operation(root.path, path, old, new, ids, old_bits=bits, folders=folders)
+    return Operation(root.path, path, old, new, ids=ids, before_bits=bits, folders=folders)
 
 
 def _folders_above(top: Path, path: str) -> Iterator[tuple[str, int]]:
@@ -74,23 +61,23 @@ def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
     GitFailedError.
     """
     place = Path(root.folder, one.path)
-    if one.new is None and _makes_room(root.folder, one.path):
+    if one.after is None and _makes_room(root.folder, one.path):
         return True
     stamp = _stamp(place)
     side = find_side(root, one.path)
-    if side.why or side.entry not in (one.old, one.new):
+    if side.why or side.entry not in (one.before, one.after):
         return False
-    if one.new is None:
+    if one.after is None:
         if _stamp(place) != stamp:
             return False
         place.unlink(missing_ok=True)
         _drop_empty(Path(root.folder, keeps), place.parent)
         return True
-    if side.entry == one.new:
+    if side.entry == one.after:
         return True
-    data = root.shadow.run("cat-file", "blob", one.new.blob)
+    data = root.shadow.blob(one.after.blob)
     _make_folder(root.folder, place.parent, dict(one.folders))
-    wanted, mode = one.new, _mode(root, one, one.new)
+    wanted, mode = one.after, _mode(root, one, one.after)
 
     def make(new: Path) -> None:
         _make(new, data, wanted, mode)
@@ -143,8 +130,8 @@ def _make(file: Path, data: bytes, entry: Entry, mode: int) -> None:
 
 def _mode(root: Root, one: Operation, entry: Entry) -> int:
     """Return the permissions of the file that is there, or that was: the umask here is private."""
-    if one.new_bits is not None:
-        return one.new_bits
+    if one.after_bits is not None:
+        return one.after_bits
     is_program = entry.mode == PROGRAM
     mode = mode_of(f"{root.folder}/{one.path}")
     if mode is None:
@@ -173,3 +160,77 @@ def _drop_empty(top: Path, folder: Path) -> None:
         except OSError:  # something is in it, or it is not ours to remove
             return
         folder = folder.parent
+
+
+def put_in_place(root: Root, path: Path, name: str, make: Callable[[Path], None]) -> None:
+    """Let a file that `make` writes take the place of a path at once.
+
+    It is called something with `name` meanwhile. Raises OSError, and then the path is as it was.
+    """
+    notes, note_name = stray_notes(root.place.parents[1], root.place.name)
+    note = notes / note_name
+    for folder, is_last in _folders(root, path.parent):
+        new = folder / f"{_LEAD}{name}{_END}"
+        is_ours = folder == root.place
+        try:
+            if not is_ours:
+                notes.mkdir(mode=0o700, exist_ok=True)
+                note.write_bytes(os.fsencode(new))
+            new.unlink(missing_ok=True)
+            make(new)
+            _share(new, path)
+            new.replace(path)
+        except BaseException as error:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            if is_last or not isinstance(error, OSError) or error.errno not in _ELSEWHERE:
+                raise
+        else:
+            return
+        finally:
+            if not is_ours:
+                with suppress(OSError):
+                    note.unlink(missing_ok=True)
+
+
+def _folders(root: Root, beside: Path) -> Iterator[tuple[Path, bool]]:
+    """Yield where a new file may be prepared, the best first, and whether it is the last one."""
+    device = beside.stat().st_dev
+    hidden = [root.place]
+    if root.repository is not None and not root.has_foreign_repository:
+        hidden.append(root.repository.git_dir)
+    for folder in hidden:
+        is_seen = folder.is_relative_to(root.top) and ".git" not in folder.parts
+        with suppress(OSError):
+            if not is_seen and folder.stat().st_dev == device:
+                yield folder, False
+    yield beside, True
+
+
+def _share(new: Path, path: Path) -> None:
+    """Give a new file the group of the one it replaces, or that of a folder that hands it down."""
+    parent = path.parent.stat()
+    group = parent.st_gid if parent.st_mode & 0o2000 else None
+    with suppress(FileNotFoundError):
+        group = os.lstat(path).st_gid
+    if group is not None and group != os.lstat(new).st_gid:
+        with suppress(PermissionError):  # of a group that the person is not in
+            os.chown(new, -1, group, follow_symlinks=False)
+
+
+def sweep(place: Path) -> None:
+    """Remove what a death has left beside files of a working tree, unless somebody is at work.
+
+    `place` is the folder of its shadow. Nothing is waited for, and no git is run.
+    """
+    folder, pattern = stray_notes(place, "*")
+    notes = list(folder.glob(pattern))
+    if not notes:
+        return
+    with suppress(OSError), (place / "lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for note in notes:
+            stray = Path(os.fsdecode(note.read_bytes()))
+            if stray.name.startswith(_LEAD) and stray.name.endswith(_END):
+                stray.unlink(missing_ok=True)
+            note.unlink()

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import replace
 
 from prsm_core.permissions.edits import EDIT_TOOLS, NEW, OLD, WHOLE
-from prsm_files.changes.records import WritingCall
-from prsm_files.changes.splitting import Cell, Edit, Replacement
-from prsm_files.shadow.files import put
+from prsm_files.changes.records import Cell, Edit, Replacement, WritingCall
+from prsm_files.shadow.files import put_json, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,26 +147,13 @@ class OpenCalls:
     def _write(self) -> None:
         if self._file is not None:
             # What they say they do is not kept: a file may be long, and deaths are few.
-            told = json.dumps([msgspec.to_builtins(replace(one, edits=())) for one in self.all])
-            put(self._file, told.encode("ascii"))
+            put_json(self._file, [replace(one, edits=()) for one in self.all])
 
 
 def read_calls(file: Path) -> Sequence[WritingCall]:
     """Return the calls that a process which has died had at work; none where that is not known."""
-    try:
-        given: list[dict[str, Any]] = json.loads(file.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return ()
-    return [_call(one) for one in given]
-
-
-def _call(given: dict[str, Any]) -> WritingCall:
-    """Return a call of a process that has died: it began before all looks of this one."""
-    for name in ("region", "barred", "leased"):
-        given[name] = None if given[name] is None else tuple(given[name])
-    given["paths"], given["edits"] = frozenset(given["paths"]), ()
-    given["span"] = tuple(given["span"])
-    return WritingCall(**{**given, "began": 0, "ended": 0})
+    calls = read_json(file, list[WritingCall]) or ()
+    return [replace(one, began=0, ended=0) for one in calls]  # before all looks of this process
 
 
 def edits_of(

@@ -37,13 +37,11 @@ from prsm_core.files import (
     text_path,
 )
 from prsm_core.files import Author as ChangeAuthor
-from prsm_files.changes.acting import Acting
+from prsm_files.changes.acting import Acting, Rejecter
 from prsm_files.changes.attribution import NOBODY, Hands, attribute, is_below
-from prsm_files.changes.diffing import patch
-from prsm_files.changes.rejecting import Rejecter
-from prsm_files.changes.tracing import find_origin
+from prsm_files.changes.tracing import find_origin, patch
 from prsm_files.changes.tracker import Tracker
-from prsm_files.commits.carrying import Committer
+from prsm_files.commits import Committer
 from prsm_files.session.calls import OpenCalls, edits_of, read_calls
 from prsm_files.session.committing import commits_of, committed
 from prsm_files.session.deciding import (
@@ -55,7 +53,6 @@ from prsm_files.session.deciding import (
     taken_back_text,
     wanted,
 )
-from prsm_files.shadow.records import joined
 
 if TYPE_CHECKING:
     from asyncio import Lock
@@ -74,14 +71,12 @@ if TYPE_CHECKING:
         WritingCall,
     )
     from prsm_core.kit import Background
-    from prsm_files.changes.acting import Acted
-    from prsm_files.changes.records import Attributed, Found
+    from prsm_files.changes.acting import Acted, Rejection
+    from prsm_files.changes.records import Attributed, Edit, Found
     from prsm_files.changes.records import WritingCall as WrittenCall
-    from prsm_files.changes.rejecting import Rejection
-    from prsm_files.changes.splitting import Edit
     from prsm_files.changes.tracing import Origin
     from prsm_files.changes.tracker import Scan
-    from prsm_files.commits.records import Outcome
+    from prsm_files.commits import Outcome
     from prsm_files.session.committing import Wording
     from prsm_files.session.deciding import Choice
     from prsm_files.session.keeper import FilesKeeper
@@ -162,7 +157,7 @@ class Verdicts:
         async with self._hold(limit=HOLD_SECONDS) as hold:
             await self.recover()
             rows = await self._watch.rows()
-            self._require_quiet(hold, {joined(one.root, one.path) for one in act.wrote})
+            self._require_quiet(hold, {one.name for one in act.wrote})
             more = of_merge(rows, act)
 
             def take_back(shadow: Shadow) -> Acted:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from prsm_core import ConfigError
 from prsm_core.files import COMMITTED, Decision
 from prsm_core.kit import escape_exact, first_line
-from prsm_files.commits.records import Asked
+from prsm_files.commits import Asked
 from prsm_files.session.deciding import wanted
 from prsm_files.session.reasons import Reasons
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prsm_core import Store
     from prsm_core.files import AgentRow, ChangeRow
-    from prsm_files.commits.records import Outcome
+    from prsm_files.commits import Outcome
     from prsm_files.session.reasons import Reason
 
 BY_AGENT, BY_TASK = "agent", "task"

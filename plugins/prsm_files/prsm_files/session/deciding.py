@@ -9,15 +9,14 @@ from msgspec import Struct
 from prsm_core import ConfigError
 from prsm_core.files import ACCEPTED, OPEN_STATES, PENDING, REJECTED, Decision, path_text, text_path
 from prsm_files.changes.merging import Wanted
-from prsm_files.changes.records import Entry
 from prsm_files.shadow.acts import MERGE, Verdict
-from prsm_files.shadow.records import joined
+from prsm_files.shadow.records import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from prsm_core.files import ChangeRow
-    from prsm_files.shadow.acts import Act, Wrote
+    from prsm_files.shadow.acts import Act, Operation
 
 _NAMED = 5  # ids that an error names
 
@@ -172,7 +171,7 @@ def of_merge(rows: Iterable[ChangeRow], act: Act) -> tuple[Verdict, ...]:
     """
     if act.kind != MERGE or act.session is None:
         return ()
-    steps = {(joined(one.root, one.path), _content(one)) for one in act.wrote}
+    steps = {(one.name, _content(one)) for one in act.wrote}
     return tuple(
         Verdict(act.session, row.change.id, row.change.path, row.state, REJECTED)
         for row in rows
@@ -181,7 +180,7 @@ def of_merge(rows: Iterable[ChangeRow], act: Act) -> tuple[Verdict, ...]:
     )
 
 
-def _content(one: Wrote) -> tuple[str | None, str | None]:
+def _content(one: Operation) -> tuple[str | None, str | None]:
     before, after = (None if side is None else side.blob for side in (one.before, one.after))
     return before, after
 
@@ -196,7 +195,7 @@ def told_act(act: Act) -> Mapping[str, Any]:
         "what": act.what,
         "undoes": act.undoes,
         "restored": act.target,
-        "files": [path_text(joined(one.root, one.path)) for one in act.wrote],
+        "files": [path_text(one.name) for one in act.wrote],
     }
 
 

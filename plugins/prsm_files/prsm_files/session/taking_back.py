@@ -20,14 +20,12 @@ from msgspec import Struct
 
 from prsm_core import ConfigError
 from prsm_core.files import REJECTED, MessageType, path_text
-from prsm_files.changes.forgetting import name_of
 from prsm_files.changes.merging import TAKING_BACK, Side, merged
-from prsm_files.changes.records import Entry
 from prsm_files.session.deciding import is_of_agents, told_decision, wanted
 from prsm_files.session.going_back import Left, fork_owed, set_aside_owed
-from prsm_files.shadow.acts import Held, nothing_to_undo
+from prsm_files.shadow.acts import nothing_to_undo
 from prsm_files.shadow.records import Sparing, joined
-from prsm_files.shadow.written import KNOWN, TRACKERS
+from prsm_files.shadow.trackers import KNOWN, TRACKERS, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,8 +33,8 @@ if TYPE_CHECKING:
     from prsm_core import Store
     from prsm_core.files import Decision, Ids, SessionSnapshot, SessionState
     from prsm_files.changes.acting import Acted
-    from prsm_files.shadow.acts import Act, Owed, Wrote
-    from prsm_files.shadow.records import Plan, Restored, RootPlan
+    from prsm_files.shadow.acts import Act, Owed
+    from prsm_files.shadow.records import Change, Entry, Plan, Restored, RootPlan
     from prsm_files.shadow.root import Root
     from prsm_files.shadow.worktree import Shadow
 
@@ -225,19 +223,11 @@ def told_acted(acted: Acted, decided: Sequence[Decision]) -> Mapping[str, Any]:
     return {
         **told(None, None, None),
         "files": len(wrote),
-        "changes": [
-            {"path": path_text(joined(one.root, one.path)), "change": _kind(one)} for one in wrote
-        ],
+        "changes": [{"path": path_text(one.name), "change": one.kind} for one in wrote],
         "decided": [told_decision(one) for one in decided],
         "act": acted.id,
         "stays": _told_stays(acted.stays),
     }
-
-
-def _kind(one: Wrote) -> str:
-    if one.before is None:
-        return "added"
-    return "deleted" if one.after is None else "modified"
 
 
 def find_act(shadow: Shadow, wanted: str | None) -> Act:
@@ -297,18 +287,14 @@ class Known(Struct, frozen=True, kw_only=True):
 
     def spare(self, root: Root, plan: RootPlan) -> Sparing:
         """Return what of a root stays, or stays in part. Raises GitFailedError."""
-        files: dict[str, Held | None] = {}
+        files: dict[str, Entry | None] = {}
         stays: list[tuple[str, str]] = []
         for change in plan.changes:
-            now = Entry(change.old_mode, change.old) if change.old else None
-            target = Entry(change.new_mode, change.new) if change.new else None
-            path = joined(root.path, change.path)
-            side = self._side(root, path, now, target)
+            side = self._side(root, change)
             if side.why:
-                stays.append((path, side.why))
-            if side.entry != target:
-                entry = side.entry
-                files[change.path] = None if entry is None else Held(entry.mode, entry.blob)
+                stays.append((change.name, side.why))
+            if side.entry != change.after:
+                files[change.path] = side.entry
         modes = [path for path in plan.permissions if self._is_persons(joined(root.path, path))]
         return Sparing(files=files, modes=tuple(modes), stays=tuple(stays))
 
@@ -317,12 +303,13 @@ class Known(Struct, frozen=True, kw_only=True):
         steps = self.steps.get(path, ())
         return not any(one.is_agents for one in steps) and (bool(steps) or self.is_whole)
 
-    def _side(self, root: Root, path: str, now: Entry | None, target: Entry | None) -> Side:
+    def _side(self, root: Root, change: Change) -> Side:
         """Return what a file is to be; its `why` tells why all of it stays."""
-        if self._is_persons(path):
+        now = change.before
+        if self._is_persons(change.name):
             return Side(now)
-        side = Side(target)
-        for step in self._others(path, now):
+        side = Side(change.after)
+        for step in self._others(change.name, now):
             side = merged(root, side, base=step.before, other=step.after, words=TAKING_BACK)
             if side.why:
                 return Side(now, f"what is yours in it does not come apart: {side.why}")

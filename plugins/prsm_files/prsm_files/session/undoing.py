@@ -13,7 +13,7 @@ from prsm_core.commands import SessionLock, held, require_quiet
 from prsm_core.engine.door.files import tell_snapshot
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
 from prsm_core.files import ACCEPTED, OPEN_STATES, ConversationStore, FileActs
-from prsm_files.commits.records import Outcome
+from prsm_files.commits import Outcome
 from prsm_files.session.committing import Wording, told_outcome
 from prsm_files.session.deciding import (
     Choice,

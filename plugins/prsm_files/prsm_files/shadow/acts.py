@@ -14,20 +14,21 @@ the restore until whoever restores has done it.
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import ConfigError
-from prsm_files.shadow.files import put, read_note, sync
+from prsm_files.shadow.files import put_json, read_note, sync
+from prsm_files.shadow.records import Change
 from prsm_files.shadow.whereabouts import INTENT, OWED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 REJECT, MERGE, RESTORE, UNDO = "reject", "merge", "restore", "undo"
@@ -35,35 +36,16 @@ KEPT = 200  # acts of a folder
 REFS = "refs/acts"  # what keeps the contents of one, in the git directory of each root
 _NAME = re.compile(r"(\d{8})-([0-9a-f]{1,32})\.json")
 
-Owed: TypeAlias = "Mapping[str, Any]"  # JSON values, of which only their owner knows what they mean
+Owed: TypeAlias = Mapping[str, Any]  # JSON values, of which only their owner knows what they mean
 
 
-class Held(Struct, frozen=True, gc=False):
-    """A file or a link, as an act found it or left it; None stands for neither."""
+class Operation(Change, frozen=True, gc=False, kw_only=True):
+    """A file that an act writes, or wrote, and what it is beside its content."""
 
-    mode: str  # as git has it
-    blob: str
-    bits: int | None = None  # its permissions; None: as git tells them, or it is a link
-
-
-class Wrote(Struct, frozen=True, gc=False, kw_only=True):
-    """A file that an act wrote.
-
-    Attributes:
-        root: The repository that it is in, from the top of the folder.
-        path: From the top of that.
-        before: What was there.
-        after: What is there since.
-        ids: The changes that are decided by that.
-        folders: The folders above a file that went, which may go with it, and their permissions.
-    """
-
-    root: str
-    path: str
-    before: Held | None
-    after: Held | None
-    ids: tuple[str, ...] = ()
-    folders: tuple[tuple[str, int], ...] = ()
+    ids: tuple[str, ...] = ()  # the changes that are decided by it
+    before_bits: int | None = None  # permissions; None: as git tells them, or it is a link
+    after_bits: int | None = None  # None: as those of the file before, or as most have
+    folders: tuple[tuple[str, int], ...] = ()  # above it, with permissions: what lacks is made so
 
 
 class Verdict(Struct, frozen=True, gc=False):
@@ -78,37 +60,21 @@ class Verdict(Struct, frozen=True, gc=False):
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """One act.
+    """What PRSM did to files at once."""
 
-    Attributes:
-        id: Names it for people; that of a restore is the id of its safety snapshot.
-        kind: reject, merge, restore or undo.
-        at: When it was done, in Unix seconds.
-        number: Counts the acts of a folder up: which is newer, no clock decides.
-        seen: The number of the newest snapshot that came before it.
-        session: Whose it is, if it is of one.
-        what: What it was, in a line.
-        undoes: The act that it took back.
-        wrote: The files that it wrote one by one.
-        verdicts: What it decided.
-        owed: Sessions whose ledger is to say so, and does not yet.
-        target: The snapshot that a restore went to.
-        then: What a restore did besides; see `journal`.
-    """
-
-    id: str
-    kind: str
-    at: float
-    number: int = 0
-    seen: int = 0
+    id: str  # for people; that of a restore is the id of its safety snapshot
+    kind: str  # reject, merge, restore or undo
+    at: float  # Unix seconds
+    number: int = 0  # counts the acts of a folder up: which is newer, no clock decides
+    seen: int = 0  # the number of the newest snapshot that came before it
     session: str | None = None
-    what: str = ""
-    undoes: str | None = None
-    wrote: tuple[Wrote, ...] = ()
+    what: str = ""  # in a line
+    undoes: str | None = None  # the act that it took back
+    wrote: tuple[Operation, ...] = ()  # the files that it wrote one by one
     verdicts: tuple[Verdict, ...] = ()
-    owed: tuple[str, ...] = ()
-    target: str | None = None
-    then: dict[str, Any] | None = None
+    owed: tuple[str, ...] = ()  # sessions whose ledger is to tell the verdicts, and does not yet
+    target: str | None = None  # the snapshot that a restore went to
+    then: Owed | None = None  # what a restore did besides
 
     @property
     def is_restore(self) -> bool:
@@ -182,7 +148,7 @@ class ActLog:
             self._file(act).unlink(missing_ok=True)
 
     def _put(self, act: Act) -> None:
-        put(self._file(act), json.dumps(msgspec.to_builtins(act)).encode("ascii"), is_durable=True)
+        put_json(self._file(act), act, is_durable=True)
 
     def _file(self, act: Act) -> Path:
         return self._folder / f"{act.number:08}-{act.id}.json"
@@ -230,23 +196,12 @@ def owed_by(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.session for one in verdicts))
 
 
-def read_act(given: Mapping[str, Any]) -> Act:
-    """Return the act of JSON values. Raises msgspec.ValidationError."""
-    return msgspec.convert(given, Act)
-
-
-def _read(file: Path) -> Act | None:
-    given = read_note(file)
-    if given is None:
-        return None
-    try:
-        return read_act(given)
-    except msgspec.ValidationError as error:
-        raise ConfigError(
-            f"what {file.name} says of an act cannot be read: {file}",
-            hint="delete that file: the act cannot be taken back any more",
-            code="damaged_note",
-        ) from error
+_read = partial(
+    read_note,
+    kind=Act,
+    what="an act",
+    cure="delete that file: the act cannot be taken back any more",
+)
 
 
 class Intent(Struct, frozen=True):
@@ -269,22 +224,21 @@ class Journal:
 
     def intent(self) -> Intent | None:
         """Return the restore that is under way, or was cut off."""
-        given = read_note(self._intent)
-        return None if given is None else Intent(**given)
+        return read_note(self._intent, Intent)
 
     def begin(self, intent: Intent) -> None:
         """Write the intent, durably. Raises OSError."""
-        _write(self._intent, intent)
+        put_json(self._intent, intent, is_durable=True)
 
     def finish(self, then: Owed | None = None) -> None:
         """Write what is owed; then end the restore. Raises OSError."""
         if then is not None:
-            _write(self._owed, then)
+            put_json(self._owed, then, is_durable=True)
         self.abandon()
 
     def owed(self) -> Owed | None:
         """Return what is to be done besides for a restore that is over; None: nothing."""
-        return read_note(self._owed)
+        return read_note(self._owed, dict[str, Any])
 
     def require_nothing_owed(self) -> None:
         """Raise ConfigError while something is owed: another restore would forget it."""
@@ -304,7 +258,3 @@ class Journal:
         """End a restore that was taken back."""
         self._intent.unlink(missing_ok=True)
         sync(self._intent.parent)
-
-
-def _write(file: Path, value: Struct | Mapping[str, Any]) -> None:
-    put(file, json.dumps(msgspec.to_builtins(value)).encode("ascii"), is_durable=True)

@@ -14,12 +14,11 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import ConfigError
+from prsm_files.shadow.git import scratch
 from prsm_files.shadow.importing import (
-    LINK,
     META,
     PATCH,
     PATCH_BYTES,
-    PROGRAM,
     REPOSITORIES,
     STAGED,
     UNTRACKED,
@@ -27,6 +26,7 @@ from prsm_files.shadow.importing import (
     base_of,
     rebuilt,
 )
+from prsm_files.shadow.records import LINK, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,6 @@ def _meta(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, Any]:
 
 
 def _root_meta(root: Root, state: RootState) -> Mapping[str, Any]:
-    modes = None if state.modes is None else root.shadow.run("cat-file", "blob", state.modes)
     return {
         "path": state.path,
         "tree": state.tree,
@@ -98,7 +97,7 @@ def _root_meta(root: Root, state: RootState) -> Mapping[str, Any]:
         "branch": state.branch,
         "under_way": state.under_way,
         "staged": None if state.staging is None else state.staging.tree,
-        "modes": None if modes is None else json.loads(modes),
+        "modes": None if state.modes is None else json.loads(root.shadow.blob(state.modes)),
     }
 
 
@@ -107,14 +106,13 @@ def _write_root(root: Root, state: RootState, place: Path) -> None:
     staged = None if state.staging is None else state.staging.tree
     if staged is not None:
         _write(place / STAGED, _patch(git, base, staged, place))
-    tracked = _paths(git, base) | (_paths(git, staged) if staged is not None else {}).keys()
-    here = _paths(git, state.tree)
-    others = {path: entry for path, entry in here.items() if path not in tracked}
+    tracked = git.tree(base).keys() | (git.tree(staged).keys() if staged is not None else set())
+    others = {path: one for path, one in git.tree(state.tree).items() if path not in tracked}
     known = _without(git, state.tree, list(others), place)
     _write(place / PATCH, _patch(git, base, known, place))
     (place / UNTRACKED).mkdir(mode=0o700)
-    for path, (mode, blob) in others.items():
-        _write_file(place / UNTRACKED / path, mode, git.run("cat-file", "blob", blob))
+    for path, entry in others.items():
+        _write_file(place / UNTRACKED / path, entry.mode, git.blob(entry.blob))
     if rebuilt(root, place, state.head) != (state.tree, staged):  # what is read is what was kept
         raise ConfigError(
             f"the files of {root.folder} cannot be written as a patch of its commit",
@@ -122,27 +120,13 @@ def _write_root(root: Root, state: RootState, place: Path) -> None:
         )
 
 
-def _paths(git: GitDir, tree: str) -> dict[str, tuple[str, str]]:
-    found = {}
-    for line in git.run("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0"):
-        head, tab, path = line.partition(b"\t")
-        if tab:
-            mode, _, blob = head.decode("ascii").split(" ")
-            found[os.fsdecode(path)] = mode, blob
-    return found
-
-
 def _without(git: GitDir, tree: str, paths: list[str], place: Path) -> str:
     if not paths:
         return tree
-    index = place / ".index"
-    try:
+    with scratch(place / ".index") as index:
         git.run("read-tree", tree, index=index)
-        gone = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        git.run("update-index", "-z", "--force-remove", "--stdin", stdin=gone, index=index)
+        git.remove(paths, index)
         return git.word("write-tree", "--missing-ok", index=index)
-    finally:
-        index.unlink(missing_ok=True)
 
 
 def _patch(git: GitDir, old: str, new: str, place: Path) -> bytes:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from prsm_core import ConfigError
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NOTHING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+T = TypeVar("T")
 _LONGEST = 4095  # bytes of a path that the system opens
 
 
@@ -70,24 +74,53 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def read_note(file: Path) -> dict[str, Any] | None:
+def to_json(value: object) -> bytes:
+    """Return a record as one line of ASCII: a path that is no UTF-8 survives it."""
+    return json.dumps(msgspec.to_builtins(value)).encode("ascii")
+
+
+def from_json(data: bytes, kind: type[T]) -> T:
+    """Return what `to_json` wrote. Raises ValueError."""
+    return msgspec.convert(json.loads(data), kind)
+
+
+def put_json(file: Path, value: object, *, is_durable: bool = False) -> None:
+    """Write a record whole; see `put`."""
+    put(file, to_json(value), is_durable=is_durable)
+
+
+def read_json(file: Path, kind: type[T]) -> T | None:
+    """Return a record; None: there is none, or a full disk left what cannot be read."""
+    try:
+        return from_json(file.read_bytes(), kind)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def read_note(
+    file: Path,
+    kind: type[T],
+    what: str = "something that was cut off",
+    cure: str = "look at the files with `git status`, then delete that file, and try again",
+) -> T | None:
     """Return what a durable note says; None: there is none.
 
     Raises ConfigError for one that is damaged: what it asks for cannot be done, nor be left out.
     """
     try:
-        given = json.loads(file.read_bytes())
+        return from_json(file.read_bytes(), kind)
     except FileNotFoundError:
         return None
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise ConfigError(
-            f"what {file.name} says of something that was cut off cannot be read: {file}",
-            hint="look at the files with `git status`, then delete that file, and try again",
-            code="damaged_note",
-        )
-    return given
+    except ValueError as error:
+        said = f"what {file.name} says of {what} cannot be read: {file}"
+        raise ConfigError(said, hint=cure, code="damaged_note") from error
+
+
+def begin_hash(size: int, like: str) -> hashlib._Hash:
+    """Return what hashes a file of this size as git does, to an id that is `like` another."""
+    digest = hashlib.new("sha256" if len(like) == 64 else "sha1", usedforsecurity=False)
+    digest.update(b"blob %d\0" % size)
+    return digest
 
 
 def put_if_new(file: Path, data: bytes) -> None:

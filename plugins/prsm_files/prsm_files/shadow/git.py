@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from prsm_core import ProcessError, PrsmError
+from prsm_files.shadow.records import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _LOCKED = re.compile(rb"Unable to create '([^\n]+\.lock)': File exists")
+_IS_THERE = "--batch-check=%(objectname)"
 _MOST_LOCKS = 8  # that one command may meet
+FEW = 200  # paths that are given to a command as words; of more all is asked for
 _NO_PROGRAMS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _NAME, _MAIL = "prsm", "prsm@localhost"
 _FIXED = {
@@ -193,6 +197,52 @@ class GitDir:
         """Run a command and return the one word that it printed. Raises GitFailedError."""
         return self.run(*args, stdin=stdin, index=index).decode("ascii").strip()
 
+    def blob(self, name: str) -> bytes:
+        """Return what a blob holds. Raises GitFailedError."""
+        return self.run("cat-file", "blob", name)
+
+    def store(self, data: bytes) -> str:
+        """Store a content here, though others have it: they may throw it away. Return its id."""
+        args = ("hash-object", "-w", "--no-filters", "--stdin")
+        return self.run(*args, stdin=data, alone=True).decode("ascii").strip()
+
+    def missing(self, blobs: Collection[str], *, alone: bool = False) -> list[str]:
+        """Return those blobs that are not there; with `alone` those that are not here."""
+        if not blobs:
+            return []
+        said = self.run("cat-file", _IS_THERE, stdin=as_lines(blobs), alone=alone)
+        lines = said.decode("ascii").splitlines()
+        return [line.split(" ")[0] for line in lines if line.endswith(" missing")]
+
+    def tree(self, name: str, paths: Sequence[str] = ()) -> dict[str, Entry]:
+        """Return the files of a tree: all of them, or those at paths. Raises GitFailedError."""
+        few = ("--", *paths) if len(paths) <= FEW else ()
+        found = _entries(self.run("ls-tree", "-r", "-z", "--full-tree", name, *few), blob=2)
+        return {path: found[path] for path in paths if path in found} if paths else found
+
+    def in_index(self, paths: Sequence[str], index: Path | None = None) -> dict[str, Entry]:
+        """Return what an index has at paths. Raises GitFailedError."""
+        if not paths:
+            return {}
+        few = ("--", *paths) if len(paths) <= FEW else ()
+        found = _entries(self.run("ls-files", "-s", "-z", *few, index=index), blob=1)
+        return {path: found[path] for path in paths if path in found}
+
+    def remove(self, paths: Sequence[str], index: Path | None = None) -> None:
+        """Take paths out of an index. Raises GitFailedError."""
+        if paths:
+            args = ("update-index", "-z", "--force-remove", "--stdin")
+            self.run(*args, stdin=listed(paths), index=index)
+
+    def put(self, entries: Mapping[str, Entry | None], index: Path) -> None:
+        """Have an index say this of paths; None: there is nothing. Raises GitFailedError."""
+        # What goes comes first: a folder may be where a file was.
+        self.remove([path for path, entry in entries.items() if entry is None], index)
+        lines = (f"{one.mode} {one.blob}\t{path}\0" for path, one in entries.items() if one)
+        if told := os.fsencode("".join(lines)):
+            args = ("update-index", "--add", "--replace", "-z", "--index-info")
+            self.run(*args, stdin=told, index=index)
+
 
 def persons_env(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return an environment in which git has the person's own settings, and makes commits as them.
@@ -231,6 +281,33 @@ def names(listed: bytes) -> Iterator[str]:
 def listed(paths: Sequence[str]) -> bytes:
     """Return names as git reads them with -z."""
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def as_lines(words: Iterable[str]) -> bytes:
+    """Return words as git reads them, one a line."""
+    return "".join(f"{word}\n" for word in words).encode("ascii")
+
+
+def _entries(said: bytes, *, blob: int) -> dict[str, Entry]:
+    """Return files by path; `blob` is the number of the word that is the id of the content."""
+    found = {}
+    for line in filter(None, said.split(b"\0")):
+        head, _, path = line.partition(b"\t")
+        words = head.decode("ascii").split()
+        found[os.fsdecode(path)] = Entry(words[0], words[blob])
+    return found
+
+
+@contextmanager
+def scratch(index: Path) -> Iterator[Path]:
+    """Have an index for the block that is not there yet, nor a lock that a dead one has left."""
+    lock = index.with_name(f"{index.name}.lock")
+    try:
+        for one in (index, lock):
+            one.unlink(missing_ok=True)
+        yield index
+    finally:
+        index.unlink(missing_ok=True)
 
 
 def _quoted(path: Path) -> str:

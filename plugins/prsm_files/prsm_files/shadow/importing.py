@@ -14,15 +14,14 @@ import re
 import stat
 import zlib
 from base64 import b85decode
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from prsm_core import ConfigError
-from prsm_files.shadow.git import GitFailedError
+from prsm_files.shadow.git import GitFailedError, scratch
 from prsm_files.shadow.modes import Modes
-from prsm_files.shadow.records import RootState, Staging
+from prsm_files.shadow.records import FILE, LINK, PROGRAM, RootState, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 VERSION = 1
 META, PATCH, STAGED = "meta.json", "working_tree.patch", "staged.patch"
 UNTRACKED, REPOSITORIES = "untracked", "repositories"
-LINK, PROGRAM, FILE = "120000", "100755", "100644"
 
 META_BYTES = 16 * 2**20
 PATCH_BYTES = 64 * 2**20
@@ -158,7 +156,7 @@ def _root(
     return RootState(
         path=path,
         tree=tree,
-        modes=None if known is None else _stored(root.shadow, known),
+        modes=None if known is None else root.shadow.store(known),
         head=head,
         branch=given.get("branch"),
         under_way=given.get("under_way"),
@@ -185,9 +183,7 @@ def rebuilt(root: Root, place: Path, head: str | None, most: Most = MOST) -> tup
     Raises GitFailedError and ConfigError.
     """
     git, base = root.shadow, base_of(root, head)
-    index = git.path / "import.index"
-    with ExitStack() as stack:
-        stack.callback(index.unlink, missing_ok=True)
+    with scratch(git.path / "import.index") as index:
         tree = _applied(git, base, place / PATCH, index, most)
         lines = [_line(git, *one) for one in _untracked(place / UNTRACKED, most)]
         if lines:
@@ -288,19 +284,15 @@ def _read(path: str | Path, limit: int) -> bytes:
     return data
 
 
-def _stored(git: GitDir, data: bytes) -> str:
-    return git.word("hash-object", "-w", "--stdin", "--no-filters", stdin=data)
-
-
 def _line(git: GitDir, path: str, mode: str, data: bytes) -> bytes:
-    return f"{mode} {_stored(git, data)}\t".encode("ascii") + os.fsencode(path) + b"\0"
+    return f"{mode} {git.store(data)}\t".encode("ascii") + os.fsencode(path) + b"\0"
 
 
 def _check_links(root: Root, base: str, tree: str) -> None:
     """Raise ConfigError for a new link that leads out of the folder."""
     for one in root.compare(base, tree):
-        if one.new and one.new_mode == LINK:
-            leads_to = os.fsdecode(root.shadow.run("cat-file", "blob", one.new))
+        if one.after is not None and one.after.mode == LINK:
+            leads_to = os.fsdecode(root.shadow.blob(one.after.blob))
             parent = os.path.dirname(one.path)  # noqa: PTH120 - of names that need not be UTF-8
             place = os.path.normpath(os.path.join(parent, leads_to))  # noqa: PTH118
             if place.startswith(("/", "../")) or place == "..":
@@ -313,20 +305,14 @@ def _check_links(root: Root, base: str, tree: str) -> None:
 def _staging(root: Root, staged: str) -> Staging:
     """Return a person's index that holds what is staged, conflicts too, made anew."""
     git = root.shadow
-    index = git.path / "import.index"
     lines = []
-    for line in git.run("ls-tree", "-r", "-z", "--full-tree", staged).split(b"\0"):
-        head, tab, path = line.partition(b"\t")
-        if tab:
-            mode, _, blob = head.split(b" ")
-            stage, name = b"0", path
-            if path.startswith(_UNMERGED.encode()):
-                stage, name = path[len(_UNMERGED) :].split(b"/", 1)
-            lines.append(mode + b" " + blob + b" " + stage + b"\t" + name + b"\0")
-    try:
-        index.unlink(missing_ok=True)
+    for path, entry in git.tree(staged).items():
+        stage, name = "0", path
+        if path.startswith(_UNMERGED):
+            stage, name = path.removeprefix(_UNMERGED).split("/", 1)
+        lines.append(f"{entry.mode} {entry.blob} {stage}\t{name}\0")
+    with scratch(git.path / "import.index") as index:
         git.run("read-tree", "--empty", index=index)
-        git.run("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
-        return Staging(_stored(git, index.read_bytes()), staged, 0)
-    finally:
-        index.unlink(missing_ok=True)
+        told = os.fsencode("".join(lines))
+        git.run("update-index", "-z", "--index-info", stdin=told, index=index)
+        return Staging(git.store(index.read_bytes()), staged, 0)

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core import ConfigError
+from prsm_files.shadow.files import from_json, to_json
 from prsm_files.shadow.git import GitFailedError
-from prsm_files.shadow.records import AUTOMATIC, read_snapshot, to_json
+from prsm_files.shadow.records import AUTOMATIC, Snapshot
 from prsm_files.shadow.staging import forget_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_files.shadow.git import GitDir
-    from prsm_files.shadow.records import RootState, Snapshot
+    from prsm_files.shadow.records import RootState
     from prsm_files.shadow.root import Root
 
 REFS = "refs/prsm/"
@@ -59,8 +60,8 @@ def kept(root: Root, notes: list[str]) -> list[Snapshot]:
     for one in output.out.split(b"\0"):
         name, _, said = one.strip().partition(b" ")
         try:
-            found += [read_snapshot(said)] if name else []
-        except (ValueError, LookupError, TypeError, AttributeError):  # what a disk made of it
+            found += [from_json(said, Snapshot)] if name else []
+        except ValueError:  # what a disk made of it
             damaged.append(name)
     for name in damaged:
         note = f"snapshot {name.decode('utf-8', 'replace')} is damaged, and is left out"

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from prsm_files.shadow.files import put
+from prsm_files.shadow.files import put, put_json
 from prsm_files.shadow.place import RealFolders
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class ModesKeeper:
             put(self.file, modes.to_bytes())
         limit = time.time() - _YOUNG_SECONDS
         young = [path for path in looked_at if _changed_at(f"{self._folder}/{path}") > limit]
-        put(self._young, json.dumps(young).encode("ascii"))
+        put_json(self._young, young)
 
 
 def _changed_at(path: str) -> float:

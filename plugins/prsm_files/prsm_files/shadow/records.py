@@ -5,21 +5,28 @@ Paths are text as `os.fsdecode` gives it: what is no UTF-8 is kept, and can be t
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_files.shadow.acts import Held
-
+LINK, PROGRAM, FILE = "120000", "100755", "100644"
+FILE_BYTES = 100 * 2**20  # of one file whose content is kept
 MANUAL, SAFETY, RESCUE = "manual", "safety", "rescue"
 RUN, PROMPT = "run", "prompt"
 AUTOMATIC = frozenset({RUN, PROMPT})  # of the engine, before what a person says
 MOST_SKIPPED = 1000  # that a snapshot names
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """A file or a link; None stands for neither."""
+
+    mode: str  # as git has it: one of the above
+    blob: str  # the id of its content, or of where it leads; "" if that is not kept
+    why: str = ""  # it is not kept
+    mark: str = ""  # tells one content that is not kept from another
 
 
 class About(NamedTuple):
@@ -95,21 +102,25 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         return next((root for root in self.roots if root.path == path), None)
 
 
-class Change(Struct, frozen=True, gc=False, kw_only=True):
-    """How a path differs between two trees; an id or mode of "" means that it is not there."""
+class Change(Struct, frozen=True, gc=False):
+    """What was at a path of a root, and what is there instead."""
 
-    path: str  # from the top of its root
-    old_mode: str
-    old: str
-    new_mode: str
-    new: str
+    root: str  # from the top of the folder
+    path: str  # from the top of that
+    before: Entry | None
+    after: Entry | None
+
+    @property
+    def name(self) -> str:
+        """The path from the top of the folder."""
+        return joined(self.root, self.path)
 
     @property
     def kind(self) -> str:
         """What the change does to the path: added, deleted, or modified."""
-        if not self.old:
+        if self.before is None:
             return "added"
-        return "modified" if self.new else "deleted"
+        return "deleted" if self.after is None else "modified"
 
 
 class RootPlan(Struct, frozen=True, kw_only=True):
@@ -121,17 +132,11 @@ class RootPlan(Struct, frozen=True, kw_only=True):
 
 
 class Sparing(NamedTuple):
-    """What of a root a restore leaves as it is, though the snapshot has it otherwise.
+    """What of a root a restore leaves as it is, though the snapshot has it otherwise."""
 
-    Attributes:
-        files: What files are to be instead, by their paths from the top of the root.
-        modes: Files that keep their permissions.
-        stays: Files that stay all the same, from the top of the folder, and why.
-    """
-
-    files: Mapping[str, Held | None] = {}
-    modes: tuple[str, ...] = ()
-    stays: tuple[tuple[str, str], ...] = ()
+    files: Mapping[str, Entry | None] = {}  # what they are to be, by path from the top of the root
+    modes: tuple[str, ...] = ()  # files that keep their permissions
+    stays: tuple[tuple[str, str], ...] = ()  # files from the top of the folder, and why
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -156,7 +161,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         """Return what happens to each file, and its path from the top of the folder."""
         found = []
         for root in self.roots:
-            found += [(one.kind, joined(root.path, one.path)) for one in root.changes]
+            found += [(one.kind, one.name) for one in root.changes]
             found += [("mode", joined(root.path, path)) for path in root.permissions]
         return found
 
@@ -173,23 +178,3 @@ class Restored(Struct, frozen=True, kw_only=True):
 def joined(root: str, path: str) -> str:
     """Return a path from the top of the folder."""
     return f"{root}/{path}" if root else path
-
-
-def to_json(value: Struct) -> bytes:
-    """Return a record as one line of ASCII."""
-    return json.dumps(msgspec.to_builtins(value)).encode("ascii")
-
-
-def read_snapshot(data: bytes) -> Snapshot:
-    """Return the snapshot of a line of JSON. Raises ValueError."""
-    given: Any = json.loads(data)
-    roots = tuple(_root(one) for one in given.pop("roots"))
-    skipped = tuple(Skipped(**one) for one in given.pop("skipped"))
-    notes = tuple(given.pop("notes"))
-    unquiet = tuple(given.pop("unquiet", ()))
-    return Snapshot(**given, roots=roots, skipped=skipped, notes=notes, unquiet=unquiet)
-
-
-def _root(given: dict[str, Any]) -> RootState:
-    staging = given.pop("staging")
-    return RootState(**given, staging=None if staging is None else Staging(**staging))

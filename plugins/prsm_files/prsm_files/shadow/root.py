@@ -10,7 +10,6 @@ that changes its size, but for filters, which can do anything.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -23,14 +22,23 @@ from msgspec.structs import replace
 
 from prsm_core import ConfigError
 from prsm_core.kit.regular import read_regular
-from prsm_files.shadow.files import is_reachable, put, put_if_new, status
+from prsm_files.shadow.files import (
+    is_reachable,
+    put,
+    put_if_new,
+    put_json,
+    read_json,
+    status,
+)
 from prsm_files.shadow.git import (
     ContentGoneError,
     GitDir,
     GitFailedError,
+    as_lines,
     excludes_file,
     listed,
     names,
+    scratch,
 )
 from prsm_files.shadow.modes import FileModes, Modes, ModesKeeper
 from prsm_files.shadow.place import (
@@ -41,13 +49,12 @@ from prsm_files.shadow.place import (
     roots_among,
     submodules,
 )
-from prsm_files.shadow.records import Change, RootState, Skipped, Staging
+from prsm_files.shadow.records import Change, Entry, RootState, Skipped, Staging
 from prsm_files.shadow.staging import StagingKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from prsm_files.shadow.acts import Held
     from prsm_files.shadow.git import Git
     from prsm_files.shadow.place import Repository
     from prsm_files.shadow.records import Sparing
@@ -270,20 +277,11 @@ class Root:
 
     def _forget_forced(self, force: Sequence[str]) -> None:
         """Let what was stored for a restore alone be ignored again, and note what is new of it."""
-        known = self._known_forced()
+        known = read_json(self._forced, list[str]) or []  # what cannot be read stays stored
         if known:
-            gone = listed(known)
-            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", stdin=gone)
+            self.shadow.remove(known)
         if not set(force) <= set(known):
-            put(self._forced, json.dumps(sorted({*known, *force})).encode("ascii"))
-
-    def _known_forced(self) -> list[str]:
-        """Return what was stored for a restore alone; where that cannot be read it stays stored."""
-        try:
-            known: list[str] = json.loads(self._forced.read_bytes())
-        except (FileNotFoundError, ValueError):
-            return []
-        return known
+            put_json(self._forced, sorted({*known, *force}))
 
     def _stored_look(self, force: Sequence[str]) -> tuple[_Look, list[str]]:
         """Store what differs; return it, and what of it was changed meanwhile."""
@@ -362,9 +360,7 @@ class Root:
             )
 
     def _store(self, look: _Look) -> None:
-        if look.dropped:
-            gone = listed(look.dropped)
-            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", stdin=gone)
+        self.shadow.remove(look.dropped)
         if look.stored:
             new = listed(list(look.stored))
             options = ("-z", "--add", "--remove", "--replace", "--stdin")
@@ -437,7 +433,7 @@ class Root:
         """Return the permissions of a state."""
         if state.modes is None:
             return Modes()
-        return Modes.read(self.shadow.run("cat-file", "blob", state.modes))
+        return Modes.read(self.shadow.blob(state.modes))
 
     def mode_known(self, path: str, *, is_program: bool) -> int:
         """Return the permissions that a file has, or had before it went: those last captured."""
@@ -451,21 +447,16 @@ class Root:
         """Return a state with files and permissions that stay as they are."""
         tree, modes = state.tree, state.modes
         if sparing.files:
-            index = self.place / f"{name}.index"
-            try:
+            with scratch(self.place / f"{name}.index") as index:
                 self.shadow.run("read-tree", tree, index=index)
-                lines = b"".join(_index_line(*one, tree) for one in sparing.files.items())
-                options = ("-z", "--replace", "--index-info")
-                self.shadow.run("update-index", *options, stdin=lines, index=index)
+                self.shadow.put(sparing.files, index)
                 tree = self.shadow.word("write-tree", index=index)
-            finally:
-                index.unlink(missing_ok=True)
-        kept = (*(path for path, held in sparing.files.items() if held), *sparing.modes)
+        kept = (*(path for path, entry in sparing.files.items() if entry), *sparing.modes)
         if kept:
             there, all_ = FileModes(self.folder), self.modes(state)
             for path in kept:
                 all_.note(path, there.of(path))
-            modes = self.shadow.word("hash-object", "-w", "--stdin", stdin=all_.to_bytes())
+            modes = self.shadow.store(all_.to_bytes())
         return replace(state, tree=tree, modes=modes)
 
     def compare(self, old: str, new: str) -> list[Change]:
@@ -478,14 +469,15 @@ class Root:
         if output.code:
             raise ContentGoneError(f"a part of the snapshot of {self.folder}")
         fields = output.out.split(b"\0")[:-1]
-        found = [_change(*pair) for pair in zip(fields[::2], fields[1::2], strict=True)]
+        pairs = zip(fields[::2], fields[1::2], strict=True)
+        found = [_change(self.path, head, path) for head, path in pairs]
         self._compared[old, new] = found
         return found
 
     def sizes(self, blobs: Sequence[str]) -> dict[str, int | None]:
         """Return the bytes of blobs; None: it is gone."""
-        asked = "".join(f"{blob}\n" for blob in blobs).encode("ascii")
-        told = self.shadow.run("cat-file", "--buffer", "--batch-check=%(objectsize)", stdin=asked)
+        args = ("cat-file", "--buffer", "--batch-check=%(objectsize)")
+        told = self.shadow.run(*args, stdin=as_lines(blobs))
         found = (int(line) if line.isdigit() else None for line in told.split(b"\n"))
         return dict(zip(blobs, found, strict=False))
 
@@ -515,20 +507,11 @@ def _stamp(path: str) -> tuple[int, ...] | None:
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _index_line(path: str, held: Held | None, like: str) -> bytes:
-    head = f"0 {'0' * len(like)}" if held is None else f"{held.mode} {held.blob} 0"
-    return head.encode("ascii") + b"\t" + os.fsencode(path) + b"\0"
-
-
-def _change(head: bytes, path: bytes) -> Change:
-    old_mode, new_mode, old, new, _ = head.decode("ascii").lstrip(":").split(" ")
-    return Change(
-        path=os.fsdecode(path),
-        old_mode=old_mode if old.strip("0") else "",
-        old=old if old.strip("0") else "",
-        new_mode=new_mode if new.strip("0") else "",
-        new=new if new.strip("0") else "",
-    )
+def _change(root: str, head: bytes, path: bytes) -> Change:
+    modes_and_blobs = head.decode("ascii").lstrip(":").split(" ")
+    sides = zip(modes_and_blobs[:2], modes_and_blobs[2:4], strict=True)
+    before, after = (Entry(mode, blob) if blob.strip("0") else None for mode, blob in sides)
+    return Change(root, os.fsdecode(path), before, after)
 
 
 def seed(shadow: GitDir, person: GitDir, repository: Repository) -> str | None:
@@ -566,10 +549,7 @@ def _keep_reliable(
     unsure = {name.encode("utf-8", "surrogateescape") for name in names(staged.out)}
     unsure |= set(_unreliable(shadow, entries))
     if unsure:
-        paths = [path.decode("utf-8", "surrogateescape") for path in sorted(unsure)]
-        shadow.run(
-            "update-index", "-z", "--force-remove", "--stdin", stdin=listed(paths), index=copy
-        )
+        shadow.remove([path.decode("utf-8", "surrogateescape") for path in sorted(unsure)], copy)
     return True
 
 

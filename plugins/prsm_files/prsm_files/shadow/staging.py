@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core import PrsmError
-from prsm_files.shadow.files import put
+from prsm_files.shadow.files import put_json, read_json
 from prsm_files.shadow.git import GitFailedError
 from prsm_files.shadow.records import Staging
 
@@ -48,7 +47,7 @@ class StagingKeeper:
 
     def copy(self) -> Staging | None:
         """Return the index as it is now; None where there is none. Raises GitFailedError."""
-        known = self._known()
+        known = read_json(self._memory, _Known)
         try:
             stamp = _stamp(self._index)
         except FileNotFoundError:
@@ -61,16 +60,8 @@ class StagingKeeper:
             staging = self._keep(copy, stamp[0])
         finally:
             copy.unlink(missing_ok=True)
-        told = [list(stamp), staging.blob, staging.tree, staging.mtime_ns]
-        put(self._memory, json.dumps(told).encode("ascii"))
+        put_json(self._memory, _Known(stamp, staging))
         return staging
-
-    def _known(self) -> _Known | None:
-        try:
-            stamp, blob, tree, mtime_ns = json.loads(self._memory.read_bytes())
-        except (OSError, ValueError):  # it is made anew
-            return None
-        return _Known(tuple(stamp), Staging(blob, tree, mtime_ns))
 
     def _keep(self, copy: Path, mtime_ns: int) -> Staging:
         # One that lies in two files, of which the other would be gone one day, becomes one.
@@ -104,7 +95,7 @@ class StagingKeeper:
         self._free_own_lock()
         if self._known_blob() == staging.blob:
             return
-        data = self._shadow.run("cat-file", "blob", staging.blob)
+        data = self._shadow.blob(staging.blob)
         try:
             self._write(data, staging.mtime_ns)
             os.link(self._own, self._lock)  # by which a lock that a dead process left is known
@@ -141,7 +132,7 @@ class StagingKeeper:
 
     def _known_blob(self) -> str | None:
         """Return what the index is, if it is still as it was copied last."""
-        known = self._known()
+        known = read_json(self._memory, _Known)
         try:
             is_known = known is not None and known.stamp == _stamp(self._index)
         except FileNotFoundError:

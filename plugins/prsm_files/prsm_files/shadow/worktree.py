@@ -8,7 +8,6 @@ day; until then it is still there, and what snapshots need of it is copied, and 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections import defaultdict
@@ -16,11 +15,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import ConfigError, PrsmError
 from prsm_core.files import repo_identity
-from prsm_files.shadow import hindrances, keeping
+from prsm_files.shadow import keeping, restoring
 from prsm_files.shadow.acts import (
     RESTORE,
     UNDO,
@@ -32,8 +32,8 @@ from prsm_files.shadow.acts import (
     nothing_to_undo,
     owed_by,
 )
-from prsm_files.shadow.files import is_inside, put
-from prsm_files.shadow.git import GitFailedError
+from prsm_files.shadow.files import is_inside, put_json, read_json
+from prsm_files.shadow.git import GitFailedError, as_lines
 from prsm_files.shadow.keeping import REFS, newest_like, too_many
 from prsm_files.shadow.place import MOST, RealFolders, require_files, roots_among, roots_below
 from prsm_files.shadow.records import (
@@ -51,10 +51,10 @@ from prsm_files.shadow.records import (
     Sparing,
     joined,
 )
+from prsm_files.shadow.restoring import count_strange, plan_all, plan_root, write_all
 from prsm_files.shadow.root import Limits, Root, stored_at
+from prsm_files.shadow.trackers import note_restored
 from prsm_files.shadow.whereabouts import PRUNE, folder_lock, place_of
-from prsm_files.shadow.writing import count_strange, plan_all, plan_root, write_all
-from prsm_files.shadow.written import note_restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -75,7 +75,14 @@ WAIT_SECONDS = 30.0  # for another process
 KEPT_SAFETY = 20  # snapshots before restores; older ones are dropped, but for that of the last one
 
 _NOTE = "secured.json"  # beside the git directory: of which snapshots this was done, and when
-_NOTHING: dict[str, list[str]] = {"lost": [], "snapshots": [], "relied": []}
+
+
+class _Secured(Struct, frozen=True):
+    """Of which snapshots what they borrow was taken in, and by which commits that is known."""
+
+    snapshots: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    relied: tuple[str, ...] = ()
 
 
 class _Spared(NamedTuple):
@@ -319,7 +326,7 @@ class Shadow:
 
         Raises HinderedError where a link leads there: it is not of this folder.
         """
-        hindrances.check_root(self.has_root(path), path or str(self.folder))
+        restoring.check_root(self.has_root(path), path or str(self.folder))
         if path in self._roots:
             return self._roots[path]
         folder = self.folder / path
@@ -442,10 +449,10 @@ class Shadow:
         if target is not None and wanted is not None:
             changes = root.compare(captured.state.tree, wanted.tree)
             tops = roots_below(target, path)
-            forced = hindrances.in_the_way(root, changes, tops)
+            forced = restoring.in_the_way(root, changes, tops)
             if forced:
                 captured = root.capture(forced)
-                hindrances.check_stored(forced, [one.path for one in captured.skipped])
+                restoring.check_stored(forced, [one.path for one in captured.skipped])
             nested = sorted({*captured.nested, *roots_among(root.folder, tops)})  # if ignored now
             captured = captured._replace(nested=nested)
         return captured.state, captured.nested, captured.skipped, captured.notes
@@ -461,13 +468,13 @@ class Shadow:
         self.journal.require_nothing_owed()
         for state in target.roots:
             if self.has_root(state.path):
-                hindrances.check_index(self._root(state.path))
+                restoring.check_index(self._root(state.path))
         about = About(kind=SAFETY, description=f"before {target.id} was restored")
         safety = self._mended(lambda: self._take(about, target))
         wanted = self._find(target.id)  # it may have been set aside
         spared = self._spared(wanted, safety, spare)
         target = wanted if spared.target == wanted else self._keep(spared.target)
-        hindrances.check_plan(self._root, plan_all(self._root, target, safety))
+        restoring.check_plan(self._root, plan_all(self._root, target, safety))
         number = wanted.number
         intent = Intent(target.id, safety.id, self._now(), with_staging, then, number)
         self.journal.begin(intent)
@@ -521,7 +528,7 @@ class Shadow:
             verdicts=verdicts,
             owed=owed_by(verdicts),
             target=target.id,
-            then=None if intent.then is None else dict(intent.then),
+            then=intent.then,
         )
         self.acts.add(act)
         self.journal.finish(intent.then)
@@ -628,10 +635,10 @@ def secure(
             ids[state.path].append(one.id)
             heads[state.path].add(state.head or "")
     paths = sorted(filter(is_there, ids))
-    return sum(_secure(root_of(path), ids[path], heads[path]) for path in paths)
+    return sum(_secure(root_of(path), tuple(ids[path]), heads[path]) for path in paths)
 
 
-def _secure(root: Root, snapshots: Sequence[str], heads: Collection[str]) -> int:
+def _secure(root: Root, snapshots: tuple[str, ...], heads: Collection[str]) -> int:
     """Do it for one root.
 
     Where something is lost, what is borrowed still is so from what refs lead to now: their tips are
@@ -641,26 +648,26 @@ def _secure(root: Root, snapshots: Sequence[str], heads: Collection[str]) -> int
         return 0
     note = _note(root)
     if root.has_repository_inside:
-        return _take_all(root, snapshots, note["snapshots"])
-    lost = _lost(root, {*heads, root.borrowed_from, *note["relied"]} - {""})
-    if not lost or (note["lost"] == lost and note["snapshots"] == snapshots):
+        return _take_all(root, snapshots, note.snapshots)
+    lost = _lost(root, {*heads, root.borrowed_from, *note.relied} - {""})
+    if not lost or (note.lost == lost and note.snapshots == snapshots):
         return 0
     # Of snapshots that this was done for, all is there; of others, what those do not share.
-    safe = {*note["snapshots"]} & {*snapshots} if note["lost"] == lost else set()
+    safe = {*note.snapshots} & {*snapshots} if note.lost == lost else set()
     tips = _words(root.person.run("rev-list", "--no-walk", "--ignore-missing", "--all"))
     count = _take(root, [one for one in snapshots if one not in safe], safe, tips)
     still = _lost(root, {*heads, root.borrowed_from, *tips} - {""})
-    _write_note(root, lost=still, snapshots=snapshots, relied=tips)
+    put_json(root.place / _NOTE, _Secured(snapshots, still, tuple(tips)))
     return count
 
 
-def _take_all(root: Root, snapshots: Sequence[str], done: Collection[str]) -> int:
+def _take_all(root: Root, snapshots: tuple[str, ...], done: tuple[str, ...]) -> int:
     """Take in all that is borrowed from a repository that goes with the folder it is in."""
-    if [*done] == [*snapshots]:
+    if done == snapshots:
         return 0
     safe = {*done} & {*snapshots}
     count = _take(root, [one for one in snapshots if one not in safe], safe, ())
-    _write_note(root, lost=(), snapshots=snapshots, relied=())
+    put_json(root.place / _NOTE, _Secured(snapshots))
     return count
 
 
@@ -670,23 +677,18 @@ def _take(root: Root, snapshots: Iterable[str], safe: Iterable[str], tips: Itera
     if borrowed:
         packs = root.shadow.path / "objects" / "pack"
         packs.mkdir(parents=True, exist_ok=True)
-        root.shadow.run("pack-objects", "-q", str(packs / "pack"), stdin=_lines(borrowed))
+        root.shadow.run("pack-objects", "-q", str(packs / "pack"), stdin=as_lines(borrowed))
     return len(borrowed)
 
 
-def _write_note(root: Root, **now: Sequence[str]) -> None:
-    told = {name: [*words] for name, words in now.items()}
-    put(root.place / _NOTE, json.dumps(told).encode("ascii"))
-
-
-def _lost(root: Root, commits: Collection[str]) -> list[str]:
+def _lost(root: Root, commits: Collection[str]) -> tuple[str, ...]:
     """Return the commits that no ref leads to, whether or not they are still there."""
     if not commits:
-        return []
+        return ()
     look = partial(root.person.run, "rev-list", "--ignore-missing", "--stdin")
-    there = {*_words(look("--no-walk", stdin=_lines(commits)))}
-    unreached = {*_words(look("--not", "--all", stdin=_lines(commits)))} if there else set()
-    return sorted(one for one in commits if one not in there or one in unreached)
+    there = {*_words(look("--no-walk", stdin=as_lines(commits)))}
+    unreached = {*_words(look("--not", "--all", stdin=as_lines(commits)))} if there else set()
+    return tuple(sorted(one for one in commits if one not in there or one in unreached))
 
 
 def _borrowed(
@@ -697,30 +699,16 @@ def _borrowed(
     # Trees, for of a commit that has nothing to do with a snapshot's git compares none.
     kept = [f"^{one}^{{tree}}" for one in (*tips, *(f"{REFS}{one}" for one in safe))]
     how = ("--no-object-names", "--ignore-missing", "--missing=allow-any", "--stdin")
-    needed = root.shadow.run("rev-list", "--objects", *how, stdin=_lines([*wanted, *kept]))
-    look = partial(root.shadow.run, "cat-file", "--batch-check=%(objectname)")
-    foreign = _missing(look(stdin=needed, alone=True))
-    gone = {*_missing(look(stdin=_lines(foreign)))} if foreign else set()
+    needed = root.shadow.run("rev-list", "--objects", *how, stdin=as_lines([*wanted, *kept]))
+    foreign = root.shadow.missing(_words(needed), alone=True)
+    gone = {*root.shadow.missing(foreign)}
     return [one for one in foreign if one not in gone]
 
 
-def _missing(found: bytes) -> list[str]:
-    lines = found.decode("ascii").splitlines()
-    return [line.split()[0] for line in lines if line.endswith(" missing")]
-
-
-def _note(root: Root) -> dict[str, list[str]]:
+def _note(root: Root) -> _Secured:
     """Return what was done before; nothing where that cannot be read, so that it is done again."""
-    try:
-        known = json.loads((root.place / _NOTE).read_bytes())
-        return {name: [str(one) for one in known[name]] for name in _NOTHING}
-    except (OSError, ValueError, LookupError, TypeError):
-        return _NOTHING
+    return read_json(root.place / _NOTE, _Secured) or _Secured()
 
 
 def _words(out: bytes) -> list[str]:
     return out.decode("ascii").split()
-
-
-def _lines(words: Iterable[str]) -> bytes:
-    return "".join(f"{word}\n" for word in words).encode("ascii")

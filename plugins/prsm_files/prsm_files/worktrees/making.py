@@ -1,4 +1,4 @@
-"""Makes a worktree: a branch at HEAD, and a folder with the files as they are now, byte by byte.
+"""Makes and removes a worktree: a branch at HEAD, and a folder with the files byte by byte.
 
 What is in no commit comes along: changes of tracked files, and files that git does not know. What
 git ignores does not. No program that anybody's configuration names runs: files are not checked out
@@ -11,25 +11,28 @@ repository there: its commits are made where it is one.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from prsm_core import ConfigError
 from prsm_files.shadow.git import names
 from prsm_files.shadow.modes import mode_of
 from prsm_files.shadow.place import read_head, roots_below, submodules
 from prsm_files.shadow.records import joined
-from prsm_files.worktrees.records import read_all
+from prsm_files.shadow.restoring import HinderedError
+from prsm_files.shadow.whereabouts import LOCK_SECONDS, folder_lock
+from prsm_files.worktrees.records import LEAVING, MAKING, read_all, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from prsm_files.shadow.git import GitDir
     from prsm_files.shadow.place import Repository
     from prsm_files.shadow.records import RootState, Snapshot
     from prsm_files.shadow.root import Root
@@ -42,21 +45,6 @@ _UNFINISHED = frozenset({"merge", "rebase", "cherry-pick", "revert"})
 SHOWN = 5  # names in an error
 # Below those that Linux gives to connections.
 PORTS = range(20_000, 30_000)
-
-
-class Beside(Struct, frozen=True):
-    """A worktree, as `RootLook` looks at one: what is read there is stored in the shadow."""
-
-    folder: Path
-    shadow: GitDir
-    path: str = ""
-    hidden: tuple[str, ...] = ()
-
-
-def beside(root: Root, tree: Tree, part: Part) -> Beside:
-    """Return a part of a worktree with the shadow of the root that it was made from."""
-    folder = Path(tree.folder, part.path)
-    return Beside(folder, root.shadow.on(folder), hidden=tree.below(part))
 
 
 class Beginning(NamedTuple):
@@ -170,12 +158,13 @@ def index_of(place: Path, tree: Tree, part: Part) -> Path:
 def _fill(root: Root, tree: Tree, part: Part, state: RootState, index: Path) -> None:
     root.shadow.run("update-ref", f"{tree.ref}/origin", part.origin)
     root.shadow.run("update-ref", f"{tree.ref}/base", part.base)
-    there = beside(root, tree, part)
-    there.folder.mkdir(parents=True, exist_ok=True)
-    there.shadow.run("read-tree", "--reset", "-u", part.origin, index=index)
+    folder = Path(tree.folder, part.path)
+    folder.mkdir(parents=True, exist_ok=True)
+    there = root.shadow.on(folder)
+    there.run("read-tree", "--reset", "-u", part.origin, index=index)
     modes = root.modes(state)
-    for path in names(there.shadow.run("ls-files", "-z", index=index)):
-        place = f"{there.folder}/{path}"
+    for path in names(there.run("ls-files", "-z", index=index)):
+        place = f"{folder}/{path}"
         has = mode_of(place)
         if has is None:  # a link has none
             continue
@@ -203,3 +192,74 @@ def admin(root: Root, tree: Tree) -> Path | None:
             return file.parent
     own = all_ / tree.id
     return own if own.is_dir() and not (own / "gitdir").exists() else None
+
+
+def remove(root_of: RootOf, tree: Tree, place: Path) -> None:
+    """Remove all of a worktree; `place` is where its record lies. Raises OSError, GitFailedError.
+
+    The branch goes if it is where this worktree left it: one that somebody has moved is theirs.
+    """
+    root, folder = root_of(""), Path(tree.folder)
+    if folder.exists():
+        shutil.rmtree(folder)
+    if root.repository is not None:
+        known = admin(root, tree)
+        if known is not None:
+            shutil.rmtree(known)
+        _drop_branch(root, tree)
+    for part in tree.parts:
+        # What a submodule's shadow has of one that is gone stays until that shadow goes.
+        with suppress(HinderedError):
+            for name in ("origin", "base", "result"):
+                root_of(part.path).shadow.ask("update-ref", "-d", f"{tree.ref}/{name}")
+    shutil.rmtree(place)
+
+
+def worktrees_of(where: Where, session: str) -> list[Tree]:
+    """Return the worktrees of a session in all repositories, but for those that are being removed.
+
+    What is half made is not among them. Raises OSError.
+    """
+    found = (
+        tree
+        for key in where.repository_keys()
+        for tree in read_all(where, key)
+        if tree.session == session
+    )
+    return [tree for tree in found if tree.state not in {MAKING, LEAVING}]
+
+
+def leave(where: Where, session: str) -> int:
+    """Give up the worktrees of a session, with what is in them alone; return how many there are.
+
+    Raises ConfigError where another process is at work on some, and OSError.
+    """
+    trees = worktrees_of(where, session)
+    for key in dict.fromkeys(tree.key for tree in trees):
+        with folder_lock(where.repository(key), LOCK_SECONDS):
+            for tree in trees:
+                if tree.key == key:
+                    write(where, replace(tree, state=LEAVING))
+    return len(trees)
+
+
+def folders_left(where: Where) -> list[Path]:
+    """Return the working trees from which worktrees were made that are given up; those there are.
+
+    Raises OSError.
+    """
+    parents = {
+        Path(tree.parent)
+        for key in where.repository_keys()
+        for tree in read_all(where, key)
+        if tree.state == LEAVING and where.find(tree.parent) is None
+    }
+    return sorted(parent for parent in parents if parent.is_dir())
+
+
+def _drop_branch(root: Root, tree: Tree) -> None:
+    ref = f"refs/heads/{tree.branch}"
+    said = root.person.ask("rev-parse", "--quiet", "--verify", ref)
+    own = {tree.commit, None if tree.outcome is None else tree.outcome.commit}
+    if not said.code and said.out.decode("ascii").strip() in own:
+        root.person.run("update-ref", "--no-deref", "-d", ref)

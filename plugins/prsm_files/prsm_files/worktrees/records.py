@@ -10,21 +10,17 @@ leaving   being removed
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 
 from prsm_core.files import path_text
-from prsm_files.changes.writing import Operation
-from prsm_files.shadow.acts import read_act
-from prsm_files.shadow.files import put, sync
+from prsm_files.shadow.acts import Act, Operation  # noqa: TC001 - msgspec reads the annotations
+from prsm_files.shadow.files import from_json, put_json, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prsm_files.shadow.acts import Act
     from prsm_files.shadow.whereabouts import Where
 
 RECORD = "record.json"
@@ -147,19 +143,9 @@ class Tree(Struct, frozen=True, kw_only=True):
 def read(where: Where, key: str, tree_id: str) -> Tree | None:
     """Return what is known of a worktree; None where there is none. Raises OSError."""
     try:
-        given: dict[str, Any] = json.loads((where.place(key, tree_id) / RECORD).read_bytes())
+        return from_json((where.place(key, tree_id) / RECORD).read_bytes(), Tree)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    operations = msgspec.convert(given.pop("operations"), tuple[Operation, ...])
-    outcome, region = given.pop("outcome"), given.pop("region", None)
-    act = given.pop("act", None)
-    return Tree(
-        **{**given, "parts": msgspec.convert(given["parts"], tuple[Part, ...])},
-        operations=operations,
-        outcome=outcome and _outcome(outcome),
-        region=None if region is None else tuple(region),
-        act=None if act is None else read_act(act),
-    )
 
 
 def read_all(where: Where, key: str) -> Iterator[Tree]:
@@ -206,12 +192,6 @@ def write(where: Where, tree: Tree) -> None:
     place = where.place(tree.key, tree.id)
     is_new = not place.exists()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    put(place / RECORD, json.dumps(msgspec.to_builtins(tree)).encode("ascii"), is_durable=True)
+    put_json(place / RECORD, tree, is_durable=True)
     if is_new:
         sync(place.parent)
-
-
-def _outcome(given: dict[str, Any]) -> Outcome:
-    for name in ("conflicts", "left_out", "outside"):
-        given[name] = tuple(Left(**one) for one in given.get(name, ()))
-    return Outcome(**{**given, "files": tuple(given["files"])})

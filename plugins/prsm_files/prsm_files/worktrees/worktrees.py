@@ -42,18 +42,17 @@ from msgspec.structs import replace
 from prsm_core import ConfigError
 from prsm_core.files import repo_identity
 from prsm_core.kit.filenames import fold_of
-from prsm_files.changes.acting import forget, keep, wrote_of
+from prsm_files.changes.acting import forget, keep
 from prsm_files.changes.looking import RootLook
 from prsm_files.changes.merging import find_side, merged_lines
-from prsm_files.changes.records import LINK, Entry
-from prsm_files.changes.writing import Operation, planned, write
-from prsm_files.shadow.acts import MERGE
-from prsm_files.shadow.git import GitFailedError, listed
-from prsm_files.shadow.hindrances import HinderedError
-from prsm_files.shadow.records import joined
+from prsm_files.changes.writing import planned, write
+from prsm_files.shadow.acts import MERGE, Operation
+from prsm_files.shadow.git import GitFailedError, listed, scratch
+from prsm_files.shadow.records import FILE_BYTES, LINK, Entry, joined
+from prsm_files.shadow.restoring import HinderedError
 from prsm_files.shadow.whereabouts import LOCK_SECONDS, folder_lock
-from prsm_files.worktrees import making, records, removing
-from prsm_files.worktrees.making import beside, index_of, own_index
+from prsm_files.worktrees import making, records
+from prsm_files.worktrees.making import index_of, own_index
 from prsm_files.worktrees.records import (
     BACKING,
     CONFLICT,
@@ -73,35 +72,19 @@ from prsm_files.worktrees.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from prsm_core.kit.filenames import Fold
     from prsm_files.changes.merging import Side
     from prsm_files.shadow.acts import Act
-    from prsm_files.shadow.git import GitDir
+    from prsm_files.shadow.records import Change
     from prsm_files.shadow.root import Root
     from prsm_files.shadow.whereabouts import Where
     from prsm_files.shadow.worktree import Shadow
     from prsm_files.worktrees.making import RootOf
 
-FILE_BYTES = 100 * 2**20  # larger ones are in no shadow
-
 _SESSION_LETTERS = 6  # of its id, in names
-
-
-class Changed(Struct, frozen=True):
-    """A path that is not as it was, from the top of the repository in which it is."""
-
-    path: str
-    before: Entry | None
-    after: Entry | None
-    root: str = ""
-
-    @property
-    def name(self) -> str:
-        """The same from the top of the worktree."""
-        return joined(self.root, self.path)
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -137,7 +120,8 @@ def look(root_of: RootOf, tree: Tree, place: Path) -> Result:
 
 
 def _look_at(root: Root, tree: Tree, part: Part, index: Path) -> tuple[str, list[Left]]:
-    looked = RootLook(beside(root, tree, part), index, FILE_BYTES)
+    git = root.shadow.on(Path(tree.folder, part.path))
+    looked = RootLook(git, index, FILE_BYTES, tree.below(part))
     differing = looked.differing()
     now = looked.now((*differing.changed, *differing.others), {})
     strange = [Left(top, "it is a repository of its own") for top in differing.tops]
@@ -152,48 +136,10 @@ def _look_at(root: Root, tree: Tree, part: Part, index: Path) -> tuple[str, list
 
 def _tree(root: Root, part: Part, stored: dict[str, Entry | None], index: Path) -> str:
     """Return the tree of what was there at the beginning, with what is stored instead."""
-    copy = fresh(index.with_name("result.index"))
-    root.shadow.run("read-tree", part.origin, index=copy)
-    put(root.shadow, stored, copy)
-    return root.shadow.word("write-tree", index=copy)
-
-
-def put(git: GitDir, entries: Mapping[str, Entry | None], index: Path) -> None:
-    """Have an index say this of paths; None: there is nothing. Raises GitFailedError.
-
-    What goes comes first: a folder may be where a file was.
-    """
-    gone = [path for path, entry in entries.items() if entry is None]
-    if gone:
-        git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(gone), index=index)
-    lines = [
-        f"{entry.mode} {entry.blob}\t{path}\0"
-        for path, entry in entries.items()
-        if entry is not None
-    ]
-    if lines:
-        told = os.fsencode("".join(lines))
-        git.run("update-index", "--add", "--replace", "-z", "--index-info", stdin=told, index=index)
-
-
-def fresh(index: Path) -> Path:
-    """Return the name of an index that is not there, nor a lock that a dead one has left."""
-    index.unlink(missing_ok=True)
-    index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
-    return index
-
-
-def differing(root: Root, old: str, new: str) -> Sequence[Changed]:
-    """Return how the files of one tree differ from those of another. Raises ContentGoneError."""
-    return [
-        Changed(
-            one.path,
-            Entry(one.old_mode, one.old) if one.old else None,
-            Entry(one.new_mode, one.new) if one.new else None,
-            root.path,
-        )
-        for one in root.compare(old, new)
-    ]
+    with scratch(index.with_name("result.index")) as copy:
+        root.shadow.run("read-tree", part.origin, index=copy)
+        root.shadow.put(stored, copy)
+        return root.shadow.word("write-tree", index=copy)
 
 
 @contextmanager
@@ -203,7 +149,7 @@ def _silent(_: Sequence[str]) -> Iterator[None]:
 
 def _with_files(act: Act, tree: Tree) -> Act:
     """Return the act of a merge with the files that it writes."""
-    return replace(act, wrote=tuple(map(wrote_of, tree.operations)))
+    return replace(act, wrote=tree.operations)
 
 
 class Whose(Struct, frozen=True):
@@ -373,17 +319,17 @@ class Worktrees:
             tree = replace(tree, act=act)
         return self._write(tree)
 
-    def _differing(self, tree: Tree, result: Result) -> tuple[list[Changed], list[Changed]]:
+    def _differing(self, tree: Tree, result: Result) -> tuple[list[Change], list[Change]]:
         """Return what differs from what was merged last, and from the beginning."""
-        new: list[Changed] = []
-        whole: list[Changed] = []
+        new: list[Change] = []
+        whole: list[Change] = []
         for one, now in zip(tree.parts, result.trees, strict=True):
             if now == one.origin == one.base or not self._shadow.has_root(one.path):
                 continue
             root = self._shadow.root(one.path)
             root.shadow.run("update-ref", f"{tree.ref}/result", now)
-            new += differing(root, one.base, now)
-            whole += differing(root, one.origin, now)
+            new += root.compare(one.base, now)
+            whole += root.compare(one.origin, now)
         return new, whole
 
     def _write(self, tree: Tree) -> Tree:
@@ -396,7 +342,7 @@ class Worktrees:
         writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
     ) -> Tree:
         """Write what was planned; if a file was changed, or cannot be written, take all back."""
-        with writing(list(map(name_of, tree.operations))):
+        with writing([one.name for one in tree.operations]):
             return self._write_all(tree)
 
     def _write_all(self, tree: Tree) -> Tree:
@@ -507,13 +453,13 @@ class Worktrees:
         return tree
 
     def _remove(self, tree: Tree) -> None:
-        removing.remove(self._shadow.root, tree, self._place(tree))
+        making.remove(self._shadow.root, tree, self._place(tree))
 
     def _place(self, tree: Tree) -> Path:
         return self._where.place(tree.key, tree.id)
 
 
-_FEW = 200  # paths that are given to a command as words
+_MODULE = "160000"  # the mode of a submodule
 _UNSET = frozenset({b"unspecified", b"unset"})
 _SUBJECTS = 20  # of commits that the agent made
 
@@ -531,11 +477,11 @@ class Committed(NamedTuple):
 
 
 def commit(
-    root: Root, tree: Tree, changes: Sequence[Changed], index: Path, message: str
+    root: Root, tree: Tree, changes: Sequence[Change], index: Path, message: str
 ) -> Committed:
     """Let the branch be one commit of what the agent has changed. Raises GitFailedError."""
-    links = _submodules(root, tree.commit)
-    head = _in_commit(root, tree.commit, [one.path for one in changes])
+    head = root.person.tree(tree.commit)
+    links = tuple(f"{path}/" for path, entry in head.items() if entry.mode == _MODULE)
     filtered = _filtered(root, [one.path for one in changes])
     wanted: dict[str, Entry | None] = {}
     left_out = []
@@ -557,7 +503,7 @@ def commit(
     return Committed(made, tuple(left_out))
 
 
-def _own(root: Root, tree: Tree, change: Changed, head: Entry | None) -> Entry | Left | None:
+def _own(root: Root, tree: Tree, change: Change, head: Entry | None) -> Entry | Left | None:
     """Return what a file of the commit is with the agent's change, in the shadow; None: nothing."""
     if change.before is None or change.after is None:
         is_persons = change.before is not None and head is None
@@ -577,38 +523,17 @@ def _own(root: Root, tree: Tree, change: Changed, head: Entry | None) -> Entry |
 def _as_file(root: Root, tree: Tree, path: str, head: Entry) -> Entry:
     """Return a committed file as it would be in a working tree, stored in the shadow."""
     if head.mode == LINK:
-        data = root.person.run("cat-file", "blob", head.blob)
+        data = root.person.blob(head.blob)
     else:
         data = root.person.run("cat-file", "--filters", f"{tree.commit}:{path}")
-    return Entry(head.mode, root.shadow.word("hash-object", "-w", "--stdin", stdin=data))
+    return Entry(head.mode, root.shadow.store(data))
 
 
 def _in_repository(root: Root, path: str, entry: Entry) -> Entry:
     """Return a file as the person's repository has it, stored there: with its ends of lines."""
-    data = root.shadow.run("cat-file", "blob", entry.blob)
+    data = root.shadow.blob(entry.blob)
     how = ("--no-filters",) if entry.mode == LINK else ("--path", path)
     return Entry(entry.mode, root.person.word("hash-object", "-w", "--stdin", *how, stdin=data))
-
-
-def _in_commit(root: Root, commit: str, paths: Sequence[str]) -> dict[str, Entry]:
-    if not paths:
-        return {}
-    few = tuple(paths) if len(paths) <= _FEW else ()
-    said = root.person.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *few)
-    wanted, found = set(paths), {}
-    for line in filter(None, said.split(b"\0")):
-        head, _, name = line.partition(b"\t")
-        mode, _, blob = head.decode("ascii").split(" ")
-        if (path := os.fsdecode(name)) in wanted:
-            found[path] = Entry(mode, blob)
-    return found
-
-
-def _submodules(root: Root, commit: str) -> tuple[str, ...]:
-    """Return the submodules of a commit, each with a slash behind."""
-    said = root.person.run("ls-tree", "-r", "-z", "--full-tree", commit)
-    rows = (row.partition(b"\t") for row in said.split(b"\0"))
-    return tuple(f"{os.fsdecode(name)}/" for head, _, name in rows if head.startswith(b"160000 "))
 
 
 def _filtered(root: Root, paths: Sequence[str]) -> set[str]:
@@ -624,10 +549,10 @@ def _filtered(root: Root, paths: Sequence[str]) -> set[str]:
 def _committed(
     root: Root, tree: Tree, wanted: dict[str, Entry | None], index: Path, message: str
 ) -> str | None:
-    copy = fresh(index.with_name("commit.index"))
-    root.person.run("read-tree", tree.commit, index=copy)
-    put(root.person, wanted, copy)
-    made = root.person.word("write-tree", index=copy)
+    with scratch(index.with_name("commit.index")) as copy:
+        root.person.run("read-tree", tree.commit, index=copy)
+        root.person.put(wanted, copy)
+        made = root.person.word("write-tree", index=copy)
     if made == root.person.word("rev-parse", "--verify", f"{tree.commit}^{{tree}}"):
         return None
     text = "\n\n".join(filter(None, (message.strip(), _subjects(root, tree))))
@@ -652,7 +577,7 @@ def _move(root: Root, tree: Tree, made: str | None) -> None:
 MEANWHILE = "it was changed while the merge was written"
 
 
-def plan(root_of: RootOf, changes: Sequence[Changed]) -> tuple[list[Operation], list[Left]]:
+def plan(root_of: RootOf, changes: Sequence[Change]) -> tuple[list[Operation], list[Left]]:
     """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError.
 
     What is deleted comes first: it makes room, where a file has become a folder, or a folder one.
@@ -672,7 +597,7 @@ def plan(root_of: RootOf, changes: Sequence[Changed]) -> tuple[list[Operation], 
     return operations, conflicts
 
 
-def _merged(root: Root, side: Side, change: Changed) -> Side | Left:
+def _merged(root: Root, side: Side, change: Change) -> Side | Left:
     """Return what a path is to be, or why it does not merge."""
     now, before, after = side.entry, change.before, change.after
     if side.why:
@@ -722,20 +647,15 @@ def carry_out(
     lost = []
     for number, one in enumerate(operations):
         try:
-            keeps = _folder_above(top_of(name_of(one)), one.root)
+            keeps = _folder_above(top_of(one.name), one.root)
             is_done = write(root_of(one.root), one, f"{tree_id}-{number}", keeps=keeps)
         except (OSError, GitFailedError, HinderedError) as error:
             if is_back:
                 raise
-            return [Left(name_of(one), f"it cannot be written: {_said(error)}")]
+            return [Left(one.name, f"it cannot be written: {_said(error)}")]
         if not is_done:
-            lost.append(Left(name_of(one), MEANWHILE))
+            lost.append(Left(one.name, MEANWHILE))
     return lost
-
-
-def name_of(one: Operation) -> str:
-    """Return the path of an operation from the top of the worktree."""
-    return joined(one.root, one.path)
 
 
 def _folder_above(path: str, root: str) -> str:
@@ -756,11 +676,8 @@ def turned(operations: Sequence[Operation]) -> tuple[Operation, ...]:
     """Return what takes operations back, the last one first."""
     return tuple(
         Operation(
-            one.root,
-            one.path,
-            one.new,
-            one.old,
-            new_bits=None if one.old is None else one.old_bits,
+            *(one.root, one.path, one.after, one.before),
+            after_bits=one.before_bits,
             folders=one.folders,
         )
         for one in reversed(operations)
@@ -814,7 +731,7 @@ def _is_in(path: str, folder: str) -> bool:
 class Parted(NamedTuple):
     """What is to be merged, what cannot be, and what is not to be."""
 
-    changes: Sequence[Changed]
+    changes: Sequence[Change]
     strange: Sequence[Left]
     outside: tuple[Left, ...]
 
@@ -823,8 +740,8 @@ def part(
     projection: Projection,
     result: Result,
     *,
-    new: Sequence[Changed],
-    whole: Sequence[Changed],
+    new: Sequence[Change],
+    whole: Sequence[Change],
 ) -> Parted:
     """Part what an agent has changed; `new` is what no merge has seen, `whole` all that it did.
 

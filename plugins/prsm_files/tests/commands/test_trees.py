@@ -11,11 +11,11 @@ import sys
 
 import pytest
 from msgspec.structs import replace
-from prsm_files.changes.records import Entry
-from prsm_files.changes.writing import Operation
+from prsm_files.shadow.acts import Operation
+from prsm_files.shadow.records import Entry
 from prsm_files.shadow.whereabouts import Where
+from prsm_files.worktrees.making import worktrees_of
 from prsm_files.worktrees.records import MERGED, MERGING, read_all, write
-from prsm_files.worktrees.removing import worktrees_of
 
 pytestmark = [
     pytest.mark.requirement("U12"),
@@ -93,7 +93,7 @@ def test_a_merge_that_was_cut_off_is_ended_before_it_is_told(prsm, ran, workspac
     """As a process leaves it that dies in the midst of it; its files are then as they are to be."""
     [tree] = worktrees_of(where, ran)
     blob = git("hash-object", f"{tree.folder}/half").strip()
-    operations = (Operation("", "half", None, Entry("100644", blob), ()),)
+    operations = (Operation("", "half", None, Entry("100644", blob)),)
     assert tree.outcome is not None
     outcome = replace(tree.outcome, result=MERGED)
     write(where, replace(tree, state=MERGING, operations=operations, outcome=outcome))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from prsm_files.session.deciding import decided_by, of_merge
-from prsm_files.shadow.acts import Act, Held, Verdict, Wrote
+from prsm_files.shadow.acts import Act, Operation, Verdict
+from prsm_files.shadow.records import Entry
 
 from prsm_core.domain.changes import Author, ChangeRow, FileChange
 
@@ -29,8 +30,8 @@ def row(id_, path, before, after, state="pending"):
 
 
 def test_the_undo_of_a_merge_rejects_the_changes_that_it_brought_and_no_others():
-    wrote = Wrote(
-        root="", path="a", before=Held("100644", "b" * 40), after=Held("100644", "c" * 40)
+    wrote = Operation(
+        root="", path="a", before=Entry("100644", "b" * 40), after=Entry("100644", "c" * 40)
     )
     act = Act(id="1", kind="merge", at=1.0, session="s", wrote=(wrote,))
     rows = [

@@ -25,8 +25,7 @@ from prsm_core.kit import escape_exact
 from prsm_files.commands.changes.finishing import finish, owned, store_decisions
 from prsm_files.commands.changes.knowing import Known, known_changes
 from prsm_files.commands.snapshots.opening import open_shadow
-from prsm_files.commits.carrying import Committer
-from prsm_files.commits.records import Outcome
+from prsm_files.commits import Committer, Outcome
 from prsm_files.session.committing import Wording, commits_of, committed, told_outcome
 
 if TYPE_CHECKING:

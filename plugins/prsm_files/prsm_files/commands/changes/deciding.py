@@ -23,7 +23,7 @@ from prsm_core.commands import (
     workspace_paths,
 )
 from prsm_core.kit import escape_exact
-from prsm_files.changes.rejecting import Rejecter
+from prsm_files.changes.acting import Rejecter
 from prsm_files.commands.changes.finishing import finish, owned, settle, store_decisions
 from prsm_files.commands.changes.knowing import Known, known_changes, line_of
 from prsm_files.commands.snapshots.opening import open_shadow

@@ -23,7 +23,7 @@ from prsm_core.files import ChangesDecided, Ids, Step
 from prsm_files.changes.acting import Acting
 from prsm_files.commands.changes.knowing import Known, known_changes
 from prsm_files.commands.snapshots.opening import open_shadow
-from prsm_files.commits.carrying import Committer
+from prsm_files.commits import Committer
 from prsm_files.session.committing import committed
 from prsm_files.session.deciding import decided_by, told_decision
 from prsm_files.shadow.opening import Shadows

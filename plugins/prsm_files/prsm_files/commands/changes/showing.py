@@ -16,8 +16,7 @@ from prsm_core.files import OPEN_STATES, UNMERGED, repo_identity
 from prsm_core.kit import escape_exact, escape_prose, first_line, whole_number
 from prsm_core.loop.output import write_aside
 from prsm_core.terminal import room_in
-from prsm_files.changes.diffing import patch
-from prsm_files.changes.tracing import find_origin
+from prsm_files.changes.tracing import find_origin, patch
 from prsm_files.commands.changes.deciding import Which
 from prsm_files.commands.changes.finishing import finish_cut_off
 from prsm_files.commands.changes.knowing import MARKS, known_changes, line_of, who

@@ -30,10 +30,10 @@ from prsm_core.commands import (
 )
 from prsm_core.files import Ids
 from prsm_core.kit import escape_exact, first_line
-from prsm_files.changes.rejecting import Rejecter
+from prsm_files.changes.acting import Rejecter
 from prsm_files.commands.changes.deciding import SHOWN, Which, reject_changes, say_unsure
 from prsm_files.commands.changes.finishing import finish, owned, settle, settle_all
-from prsm_files.commands.changes.knowing import Known, known_changes
+from prsm_files.commands.changes.knowing import MARKS, Known, known_changes
 from prsm_files.commands.snapshots.opening import open_shadow, with_shadow
 from prsm_files.commands.snapshots.restoring import ask, restore_snapshot, tell
 from prsm_files.session.deciding import of_last_turn, of_merge, told_act
@@ -43,13 +43,11 @@ from prsm_files.session.taking_back import find_act, told_acted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_files.changes.acting import Acted
-    from prsm_files.changes.rejecting import UndoPlan
+    from prsm_files.changes.acting import Acted, UndoPlan
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Restored
 
 _HEADERS = ("ACT", "DONE", "KIND", "FILES", "UNDOES", "WHAT")
-_MARKS = {(False, True): "+", (True, False): "-", (True, True): "~"}  # was and is there
 
 
 def undo_turn(
@@ -186,8 +184,7 @@ def _ask(act: Act, plan: UndoPlan) -> None:
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(f"nobody can be asked whether to undo act {act.id}", hint="give --yes")
     for one in plan.operations[:SHOWN]:
-        mark = _MARKS[one.old is not None, one.new is not None]
-        say(f"  {mark} {escape_exact(f'{one.root}/{one.path}' if one.root else one.path)}")
+        say(f"  {MARKS[one.kind]} {escape_exact(one.name)}")
     if len(plan.operations) > SHOWN:
         say(f"  … {len(plan.operations) - SHOWN} more")
     for left in plan.stays:

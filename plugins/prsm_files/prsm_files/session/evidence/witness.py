@@ -17,7 +17,9 @@ from msgspec import Struct
 from prsm_core import StoreError
 from prsm_core.files import ConversationStore, text_path
 from prsm_files.artifacts import Blob
-from prsm_files.changes.forgetting import base_of
+from prsm_files.shadow.git import GitFailedError
+from prsm_files.shadow.records import LINK, PROGRAM
+from prsm_files.shadow.trackers import base_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from prsm_files.shadow.worktree import Shadow
 
 _UNJUDGED = "what agents claim about files in {} is judged by git and the clock alone"
-_PROGRAM = "100755"
-_LINK = "120000"
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -189,21 +189,19 @@ def _after(row: ChangeRow) -> _Content | None:
 
 
 def _content(row: ChangeRow, mode: str | None, blob: str | None) -> _Content | None:
-    is_file = mode is not None and mode != _LINK and bool(blob)
+    is_file = mode is not None and mode != LINK and bool(blob)
     return _Content(text_path(row.change.root), mode or "", blob or "") if is_file else None
 
 
 def _in_tree(shadow: Shadow, tree: str, places: Sequence[str]) -> dict[str, _Content]:
     """Return what a tree holds at paths; nothing of one that is gone."""
-    said = shadow.root("").shadow.ask("ls-tree", "-r", "-z", tree, "--", *places).out
-    found = {}
-    for line in said.split(b"\0"):
-        head, _, name = line.partition(b"\t")
-        if name and (place := os.fsdecode(name)) in places:
-            mode, _, blob = head.decode("ascii").split()
-            if mode != _LINK:
-                found[place] = _Content("", mode, blob)
-    return found
+    try:
+        held = shadow.root("").shadow.tree(tree, places)
+    except GitFailedError:
+        return {}
+    return {
+        place: _Content("", one.mode, one.blob) for place, one in held.items() if one.mode != LINK
+    }
 
 
 def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:
@@ -219,7 +217,7 @@ def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:
         known = (
             None
             if size is None
-            else Blob(id=one.blob, size=size, is_executable=one.mode == _PROGRAM)
+            else Blob(id=one.blob, size=size, is_executable=one.mode == PROGRAM)
         )
         found[path] = Seen(before=known)
     return found

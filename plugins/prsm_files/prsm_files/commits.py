@@ -1,56 +1,82 @@
-"""Makes commits of accepted changes: all of a repository or none, also if it is cut off anywhere.
+"""Commits of accepted changes in the person's repository: all of it or none, cut off anywhere.
 
 What is to be done is on the disk first, and stays there until its owner has stored what was done.
 The commits are made, and nothing names them. Then the index is locked, the branch moves from where
 it was, if it is still there, and the index takes its place. Whoever comes after a process that died
 finds by the branch whether it was done, and finishes the index or lets it be.
 
-What each commit of a repository holds: accepted changes, and nothing else of the files.
-
-Each change is merged onto what HEAD has, as if it alone had been made there: what is pending, and
-what a person has edited, is no part of it. It is merged onto what is staged, too. What does not
-merge with both is left out.
-
-Contents as the repository stores them: line ends converted where it says so.
-
-What a filter converts is left to the person: a filter is a program, and none runs here.
-
-The repository is read with the person's own settings, and written by plumbing: no hook runs.
-
-Its index is replaced under git's own lock. That is made whole, as a second name of a file that is
-written already: whoever finds it knows by that file whose it is. So one that a process which has
-died has left is told from a living git's.
+Each change is merged onto what HEAD has, as if it alone had been made there, and onto what is
+staged. What does not merge with both is left out, and so is what a filter converts: a filter is a
+program, and none runs here, no more than a hook. Line ends are converted where the repository says
+so.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import ConfigError
 from prsm_files.changes.merging import Side, Words, merged
-from prsm_files.changes.records import LINK, Entry
-from prsm_files.commits.records import Commit, Held, Left, Outcome
-from prsm_files.shadow.files import put, read_note, sync
-from prsm_files.shadow.git import GitFailedError, listed, names, persons_env
+from prsm_files.shadow.files import put_json, read_note, sync
+from prsm_files.shadow.git import FEW, GitFailedError, listed, names, persons_env, scratch
 from prsm_files.shadow.place import read_head
-from prsm_files.shadow.records import joined
+from prsm_files.shadow.records import LINK, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_files.changes.merging import Wanted
-    from prsm_files.commits.records import Asked
     from prsm_files.shadow.place import Repository
+    from prsm_files.shadow.records import Entry
     from prsm_files.shadow.root import Root
     from prsm_files.shadow.worktree import Shadow
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """One commit that is asked for; `changes` are oldest first, `agents` ids, for the caller."""
+
+    message: str
+    changes: tuple[Wanted, ...]
+    agents: tuple[str, ...] = ()
+
+
+class Commit(Struct, frozen=True, kw_only=True):
+    """A commit of one repository; its `id` is "" as long as it is not made."""
+
+    root: str  # the repository, from the top of the folder
+    message: str
+    changes: tuple[str, ...]  # ids
+    files: tuple[str, ...]  # from the top of the folder
+    agents: tuple[str, ...] = ()
+    id: str = ""
+
+
+class Left(Struct, frozen=True):
+    """A change that is in no commit, and why."""
+
+    id: str
+    why: str
+
+
+class Held(Struct, frozen=True):
+    """A change that HEAD has already, by whomever; `commit` is HEAD."""
+
+    id: str
+    commit: str
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """The commits, in their order, what is left out of all of them, and what needs none."""
+
+    commits: tuple[Commit, ...] = ()
+    left: tuple[Left, ...] = ()
+    held: tuple[Held, ...] = ()
 
 
 NAME = "index.prsm"
@@ -145,11 +171,10 @@ def _held(lock: Path) -> ConfigError:
     )
 
 
-_FEW = 200  # paths that are given to a command as words
 # Nobody's address is guessed, and messages are what they are here: UTF-8.
 _SETTINGS = ("user.useConfigOnly=true", "i18n.commitEncoding=UTF-8", "core.safecrlf=false")
 
-Entries = dict[str, Entry | None]
+Entries = dict[str, "Entry | None"]
 
 _HINT = "look at `git status`, and try again"
 
@@ -195,32 +220,17 @@ class PersonsRepository:
 
     def in_head(self, paths: Sequence[str]) -> Entries:
         """Return what HEAD has at paths. Raises GitFailedError."""
-        if self.head is None:
-            return dict.fromkeys(paths)
-        args = ("ls-tree", "-r", "-z", self.head)
-        return self._entries(paths, self.git.run(*args, *_few(paths)), is_staged=False)
+        there = {} if self.head is None else self.git.tree(self.head, paths)
+        return {**dict.fromkeys(paths), **there}
 
     def in_index(self, paths: Sequence[str]) -> Entries:
         """Return what is staged at paths. Raises GitFailedError."""
-        return self._entries(paths, self._staged(paths), is_staged=True)
+        return {**dict.fromkeys(paths), **self.git.in_index(paths)}
 
     def unmerged(self, paths: Sequence[str]) -> set[str]:
         """Return those paths of which the index has several versions."""
-        heads = (entry.split(b"\t", 1) for entry in self._staged(paths).split(b"\0") if entry)
-        return {os.fsdecode(path) for head, path in heads if head.split()[-1] != b"0"}
-
-    def _staged(self, paths: Sequence[str]) -> bytes:
-        return self.git.run("ls-files", "-s", "-z", *_few(paths))
-
-    def _entries(self, paths: Sequence[str], said: bytes, *, is_staged: bool) -> Entries:
-        found: Entries = dict.fromkeys(paths)
-        for line in said.split(b"\0"):
-            head, _, name = line.partition(b"\t")
-            path = os.fsdecode(name)
-            if path in found:
-                mode, *more = head.decode("ascii").split()
-                found[path] = Entry(mode, more[0] if is_staged else more[1])
-        return found
+        lines = names(self.git.run("ls-files", "-u", "-z"))
+        return {line.partition("\t")[2] for line in lines} & set(paths)
 
     def attributes(self, paths: Sequence[str], wanted: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return attributes of paths that are something. Raises GitFailedError."""
@@ -243,14 +253,12 @@ class PersonsRepository:
 
     def put(self, index: Path, entries: Mapping[str, Entry | None]) -> set[str]:
         """Put entries into an index; return the paths at which there is no room for a file."""
-        gone = [path for path, entry in entries.items() if entry is None]
-        lines = (f"0 {self.zeros}\t".encode("ascii") + os.fsencode(path) + b"\0" for path in gone)
-        asked = b"".join(lines)  # first: a folder may come where a file was
-        self.git.run("update-index", "-z", "--index-info", stdin=asked, index=index)
+        # First what goes: a folder may come where a file was.
+        self.git.remove([path for path, entry in entries.items() if entry is None], index)
         new = [(path, entry) for path, entry in entries.items() if entry is not None]
         clashing: set[str] = set()
-        for first in range(0, len(new), _FEW):
-            few = new[first : first + _FEW]
+        for first in range(0, len(new), FEW):
+            few = new[first : first + FEW]
             if not self._add(index, few):
                 clashing |= {path for path, entry in few if not self._add(index, [(path, entry)])}
         return clashing
@@ -270,13 +278,8 @@ class PersonsRepository:
 
     def store(self, entries: Iterable[Entry | None]) -> None:
         """Have the repository hold contents that the shadow has. Raises GitFailedError."""
-        blobs = sorted({entry.blob for entry in entries if entry is not None})
-        asked = "".join(f"{blob}\n" for blob in blobs).encode("ascii")
-        told = self.git.run("cat-file", "--batch-check", stdin=asked).splitlines()
-        for blob, line in zip(blobs, told, strict=True):
-            if line.endswith(b" missing"):
-                data = self.root.shadow.run("cat-file", "blob", blob)
-                self.git.run("hash-object", "-w", "--stdin", stdin=data)
+        for blob in self.git.missing({entry.blob for entry in entries if entry is not None}):
+            self.git.run("hash-object", "-w", "--stdin", stdin=self.root.shadow.blob(blob))
 
     def commit(self, index: Path, parent: str | None, message: str) -> str:
         """Make a commit of an index, which no branch has yet. Raises GitFailedError."""
@@ -297,11 +300,6 @@ class PersonsRepository:
         return tip is not None and not self.git.ask("merge-base", "--is-ancestor", commit, tip).code
 
 
-def _few(paths: Sequence[str]) -> Sequence[str]:
-    """Return paths as words of a command; none, which is all, where there are many."""
-    return ("--", *paths) if len(paths) <= _FEW else ()
-
-
 class _Move(Struct, frozen=True):
     """One repository's branch that moves; `ref` is None for a detached HEAD."""
 
@@ -310,6 +308,13 @@ class _Move(Struct, frozen=True):
     old: str | None
     stamp: Stamp  # of the index before
     commits: tuple[Commit, ...]
+
+
+class _Intent(Struct, frozen=True):
+    """Commits that are made for a session, and what moves for them."""
+
+    session: str
+    moves: tuple[_Move, ...]
 
 
 class _Made(NamedTuple):
@@ -331,8 +336,8 @@ class Committer:
     @property
     def session(self) -> str | None:
         """Whose commits were cut off; None: nobody's were."""
-        given = read_note(self._intent)
-        return None if given is None else str(given["session"])
+        begun = read_note(self._intent, _Intent)
+        return None if begun is None else begun.session
 
     def plan(self, asked: Sequence[Asked]) -> Outcome:
         """Return what would be committed; the repository is only read."""
@@ -360,7 +365,8 @@ class Committer:
             made = [self._made(person, plan) for person, plan in plans if plan.layers]
             if not made:
                 return _outcome((), plans, left)
-            self._write(session, [one.move for one in made])
+            intent = _Intent(session, tuple(one.move for one in made))
+            put_json(self._intent, intent, is_durable=True)
             try:
                 self._lock(made)
                 moved, failed = self._move(made)
@@ -375,12 +381,10 @@ class Committer:
         None where there is nothing to store: it had not come so far, or nobody was cut off.
         """
         with self._shadow.at_work():
-            given = read_note(self._intent)
-            if given is None:
+            begun = read_note(self._intent, _Intent)
+            if begun is None:
                 return None
-            done: list[Commit] = []
-            for one in given["moves"]:
-                done += self._ended(_move_of(one))
+            done = [commit for move in begun.moves for commit in self._ended(move)]
             if not done:
                 self.finish()
                 return None
@@ -423,22 +427,19 @@ class Committer:
 
     def _made(self, person: PersonsRepository, plan: RepositoryPlan) -> _Made:
         """Make the commits of one repository, and the index that it has then."""
-        scratch = person.root.place / "commit.index"
         for layer in plan.layers:
             person.store(layer.entries.values())
         person.store(plan.staged.values())
-        try:
-            person.begin_tree(scratch)
-            ids: list[str] = []
+        ids: list[str] = []
+        with scratch(person.root.place / "commit.index") as index:
+            person.begin_tree(index)
             for layer in plan.layers:
-                person.put(scratch, layer.entries)
+                person.put(index, layer.entries)
                 parent = ids[-1] if ids else person.head
-                ids.append(person.commit(scratch, parent, layer.asked.message))
-            copy_index(person, scratch)
-            person.put(scratch, plan.staged)
-            staged = scratch.read_bytes()
-        finally:
-            scratch.unlink(missing_ok=True)
+                ids.append(person.commit(index, parent, layer.asked.message))
+            copy_index(person, index)
+            person.put(index, plan.staged)
+            staged = index.read_bytes()
         commits = tuple(_commits(person, plan, ids))
         move = _Move(person.root.path, person.ref, person.head, person.stamp, commits)
         return _Made(person, IndexLock(person.where), move, staged)
@@ -480,10 +481,6 @@ class Committer:
                 one.lock.release()
         if not any(is_done):
             self.finish()
-
-    def _write(self, session: str, moves: Sequence[_Move]) -> None:
-        told = {"session": session, "moves": [msgspec.to_builtins(one) for one in moves]}
-        put(self._intent, json.dumps(told).encode("ascii"), is_durable=True)
 
 
 def _outcome(
@@ -546,14 +543,6 @@ def _moved(person: PersonsRepository) -> ConfigError:
     )
 
 
-def _move_of(given: dict[str, Any]) -> _Move:
-    commits = []
-    for one in given["commits"]:
-        values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in one.items()}
-        commits.append(Commit(**values))
-    return _Move(given["root"], given["ref"], given["old"], tuple(given["stamp"]), tuple(commits))
-
-
 def _last(move: _Move) -> str:
     return move.commits[-1].id
 
@@ -603,7 +592,6 @@ class Planner:
         self._head = person.in_head(self._paths)
         self._index = person.in_index(self._paths)
         self._held: set[str] = set()
-        self._scratch = person.root.place / "commit.index"
 
     def plan(self) -> RepositoryPlan:
         """Return what is to be done, as far as it can be."""
@@ -697,12 +685,12 @@ class Planner:
     def _without_room(self, layers: Sequence[Layer], staged: Entries) -> dict[str, str]:
         """Return paths at which there is a folder, or a file above them."""
         clashing: set[str] = set()
-        self._person.begin_tree(self._scratch)
-        for layer in layers:
-            clashing |= self._person.put(self._scratch, layer.entries)
-        copy_index(self._person, self._scratch)
-        clashing |= self._person.put(self._scratch, staged)
-        self._scratch.unlink(missing_ok=True)
+        with scratch(self._person.root.place / "commit.index") as index:
+            self._person.begin_tree(index)
+            for layer in layers:
+                clashing |= self._person.put(index, layer.entries)
+            copy_index(self._person, index)
+            clashing |= self._person.put(index, staged)
         return dict.fromkeys(clashing, "a file and a folder have the same name there")
 
 
@@ -759,7 +747,7 @@ class Converter:
             return entry
         known = path, entry.blob
         if known not in self._stored:
-            data = self._person.root.shadow.run("cat-file", "blob", entry.blob)
+            data = self._person.root.shadow.blob(entry.blob)
             hashing = ("hash-object", "-w", "--stdin", "--path", path)
             self._stored[known] = self._git.word(*hashing, stdin=data)
         return replace(entry, blob=self._stored[known])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -34,34 +35,11 @@ _MOVE = re.compile(r"\*\*\* Move to: (.+)")
 class OpenCalls:
     """Owns them: those that run, and those that have ended since the last look at the files.
 
-    Args:
-        tick: Counts moments up.
-        time: Returns Unix seconds by the clock of which files have their times.
-        leased: Returns folders that an agent has for itself, from the top of the folder.
-        paths: Returns the files that a call says it writes, from the top of the folder.
-        edits: Returns what a call says it does to files, from the top of the folder.
-        owned: Returns the files that a call writes alone, and no others; None: it may write any.
-        turn: Returns the id of an agent's turn.
+    `tick` counts moments up.
     """
 
-    def __init__(
-        self,
-        tick: Callable[[], int],
-        time: Callable[[], float],
-        *,
-        leased: Callable[[str], tuple[str, ...]],
-        paths: Callable[[Running], frozenset[str]],
-        edits: Callable[[Running], tuple[Edit, ...]],
-        owned: Callable[[Running], tuple[str, ...] | None],
-        turn: Callable[[str], str | None],
-    ) -> None:
+    def __init__(self, tick: Callable[[], int]) -> None:
         self._tick = tick
-        self._time = time
-        self._leased = leased
-        self._paths = paths
-        self._edits = edits
-        self._owned = owned
-        self._turn = turn
         self._running: list[tuple[Running, WritingCall]] = []
         self._ended: list[WritingCall] = []
         self._file: Path | None = None
@@ -86,29 +64,24 @@ class OpenCalls:
             self._file = None
             raise
 
-    def begins(self, one: Running) -> None:
-        """Take note of a call that may write from now on."""
-        owned = self._owned(one)
+    def begins(self, one: Running, **known: Any) -> None:
+        """Take note of a call that may write from now on, as `WritingCall` knows it."""
+        # Whatever clock an engine has: files are stamped by that of the system.
         call = WritingCall(
             agent=one.agent,
             call=one.call or UNNAMED,
-            turn=self._turn(one.agent),
-            paths=self._paths(one),
-            edits=self._edits(one),
-            region=owned,
-            leased=(*self._leased(one.agent), *(owned or ())),
             began=self._tick(),
-            span=(self._time(), inf),
+            span=(time.time(), inf),
+            **known,
         )
         self._running.append((one, call))
         self._write()
 
-    def is_named(self, old: Running, new: Running) -> None:
+    def is_named(self, old: Running, new: Running, edits: tuple[Edit, ...]) -> None:
         """Take note of what a call is called, and of what it says it does."""
         for number, (one, call) in enumerate(self._running):
             if one is old:
-                edits = call.edits or self._edits(new)
-                known = replace(call, call=new.call or UNNAMED, edits=edits)
+                known = replace(call, call=new.call or UNNAMED, edits=call.edits or edits)
                 self._running[number] = new, known
 
     def owns(self, one: Running, owned: tuple[str, ...]) -> None:
@@ -126,7 +99,7 @@ class OpenCalls:
                 del self._running[number]
                 if not has_run:
                     return None
-                ended = replace(call, ended=self._tick(), span=(call.span[0], self._time()))
+                ended = replace(call, ended=self._tick(), span=(call.span[0], time.time()))
                 self._ended.append(ended)
                 return ended
         return None

@@ -17,7 +17,6 @@ import asyncio
 import itertools
 import os
 import secrets
-import time
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -55,22 +54,9 @@ from prsm_files.session.deciding import (
 )
 
 if TYPE_CHECKING:
-    from asyncio import Lock
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-    from prsm_core import Clock, Store
-    from prsm_core.files import (
-        ChangeRow,
-        Decision,
-        Hold,
-        Journal,
-        Leases,
-        Roster,
-        ToldTurn,
-        WritingCall,
-    )
-    from prsm_core.kit import Background
+    from prsm_core.files import ChangeRow, Decision, FilesContext, Folders, Hold, WritingCall
     from prsm_files.changes.acting import Acted, Rejection
     from prsm_files.changes.records import Attributed, Edit, Found
     from prsm_files.changes.records import WritingCall as WrittenCall
@@ -97,37 +83,18 @@ __all__ = ["ChangeWatch"]
 class Verdicts:
     """Owns what a session decides about its changes.
 
-    Args:
-        watch: Watches the folder.
-        keeper: Runs what blocks, one at a time.
-        journal: Tells the open run, and what is not to be said.
-        store: Tells what was found.
-        hold: Holds the gate of the session's calls; see `QuietMoment.hold`.
-        one: Is held while the files are looked at, or written.
-        session: Whose changes they are.
-        folder: Where they are.
+    The lock is held while the files are looked at, or written.
     """
 
     def __init__(
-        self,
-        watch: ChangeWatch,
-        keeper: FilesKeeper,
-        journal: Journal,
-        store: Store,
-        *,
-        hold: Callable[..., AbstractAsyncContextManager[Hold]],
-        one: Lock,
-        session: str,
-        folder: Path,
+        self, watch: ChangeWatch, keeper: FilesKeeper, of: FilesContext, lock: asyncio.Lock
     ) -> None:
         self._watch = watch
         self._keeper = keeper
-        self._journal = journal
-        self._store = store
-        self._hold = hold
-        self._one = one
-        self._session = session
-        self._folder = folder
+        self._of = of
+        self._one = lock
+        self._store, self._session = of.store, of.session
+        self._folder = Path(of.workspace)
 
     async def accept(self, choice: Choice) -> Sequence[Decision]:
         """Accept changes: nothing else becomes of them. Raises ConfigError for wrong ids."""
@@ -143,7 +110,7 @@ class Verdicts:
         git or the folder is not fit.
         """
         choose(await self._store.changes(self._session), choice)  # nobody waits for wrong ids
-        async with self._hold(limit=HOLD_SECONDS) as hold:
+        async with self._of.quiet.hold(limit=HOLD_SECONDS) as hold:
             await self.recover()
             rows = choose(await self._watch.rows(), choice)
             self._require_quiet(hold, {text_path(row.change.path) for row in rows})
@@ -154,7 +121,7 @@ class Verdicts:
 
         Calls wait, and are waited for, as for a rejection. Raises what that does.
         """
-        async with self._hold(limit=HOLD_SECONDS) as hold:
+        async with self._of.quiet.hold(limit=HOLD_SECONDS) as hold:
             await self.recover()
             rows = await self._watch.rows()
             self._require_quiet(hold, {one.name for one in act.wrote})
@@ -168,7 +135,7 @@ class Verdicts:
             async with self._one:
                 acted = await self._keeper.use(self._folder, take_back)
                 made = await self._settle(acted.act, rows)
-            self._tell_brought_back(rows, made)
+            self._tell(rows, made, brought_back_text)
             return acted, made
 
     async def _settle(self, act: Act, rows: Sequence[ChangeRow]) -> Sequence[Decision]:
@@ -187,7 +154,7 @@ class Verdicts:
             if not (named := self._watch.paths(call)) or named & set(meant)
         ]
         if racing and meant:
-            writers = "; ".join(self._journal.redact(str(call)) for call in racing)
+            writers = "; ".join(self._of.journal.redact(str(call)) for call in racing)
             raise ConfigError(
                 f"nothing was taken back, because an agent writes here: {writers}",
                 hint="let it end, or end it with `prsm kill`, then try again",
@@ -203,7 +170,7 @@ class Verdicts:
         async with self._one:
             rejection = await self._keeper.use(self._folder, take_back)
             made = await self._settle(rejection.acted.act, rows)
-        self._tell_taken_back(rows, made)
+        self._tell(rows, made, taken_back_text)
         return made, rejection.acted.id
 
     async def commit(
@@ -274,86 +241,39 @@ class Verdicts:
 
     async def _run(self) -> str:
         """Return the open run, or the newest one."""
-        if self._journal.run_id:
-            return self._journal.run_id
+        if self._of.journal.run_id:
+            return self._of.journal.run_id
         found = (info for info in await self._store.sessions() if info.session_id == self._session)
         return next((info.run_id or "" for info in found), "")
 
-    def _tell_taken_back(self, rows: Sequence[ChangeRow], made: Sequence[Decision]) -> None:
-        for agent, theirs in _by_agent(rows, made).items():
-            self._watch.tell(agent, taken_back_text(theirs))
-
-    def _tell_brought_back(self, rows: Sequence[ChangeRow], made: Sequence[Decision]) -> None:
-        for agent, theirs in _by_agent(rows, made).items():
-            self._watch.tell(agent, brought_back_text(theirs))
-
-
-def _by_agent(
-    rows: Sequence[ChangeRow], made: Sequence[Decision]
-) -> Mapping[str, Sequence[Decision]]:
-    """Return decisions by the agents that may have made the changes."""
-    by_id = {one.id: one for one in made}
-    told: dict[str, list[Decision]] = {}
-    for row in rows:
-        for agent in dict.fromkeys(one.agent for one in row.change.authors):
-            if row.change.id in by_id:
-                told.setdefault(agent, []).append(by_id[row.change.id])
-    return told
+    def _tell(
+        self,
+        rows: Sequence[ChangeRow],
+        made: Sequence[Decision],
+        text: Callable[[Collection[Decision]], str],
+    ) -> None:
+        """Tell agents that may have made changes what is decided about them."""
+        by_id = {one.id: one for one in made}
+        told: dict[str, list[Decision]] = {}
+        for row in rows:
+            for agent in dict.fromkeys(one.agent for one in row.change.authors):
+                if row.change.id in by_id:
+                    told.setdefault(agent, []).append(by_id[row.change.id])
+        for agent, theirs in told.items():
+            self._watch.tell(agent, text(theirs))
 
 
 class ChangeWatch:
-    """Owns what is known of the folder, and looks at it when calls end.
+    """Owns what is known of the folder, and looks at it when calls end."""
 
-    Args:
-        keeper: Runs what blocks, one at a time.
-        journal: Takes what is found, as steps of the run.
-        store: Tells what was found before.
-        roster: Knows the agents.
-        leases: Returns what others than an agent have for themselves.
-        turn_of: Returns an agent's running turn, or its last one.
-        hold: Holds the gate of the session's calls; see `QuietMoment.hold`.
-        is_apart: Whether a folder is in a worktree of an agent.
-        session: Whose changes they are.
-        workspace: The folder that is looked at.
-    """
-
-    def __init__(
-        self,
-        keeper: FilesKeeper,
-        journal: Journal,
-        store: Store,
-        roster: Roster,
-        *,
-        leases: Callable[[str | None], Leases],
-        turn_of: Callable[[str], ToldTurn | None],
-        hold: Callable[..., AbstractAsyncContextManager[Hold]],
-        is_apart: Callable[[str], bool],
-        clock: Clock,
-        background: Background,
-        session: str,
-        workspace: str,
-    ) -> None:
+    def __init__(self, keeper: FilesKeeper, of: FilesContext, folders: Folders) -> None:
         self._keeper = keeper
-        self._journal = journal
-        self._store = store
-        self._roster = roster
-        self._leases = leases
-        self._turn_of = turn_of
-        self._is_apart = is_apart
-        self._clock = clock
-        self._background = background
-        self._session = session
-        self._folder = Path(workspace)
+        self._of = of
+        self._folders = folders
+        self._store, self._session = of.store, of.session
+        self._folder = Path(of.workspace)
         self._moments = itertools.count(1)
-        self._calls = OpenCalls(
-            self._tick,
-            time.time,  # whatever clock an engine has: files are stamped by this one
-            leased=self._leased,
-            paths=self.paths,
-            edits=self._edits,
-            owned=self._owned,
-            turn=self._turn,
-        )
+        self._calls = OpenCalls(self._tick)
         self._hands = Hands(self._is_at_work)
         self._tracker: Tracker | None = None
         self._is_open = False  # a run is, and what is found is told
@@ -363,23 +283,7 @@ class ChangeWatch:
         self._one = asyncio.Lock()  # look at a time
         self._last = float("-inf")
         self._looked = 0  # when the last look at all began that has found what there was
-        self.verdicts = self._make_verdicts(hold)
-
-    def _make_verdicts(self, hold: Callable[..., AbstractAsyncContextManager[Hold]]) -> Verdicts:
-        return Verdicts(
-            self,
-            self._keeper,
-            self._journal,
-            self._store,
-            hold=hold,
-            one=self._one,
-            session=self._session,
-            folder=self._folder,
-        )
-
-    def _turn(self, agent: str) -> str | None:
-        turn = self._turn_of(agent)
-        return None if turn is None else turn.turn_id
+        self.verdicts = Verdicts(self, keeper, of, self._one)
 
     def _tick(self) -> int:
         return next(self._moments)
@@ -390,7 +294,7 @@ class ChangeWatch:
         It takes a while; whatever else is asked of it waits for that.
         """
         self._is_open, self._ready = True, asyncio.Event()
-        self._background.launch(self._begin(self._ready), name="the files as they are")
+        self._of.background.launch(self._begin(self._ready), name="the files as they are")
 
     async def _begin(self, ready: asyncio.Event) -> None:
         try:
@@ -404,9 +308,8 @@ class ChangeWatch:
             is_left = started is not None and self._keep_calls(*started)
             if started is None:
                 self._is_open = False  # why was told
-            await (
-                self.verdicts.recover()
-            )  # once the folder is known: what it writes is nobody's change
+            # Once the folder is known: what it writes is nobody's change.
+            await self.verdicts.recover()
             if is_left:
                 await self._look_at_all()
         finally:
@@ -434,7 +337,7 @@ class ChangeWatch:
         except OSError as error:
             self._is_open = False
             text = f"{_UNSEEN.format(self._folder)}: {error}"
-            self._journal.tell("notice", level="warning", text=text)
+            self._of.journal.tell("notice", level="warning", text=text)
         return bool(left) and self._is_open
 
     async def before(self, call: WritingCall) -> None:
@@ -463,11 +366,19 @@ class ChangeWatch:
 
     def begins(self, call: WritingCall) -> None:
         """Take note of a call that runs."""
-        self._calls.begins(call)
+        turn, owned = self._of.turn_of(call.agent), self._owned(call)
+        self._calls.begins(
+            call,
+            turn=None if turn is None else turn.turn_id,
+            paths=self.paths(call),
+            edits=self._edits(call),
+            region=owned,
+            leased=(*self._leased(call.agent), *(owned or ())),
+        )
 
     def is_named(self, old: WritingCall, new: WritingCall) -> None:
         """Take note of what a call that runs is called."""
-        self._calls.is_named(old, new)
+        self._calls.is_named(old, new, self._edits(new))
 
     def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
         """Take note of the files that a call writes, nobody else, and no others."""
@@ -484,7 +395,7 @@ class ChangeWatch:
         ended = self._calls.ends(call, has_run=has_run)
         if self._is_open and ended is not None and not self._is_looking:
             self._is_looking = True
-            self._background.launch(self._look(ended.paths), name="a look at the files")
+            self._of.background.launch(self._look(ended.paths), name="a look at the files")
 
     async def _look(self, named: frozenset[str]) -> None:
         """Look until every call that has ended is seen to."""
@@ -492,9 +403,9 @@ class ChangeWatch:
             if named:
                 await self._observe(named)
             while self._is_open and self._calls.have_ended:
-                pause = self._last + APART_SECONDS - self._clock.now()
+                pause = self._last + APART_SECONDS - self._of.clock.now()
                 if pause > 0:
-                    await self._clock.sleep(pause)  # one that is let in meanwhile may look
+                    await self._of.clock.sleep(pause)  # one that is let in meanwhile may look
                 elif not await self._look_now():
                     break  # why was told; the end of the next call tries again
         finally:
@@ -507,7 +418,7 @@ class ChangeWatch:
         minutes: no call has written there, and what a process before has left the next run finds.
         """
         if self._is_open:
-            if self._journal.is_suspended and not self._ready.is_set():
+            if self._of.journal.is_suspended and not self._ready.is_set():
                 self._is_open = False
                 return
             is_all_found = await self._look_now()
@@ -541,7 +452,7 @@ class ChangeWatch:
             scan = await self._keeper.attempt(
                 self._folder, lambda shadow: self._current(shadow).scan(calls), _UNSEEN
             )
-            self._last = self._clock.now()
+            self._last = self._of.clock.now()
             if scan is None:
                 return False
             self._looked = began
@@ -560,14 +471,14 @@ class ChangeWatch:
 
     async def _store_found(self, scan: Scan) -> None:
         for note in scan.notes:
-            self._journal.tell("notice", level="warning", text=note)
+            self._of.journal.tell("notice", level="warning", text=note)
         if not scan.found:
             return
         all_ = attribute(scan.found, self._calls.all, hands=self._hands, are_one=self._are_one)
         changes = [self._change(scan, number, one) for number, one in enumerate(all_, 1)]
         self._tell_conflicts(all_)  # first: whoever sees the event knows that they were told
         await self.commit(
-            f"{self._journal.run_id}:changes:{scan.id}",
+            f"{self._of.journal.run_id}:changes:{scan.id}",
             *(FileChanged(change=change) for change in changes),
         )
         await self._keeper.attempt(self._folder, lambda shadow: self._settle(shadow, scan), _UNSEEN)
@@ -582,12 +493,12 @@ class ChangeWatch:
         step = Step(
             step_id=step_id,
             session_id=self._session,
-            run_id=self._journal.run_id if run is None else run,
+            run_id=self._of.journal.run_id if run is None else run,
             agent_id=None,
-            at=self._clock.time(),
+            at=self._of.clock.time(),
             writes=writes,
         )
-        await self._journal.commit(step)
+        await self._of.journal.commit(step)
 
     def _change(self, scan: Scan, number: int, one: Attributed) -> FileChange:
         found = one.found
@@ -639,19 +550,19 @@ class ChangeWatch:
     def _name(self, agent: str) -> str:
         if agent == NOBODY:
             return "the user, or another program"
-        record = self._roster.find(agent)
+        record = self._of.roster.find(agent)
         return agent if record is None else record.descriptor.name
 
     def _is_at_work(self, agent: str) -> bool:
-        record = self._roster.find(agent)
+        record = self._of.roster.find(agent)
         return record is not None and not record.is_over
 
     def _are_one(self, one: str, other: str) -> bool:
         """Whether one of two agents is above the other: who is above has it work for itself."""
-        known = self._roster.find(one) and self._roster.find(other)
+        known = self._of.roster.find(one) and self._of.roster.find(other)
         if known is None:
             return one == other
-        return one in self._roster.lineage(other) or other in self._roster.lineage(one)
+        return one in self._of.roster.lineage(other) or other in self._of.roster.lineage(one)
 
     def paths(self, call: WritingCall) -> frozenset[str]:
         """Return the files of the folder that a call says it writes."""
@@ -684,8 +595,8 @@ class ChangeWatch:
         """
         if call.owned is not None:
             return self._places(call.owned)
-        record = self._roster.find(call.agent)
-        is_apart = record is not None and self._is_apart(record.descriptor.cwd)
+        record = self._of.roster.find(call.agent)
+        is_apart = record is not None and self._folders.top(record.descriptor.cwd) is not None
         return () if is_apart else None
 
     def _places(self, files: Sequence[str]) -> tuple[str, ...]:
@@ -696,11 +607,11 @@ class ChangeWatch:
 
     def _leased(self, agent: str) -> tuple[str, ...]:
         """Return the folders that an agent has for itself: others are kept from them."""
-        tracker, region = self._tracker, self._roster.get(agent).descriptor.grant.region
+        tracker, region = self._tracker, self._of.roster.get(agent).descriptor.grant.region
         if tracker is None or region is None:
             return ()
         places = (tracker.place_of(folder) for folder in region)
-        others = {folder for folder, _ in self._leases(agent)}
+        others = {folder for folder, _ in self._of.leases(agent)}
         return tuple(
             place
             for place, folder in zip(places, region, strict=True)
@@ -746,7 +657,7 @@ class ChangeWatch:
 
     def tell(self, agent: str, text: str) -> None:
         """Tell an agent something with its next answer or prompt, if it is still at work."""
-        turn = self._turn_of(agent)
+        turn = self._of.turn_of(agent)
         if turn is not None and self._is_at_work(agent):
             turn.tell(text)
 

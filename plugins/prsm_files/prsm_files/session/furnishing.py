@@ -10,8 +10,6 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from prsm_core import PrsmError
 from prsm_core.files import AgentSpawnError, run_shell
 from prsm_core.policies import is_within
@@ -20,61 +18,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core import Clock
-    from prsm_core.files import CommandSandbox, ProcessLauncher, WorkspaceSettings
+    from prsm_core.files import FilesContext
 
 OUTPUT_LIMIT = 4 * 2**10
 SHOWN_LINES = 10
 
 
-class Furnishing(Struct, frozen=True, kw_only=True):
-    """What worktrees are furnished with; `trusted` is whether the person trusts the workspace."""
+async def set_up(of: FilesContext, target: Path, variables: Mapping[str, str]) -> None:
+    """Run the set-up command in a worktree, with the variables of its agent.
 
-    settings: WorkspaceSettings
-    trusted: bool
-    launcher: ProcessLauncher
-    clock: Clock
-    env: Mapping[str, str]
-    sandbox: CommandSandbox
-
-    def copy(self, source: Path, target: Path) -> list[str]:
-        """Copy what the configuration names from one workspace to its like; return notes.
-
-        What is in the worktree already stays as it is. It blocks.
-        """
-        return list(_copy_all(self.settings.worktree_copy, source, target))
-
-    async def set_up(self, target: Path, variables: Mapping[str, str]) -> None:
-        """Run the set-up command in a worktree, with the variables of its agent.
-
-        Raises AgentSpawnError (code `no_worktree`) where it fails, or the workspace is not trusted:
-        it runs what the repository brings, and nobody is asked.
-        """
-        command = self.settings.worktree_setup
-        if command is None:
-            return
-        if not self.trusted:
-            raise _failed("the workspace is not trusted", hint="`prsm trust` trusts it")
-        seconds = self.settings.worktree_setup_seconds
-        try:
-            result = await run_shell(
-                self.launcher,
-                f"exec 2>&1\n{command}",
-                cwd=os.fspath(target),
-                timeout_s=seconds,
-                clock=self.clock,
-                env={**self.env, **variables},
-                output_limit=OUTPUT_LIMIT,
-                keep_end=True,
-                sandbox=self.sandbox,
-            )
-        except PrsmError as error:
-            raise _failed(f"it could not run: {error.message}") from error
-        if result.timed_out:
-            raise _failed(f"it did not end within {seconds:g} s")
-        if result.exit_code:
-            lines = result.stdout.rstrip().splitlines()[-SHOWN_LINES:]
-            raise _failed("\n".join((f"it ended with exit code {result.exit_code}", *lines)))
+    Raises AgentSpawnError (code `no_worktree`) where it fails, or the workspace is not trusted: it
+    runs what the repository brings, and nobody is asked.
+    """
+    command = of.settings.workspace.worktree_setup
+    if command is None:
+        return
+    if not of.trusted:
+        raise _failed("the workspace is not trusted", hint="`prsm trust` trusts it")
+    seconds = of.settings.workspace.worktree_setup_seconds
+    try:
+        result = await run_shell(
+            of.launcher,
+            f"exec 2>&1\n{command}",
+            cwd=os.fspath(target),
+            timeout_s=seconds,
+            clock=of.clock,
+            env={**of.env, **variables},
+            output_limit=OUTPUT_LIMIT,
+            keep_end=True,
+            sandbox=of.sandbox(),
+        )
+    except PrsmError as error:
+        raise _failed(f"it could not run: {error.message}") from error
+    if result.timed_out:
+        raise _failed(f"it did not end within {seconds:g} s")
+    if result.exit_code:
+        lines = result.stdout.rstrip().splitlines()[-SHOWN_LINES:]
+        raise _failed("\n".join((f"it ended with exit code {result.exit_code}", *lines)))
 
 
 def _failed(why: str, hint: str = "correct workspace.worktree_setup") -> AgentSpawnError:
@@ -85,7 +65,11 @@ def _failed(why: str, hint: str = "correct workspace.worktree_setup") -> AgentSp
     )
 
 
-def _copy_all(names: Sequence[str], source: Path, target: Path) -> Iterator[str]:
+def copy_all(names: Sequence[str], source: Path, target: Path) -> Iterator[str]:
+    """Copy what is named from one workspace to its like; yield what was not copied, and why.
+
+    What is in the worktree already stays as it is.
+    """
     for name in names:
         old, new = source / name, target / name
         if not _is_inside(old, source) or not _is_inside(new, target):

@@ -26,29 +26,19 @@ from prsm_files.session.evidence.evidence import ClaimProof, Sources
 from prsm_files.session.evidence.gates import GateRunner
 from prsm_files.session.folders import Workspaces
 from prsm_files.session.keeper import FilesKeeper
-from prsm_files.session.late import LateTrees, LateWatch
+from prsm_files.session.late import LateWatch
+from prsm_files.session.trees import TreeKeeper
 from prsm_files.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core import Clock, Event, Store
+    from prsm_core import Event
     from prsm_core.engine.workspace_files import OpenFiles
-    from prsm_core.files import (
-        AgentRecord,
-        Feed,
-        FilesContext,
-        Hold,
-        Journal,
-        Paths,
-        QuietMoment,
-        WorkspaceSettings,
-    )
-    from prsm_core.kit import Background
+    from prsm_core.files import AgentRecord, FilesContext, Hold, Paths
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.evidence.witness import Witness
-    from prsm_files.session.trees import TreeKeeper
     from prsm_files.session.undoing import Undoing
     from prsm_files.shadow.records import Snapshot
     from prsm_files.shadow.worktree import Shadow
@@ -81,24 +71,30 @@ class SessionFiles(WorkspaceFiles):
     """
 
     folders: Workspaces
-    trees: LateTrees
+    trees: TreeKeeper
     watch: LateWatch | None
 
     def __init__(self, context: FilesContext, shadows: Shadows | None) -> None:
-        self.context = context
-        trees = None if shadows is None else shadows.trees
-        self.folders = Workspaces(context.workspace, trees)
-        self.keeper = self._make_keeper(shadows)
-        self._snapshots = self._make_snapshots()
-        self.trees = LateTrees(
-            self.folders,
-            context.roster,
-            context.settings.workspace.worktrees,
-            self._make_tree_keeper,
+        self.context = of = context
+        self.folders = Workspaces(of.workspace, None if shadows is None else shadows.trees)
+        self.keeper: FilesKeeper | None = None
+        self.watch, self._snapshots = None, None
+        witness: Callable[[], Witness] | None = None
+        if shadows is not None:
+            parts = (of.launcher, of.clock, of.background, of.journal)
+            self.keeper = keeper = FilesKeeper(shadows, *parts)
+            self.watch = watch = LateWatch(lambda: self._make_watch(keeper))
+            witness = partial(self._make_witness, watch, keeper)
+            if of.settings.workspace.snapshots != "off":
+                self._snapshots = PromptSnapshots(keeper, of)
+        self.trees = TreeKeeper(of, self.keeper, self.folders, self._look_at)
+        self._sources = Sources(
+            context=of,
+            gates=self._make_gates(),
+            folders=self.folders,
+            in_worktree=self.trees.has_changed,
+            witness=witness,
         )
-        keeper = self.keeper
-        self.watch = None if keeper is None else LateWatch(lambda: self._make_watch(keeper))
-        self._sources = self._make_sources()
 
     def acts(self, is_running: Callable[[], bool], locks: Path | None) -> Undoing:
         """Return what decides and takes back; other engines are found by their `locks`."""
@@ -145,98 +141,14 @@ class SessionFiles(WorkspaceFiles):
         if self.keeper is not None:
             await self.keeper.aclose()
 
-    def _make_keeper(self, shadows: Shadows | None) -> FilesKeeper | None:
-        if shadows is None:
-            return None
-        of = self.context
-        return FilesKeeper(shadows, of.launcher, of.clock, of.background, of.journal)
-
-    def _make_snapshots(self) -> PromptSnapshots | None:
-        of, settings = self.context, self.context.settings.workspace
-        if self.keeper is None or settings.snapshots == "off":
-            return None
-        return PromptSnapshots(
-            self.keeper,
-            of.quiet,
-            of.journal,
-            of.feed,
-            of.store,
-            of.background,
-            of.clock,
-            settings,
-        )
-
-    def _make_tree_keeper(self) -> TreeKeeper:
-        # Once there is one.
-        from prsm_files.session.furnishing import Furnishing
-        from prsm_files.session.trees import TreeKeeper, TreeParts
-
-        of = self.context
-        furnishing = Furnishing(
-            settings=of.settings.workspace,
-            trusted=of.trusted,
-            launcher=of.launcher,
-            clock=of.clock,
-            env=of.env,
-            sandbox=of.sandbox(),
-        )
-        return TreeKeeper(
-            TreeParts(
-                keeper=self.keeper,
-                where=self.folders.where,
-                workspaces=self.folders,
-                roster=of.roster,
-                quiet=of.quiet,
-                look_at=self._look_at,
-                journal=of.journal,
-                store=of.store,
-                clock=of.clock,
-                background=of.background,
-                furnishing=furnishing,
-                task_of=of.task_of,
-            )
-        )
-
     def _make_watch(self, keeper: FilesKeeper) -> ChangeWatch:
         from prsm_files.session.changes import ChangeWatch  # once a call may write
 
-        of = self.context
-        return ChangeWatch(
-            keeper,
-            of.journal,
-            of.store,
-            of.roster,
-            leases=of.leases,
-            turn_of=of.turn_of,
-            hold=of.quiet.hold,
-            is_apart=lambda folder: self.folders.top(folder) is not None,
-            clock=of.clock,
-            background=of.background,
-            session=of.session,
-            workspace=of.workspace,
-        )
+        return ChangeWatch(keeper, self.context, self.folders)
 
     def _look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
         if self.watch is not None:
             self.watch.look_at(shadow, files)
-
-    def _make_sources(self) -> Sources:
-        of = self.context
-        return Sources(
-            roster=of.roster,
-            conversations=of.conversations,
-            gates=self._make_gates(),
-            launcher=of.launcher,
-            journal=of.journal,
-            clock=of.clock,
-            refusals=of.settings.engine.gate_refusals,
-            main=of.workspace,
-            workspace=self.folders.of,
-            in_worktree=self.trees.has_changed,
-            commands=of.commands,
-            newest=lambda: of.feed.newest,
-            witness=self._late_witness(),
-        )
 
     def _make_gates(self) -> GateRunner:
         of = self.context
@@ -250,25 +162,10 @@ class SessionFiles(WorkspaceFiles):
             sandbox=of.sandbox,
         )
 
-    def _late_witness(self) -> Callable[[], Witness] | None:
-        """Return what knows the files by what was found, once asked; None: nobody watches them."""
-        watch, keeper, of = self.watch, self.keeper, self.context
-        if watch is None or keeper is None:
-            return None
+    def _make_witness(self, watch: LateWatch, keeper: FilesKeeper) -> Witness:
+        from prsm_files.session.evidence.witness import Witness  # at the first claim
 
-        def make() -> Witness:
-            from prsm_files.session.evidence.witness import Witness  # at the first claim
-
-            return Witness(
-                watch,
-                keeper,
-                of.store,
-                of.roster,
-                session=of.session,
-                workspace=of.workspace,
-            )
-
-        return make
+        return Witness(watch, keeper, self.context)
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
@@ -284,24 +181,9 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 class PromptSnapshots:
     """Owns the snapshots that are being taken for prompts of one session."""
 
-    def __init__(
-        self,
-        keeper: FilesKeeper,
-        quiet: QuietMoment,
-        journal: Journal,
-        feed: Feed,
-        store: Store,
-        background: Background,
-        clock: Clock,
-        settings: WorkspaceSettings,
-    ) -> None:
+    def __init__(self, keeper: FilesKeeper, of: FilesContext) -> None:
         self._keeper = keeper
-        self._quiet = quiet
-        self._journal = journal
-        self._store = store
-        self._background = background
-        self._clock = clock
-        self._settings = settings
+        self._of = of
         self._seq: int | None = None  # of the newest event; None: nothing was committed here
         self._known: set[str] | None = None  # snapshots that the ledger names; None: not read yet
         self._naming = asyncio.Lock()  # one at a time, as they were taken
@@ -310,7 +192,7 @@ class PromptSnapshots:
         self._told = 0  # how often something was
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_ending = False
-        feed.add_tap(self._heed)
+        of.feed.add_tap(self._heed)
 
     @asynccontextmanager
     async def before(self, said: str, folder: str, agent: str | None) -> AsyncIterator[None]:
@@ -318,7 +200,7 @@ class PromptSnapshots:
 
         What raises takes none: nobody was told anything.
         """
-        hold = self._quiet.close_gate()
+        hold = self._of.quiet.close_gate()
         try:
             wanted = _Wanted(
                 kind=RUN if agent is None else PROMPT,
@@ -332,7 +214,7 @@ class PromptSnapshots:
         except BaseException:
             hold.release()
             raise
-        task = self._background.start(self._take(hold, wanted), name="snapshot before a prompt")
+        task = self._of.background.start(self._take(hold, wanted), name="snapshot before a prompt")
         self._at_work.add(task)
         task.add_done_callback(lambda done: self._over(done, hold))
 
@@ -344,8 +226,8 @@ class PromptSnapshots:
             wanted.set()
         if self._at_work:
             tasks = tuple(self._at_work)
-            seconds = self._background.parting.most(END_SECONDS)
-            await first_of(self._clock, seconds, lambda: asyncio.wait(tasks))
+            seconds = self._of.background.parting.most(END_SECONDS)
+            await first_of(self._of.clock, seconds, lambda: asyncio.wait(tasks))
 
     def _over(self, task: asyncio.Task[None], hold: Hold) -> None:
         self._at_work.discard(task)
@@ -360,16 +242,16 @@ class PromptSnapshots:
 
     async def _newest_commit(self) -> int:
         """Return the position of the session's newest commit that told something; 0: none has."""
-        await self._journal.spoken.writing.past()  # what is in the ledger is then heard of
-        session = self._journal.session_id
+        await self._of.journal.spoken.writing.past()  # what is in the ledger is then heard of
+        session = self._of.journal.session_id
         if self._seq is None:
-            known = {info.session_id: info.last_seq for info in await self._store.sessions()}
+            known = {info.session_id: info.last_seq for info in await self._of.store.sessions()}
             self._seq = known.get(session, 0)
         if self._seq == 0:
             return 0
         from prsm_files.session.naming import newest_commit  # no first run needs it
 
-        return await newest_commit(self._store, session, self._seq)
+        return await newest_commit(self._of.store, session, self._seq)
 
     async def _take(self, hold: Hold, wanted: _Wanted) -> None:
         if wanted.kind == RUN:
@@ -384,9 +266,9 @@ class PromptSnapshots:
         if taken is None:
             return
         securing = self._keeper.secure(wanted.folder)
-        self._background.launch(securing, name="what snapshots borrow")
+        self._of.background.launch(securing, name="what snapshots borrow")
         async with self._naming:
-            if self._journal.is_over:
+            if self._of.journal.is_over:
                 return
             is_first = self._known is None
             await self._note(wanted, *taken)
@@ -405,10 +287,10 @@ class PromptSnapshots:
         hold.when_wanted(want)
         try:
             await due.wait()
-            latest, told = self._clock.now() + LATEST_SECONDS, -1
-            while told != self._told and (left := latest - self._clock.now()) > 0:
+            latest, told = self._of.clock.now() + LATEST_SECONDS, -1
+            while told != self._told and (left := latest - self._of.clock.now()) > 0:
                 told = self._told
-                if await first_of(self._clock, min(BESIDE_SECONDS, left), wanted.wait):
+                if await first_of(self._of.clock, min(BESIDE_SECONDS, left), wanted.wait):
                     return
         finally:
             del self._due[due]
@@ -419,17 +301,17 @@ class PromptSnapshots:
         """Take a snapshot, in the thread; return it, and all that there are of the session."""
         from prsm_files.shadow.worktree import About  # once one is taken
 
-        session = self._journal.session_id
+        session = self._of.journal.session_id
         about = About(
             kind=wanted.kind,
-            description=self._journal.redact(wanted.description),
+            description=self._of.journal.redact(wanted.description),
             session=session,
             position=wanted.last_commit,
             agent=wanted.agent,
         )
 
         def unquiet() -> tuple[str, ...]:
-            return tuple(self._journal.redact(str(call)) for call in hold.disturbing)
+            return tuple(self._of.journal.redact(str(call)) for call in hold.disturbing)
 
         taken = shadow.take(about, unquiet=unquiet, may_be_known=True)
         kept = () if self._known is not None else shadow.snapshots()
@@ -440,7 +322,7 @@ class PromptSnapshots:
         from prsm_files.session.naming import naming, session_snapshot  # once one is taken
 
         if self._known is None:
-            state = await self._store.state(self._journal.session_id)
+            state = await self._of.store.state(self._of.journal.session_id)
             self._known = {one.snapshot_id for one in state.snapshots}
         lost = [one for one in kept if one.id not in self._known and one.id != taken.id]
         now = session_snapshot(
@@ -451,29 +333,29 @@ class PromptSnapshots:
             for one in lost
         ]
         self._known |= {taken.id, *(one.id for one in lost)}
-        journal = self._journal
+        journal = self._of.journal
         step = naming(
             (*rows[::-1], now),
             step_id=journal.run_step_id(),
             session=journal.session_id,
             run=journal.run_id,
-            at=self._clock.time(),
+            at=self._of.clock.time(),
         )
         await journal.commit(step)
 
     async def _retire(self, folder: Path) -> None:
         """Drop old snapshots, but none of this session, and none that a fork begins at."""
-        spared = (self._known or set()) | await self._store.shared_snapshots()
+        spared = (self._known or set()) | await self._of.store.shared_snapshots()
         from prsm_files.shadow.keeping import Retention  # once in an engine
 
-        keep = self._settings
+        keep = self._of.settings.workspace
         size = keep.keep_mib * 2**20
         rule = Retention(count=keep.keep_snapshots, days=keep.keep_days, size=size)
         lost = "old snapshots of {} are not dropped"
         count = await self._keeper.attempt(folder, lambda shadow: shadow.retire(rule, spared), lost)
         if count:
             text = f"{count} snapshots of earlier prompts are dropped: workspace.keep_* says so"
-            self._journal.tell("notice", level="info", text=text)
+            self._of.journal.tell("notice", level="info", text=text)
 
 
 def _description(said: str) -> str:

@@ -13,22 +13,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from prsm_core import AgentState, PrsmError
+from prsm_core import AgentRole, AgentState, PermissionMode, PrsmError
+from prsm_core.domain.tools import WRITING_TOOLS
 from prsm_core.engine.state import told_region
-from prsm_core.files import AgentSpawnError, WritingCall, path_text, repo_identity
+from prsm_core.files import AgentSpawnError, Trees, WritingCall, path_text, repo_identity
 from prsm_core.kit import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from prsm_core import Clock, Store
-    from prsm_core.files import AgentDescriptor, AgentRecord, Journal, QuietMoment, Roster
-    from prsm_core.kit import Background
+    from prsm_core.files import (
+        AgentDescriptor,
+        AgentRecord,
+        FilesContext,
+        QuietMoment,
+        SpawnRequest,
+    )
     from prsm_files.session.folders import Workspaces
-    from prsm_files.session.furnishing import Furnishing
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.shadow.whereabouts import Where
     from prsm_files.shadow.worktree import Shadow
@@ -50,29 +53,32 @@ _REGION_PROMPT = (
 )
 
 
-class TreeParts(Struct, frozen=True, kw_only=True):
-    """What worktrees are made and merged with; without keeper or place there are none."""
+class TreeKeeper(Trees):
+    """Owns which worktrees are being removed; all else is on the disk.
 
-    keeper: FilesKeeper | None
-    where: Where | None
-    workspaces: Workspaces
-    roster: Roster
-    quiet: QuietMoment
-    look_at: Callable[[Shadow, tuple[str, ...]], None]  # as the watch of changes does
-    journal: Journal
-    store: Store
-    clock: Clock
-    background: Background
-    furnishing: Furnishing
-    task_of: Callable[[str], asyncio.Task[None] | None]  # an agent's newest life
+    Without a keeper there are none. `look_at` looks at files as the watch of changes does.
+    """
 
-
-class TreeKeeper:
-    """Owns which worktrees are being removed; all else is on the disk."""
-
-    def __init__(self, parts: TreeParts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        of: FilesContext,
+        keeper: FilesKeeper | None,
+        folders: Workspaces,
+        look_at: Callable[[Shadow, tuple[str, ...]], None],
+    ) -> None:
+        self._of = of
+        self._keeper = keeper
+        self._folders = folders
+        self._look_at = look_at
         self._leaving: dict[str, asyncio.Task[None]] = {}  # by agent
+
+    def is_wanted(self, request: SpawnRequest, plan: AgentDescriptor) -> bool:
+        """Return whether a new agent is to have one: it was asked for, or the settings want it."""
+        if request.worktree is not None:
+            return request.worktree
+        writes = bool(plan.tools & WRITING_TOOLS) and plan.mode is not PermissionMode.PLAN
+        is_worker = request.role is AgentRole.WORKER
+        return self._of.settings.workspace.worktrees == "writers" and is_worker and writes
 
     async def give(self, record: AgentRecord) -> None:
         """Make a worktree for an agent that is about to be born: it works there.
@@ -93,10 +99,10 @@ class TreeKeeper:
     async def ensure(self, record: AgentRecord) -> None:
         """Have the worktree of an agent that is to live again: as it was left, or made anew."""
         task, tree_id = self._leaving.get(record.agent_id), self._own(record)
-        if task is not None:
-            await asyncio.wait({task})
         if tree_id is None:
             return
+        if task is not None:
+            await asyncio.wait({task})
         if not await asyncio.to_thread(Path(self._top(record)).exists):
             await self._make(record, tree_id)
             await self._furnish(record, tree_id)
@@ -104,7 +110,7 @@ class TreeKeeper:
         folder = self._folder_above(record)
         tree = await self._attempt(folder, lambda trees: trees.find(tree_id))
         if tree is not None:
-            self._parts.workspaces.note_port(tree.folder, tree.port)
+            self._folders.note_port(tree.folder, tree.port)
 
     async def settle(self, record: AgentRecord, state: AgentState) -> Mapping[str, Any] | None:
         """Merge what an agent that ends has changed, if it succeeded; return what is told of it.
@@ -117,7 +123,7 @@ class TreeKeeper:
             return None
         is_wanted = state is AgentState.COMPLETED
         call = self._call(record)
-        quiet = self._parts.quiet
+        quiet = self._of.quiet
         quiet.asks(call)
         try:
             if not await quiet.enter(call):
@@ -126,7 +132,7 @@ class TreeKeeper:
             loop = asyncio.get_running_loop()
 
             def work(trees: Worktrees) -> Outcome:
-                merge = _Merge(self._parts, call, trees.shadow, loop)
+                merge = _Merge(quiet, self._look_at, call, trees.shadow, loop)
                 return trees.settle(tree_id, message, is_wanted=is_wanted, writing=merge.writing)
 
             outcome = await self._use(self._folder_above(record), work)
@@ -135,6 +141,19 @@ class TreeKeeper:
         finally:
             quiet.ended(call)
         return {**self._where_told(record), **_told(outcome)}
+
+    async def left(self, session: str) -> Sequence[Mapping[str, Any]]:
+        """Return the worktrees of a session's ended agents that are not merged, as JSON values."""
+        where = self._folders.where
+        if where is None:
+            return ()
+        from prsm_files.worktrees.records import left_of, told_left  # once somebody asks
+
+        def read() -> list[Mapping[str, Any]]:
+            key = repo_identity(Path(self._folders.main)).key
+            return [told_left(tree) for tree in left_of(where, key, session)]
+
+        return await asyncio.to_thread(read)
 
     async def has_changed(self, record: AgentRecord) -> bool:
         """Return whether an agent has changed its worktree; also where nobody can tell."""
@@ -152,11 +171,11 @@ class TreeKeeper:
             return
         work = self._remove(record, tree_id)
         name = f"the worktree of {record.descriptor.name}"
-        self._leaving[record.agent_id] = self._parts.background.start(work, name=name)
+        self._leaving[record.agent_id] = self._of.background.start(work, name=name)
 
     async def _remove(self, record: AgentRecord, tree_id: str) -> None:
         try:
-            life = self._parts.task_of(record.agent_id)
+            life = self._of.task_of(record.agent_id)
             if life is not None and life is not asyncio.current_task():
                 await asyncio.wait({life})
             await self._attempt(self._folder_above(record), lambda trees: trees.finish(tree_id))
@@ -167,23 +186,23 @@ class TreeKeeper:
         """Wait until what is merged is removed, for a while; the next start removes the rest."""
         tasks = set(self._leaving.values())
         if tasks:
-            seconds = self._parts.background.parting.most(LEAVE_SECONDS)
-            await first_of(self._parts.clock, seconds, lambda: asyncio.wait(tasks))
+            seconds = self._of.background.parting.most(LEAVE_SECONDS)
+            await first_of(self._of.clock, seconds, lambda: asyncio.wait(tasks))
 
     async def recover(self, folder: Path) -> list[str]:
         """End what a process that has died has left in the repository of a folder.
 
         Returns what is told of it. What is whole belongs to its session.
         """
-        where, session = self._parts.where, self._parts.journal.session_id
-        if where is None or self._parts.keeper is None:
-            return []
+        where, session = self._folders.where, self._of.session
         key = repo_identity(folder).key
-        from prsm_files.worktrees.records import read_all
+        if where is None or not any(where.repository(key).glob("*/record.json")):
+            return []
+        from prsm_files.worktrees.records import read_all  # once there is one
 
         ended = {
             row.descriptor.agent_id: row.descriptor.state.is_terminal
-            for row in await self._parts.store.agents(session)
+            for row in await self._of.store.agents(session)
         }
         notes: list[str] = []
         all_ = await asyncio.to_thread(lambda: list(read_all(where, key)))
@@ -198,14 +217,14 @@ class TreeKeeper:
         return notes
 
     def _own(self, record: AgentRecord) -> str | None:
-        return self._parts.workspaces.own(record, self._parts.roster)
+        return self._folders.own(record, self._of.roster)
 
     def _top(self, record: AgentRecord) -> str:
-        return self._parts.workspaces.top(record.descriptor.cwd) or record.descriptor.cwd
+        return self._folders.top(record.descriptor.cwd) or record.descriptor.cwd
 
     def _folder_above(self, record: AgentRecord) -> Path:
         """Return the folder that an agent's worktree is made from: that of its parent."""
-        parent = self._parts.roster.parent_of(record)
+        parent = self._of.roster.parent_of(record)
         return Path((record if parent is None else parent).descriptor.cwd)
 
     async def _make(self, record: AgentRecord, again: str | None) -> Tree:
@@ -229,8 +248,8 @@ class TreeKeeper:
             ) from error
         for note in made.notes:
             text = f"{tree_name(made.tree)}: {note}"
-            self._parts.journal.note("notice", agent.parent_id, level="warning", text=text)
-        self._parts.workspaces.note_port(made.tree.folder, made.tree.port)
+            self._of.journal.note("notice", agent.parent_id, level="warning", text=text)
+        self._folders.note_port(made.tree.folder, made.tree.port)
         return made.tree
 
     async def _furnish(self, record: AgentRecord, tree_id: str) -> None:
@@ -245,18 +264,20 @@ class TreeKeeper:
             raise
 
     async def _fill(self, record: AgentRecord) -> None:
-        agent, workspaces = record.descriptor, self._parts.workspaces
+        agent, workspaces = record.descriptor, self._folders
         await asyncio.to_thread(Path(agent.cwd).mkdir, parents=True, exist_ok=True)
         source = Path(workspaces.of(str(self._folder_above(record))))
         target = Path(workspaces.of(agent.cwd))
-        furnishing = self._parts.furnishing
-        for note in await asyncio.to_thread(furnishing.copy, source, target):
+        from prsm_files.session.furnishing import copy_all, set_up  # once there is one
+
+        names = self._of.settings.workspace.worktree_copy
+        for note in await asyncio.to_thread(list, copy_all(names, source, target)):
             text = f"the worktree of {agent.name}: {note}"
-            self._parts.journal.note("notice", agent.parent_id, level="warning", text=text)
-        await furnishing.set_up(target, workspaces.variables(agent.cwd))
+            self._of.journal.note("notice", agent.parent_id, level="warning", text=text)
+        await set_up(self._of, target, workspaces.variables(agent.cwd))
 
     async def _use(self, folder: Path, work: Callable[[Worktrees], Any]) -> Any:
-        keeper, where = self._parts.keeper, self._parts.where
+        keeper, where = self._keeper, self._folders.where
         if keeper is None or where is None:
             raise AgentSpawnError(
                 "nobody looks after the files here, so there are no worktrees",
@@ -266,7 +287,7 @@ class TreeKeeper:
         return await keeper.use(folder, lambda shadow: work(_worktrees(shadow, where)))
 
     async def _attempt(self, folder: Path, work: Callable[[Worktrees], Any]) -> Any:
-        keeper, where = self._parts.keeper, self._parts.where
+        keeper, where = self._keeper, self._folders.where
         if keeper is None or where is None:
             return None
         lost = "a worktree that was made from {} is not removed, or finished"
@@ -282,7 +303,7 @@ class TreeKeeper:
             command=None,
             paths=(),
             cwd=str(self._folder_above(record)),
-            since=self._parts.clock.now(),
+            since=self._of.clock.now(),
             owned=(),
         )
 
@@ -292,7 +313,7 @@ class TreeKeeper:
         lines = agent.prompt.strip().splitlines()
         head = f"{agent.name}: {lines[0].strip() if lines else 'its task'}"
         trailers = f"PRSM-Agent: {agent.name}\nPRSM-Session: {agent.session_id}"
-        said: str = self._parts.journal.redact(f"{head}\n\n{trailers}")
+        said: str = self._of.journal.redact(f"{head}\n\n{trailers}")
         return said
 
     def _where_told(self, record: AgentRecord) -> dict[str, Any]:
@@ -334,12 +355,13 @@ class _Merge:
 
     def __init__(
         self,
-        parts: TreeParts,
+        quiet: QuietMoment,
+        look_at: Callable[[Shadow, tuple[str, ...]], None],
         call: WritingCall,
         shadow: Shadow,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._quiet, self._look_at = parts.quiet, parts.look_at
+        self._quiet, self._look_at = quiet, look_at
         self._call, self._shadow, self._loop = call, shadow, loop
 
     @contextmanager

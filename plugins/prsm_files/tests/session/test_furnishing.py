@@ -144,13 +144,13 @@ def test_a_path_outside_of_the_workspace_is_refused(path):
 
 
 def test_names_of_links_are_copied_as_links(tmp_path):
-    from prsm_files.session.furnishing import _copy_all
+    from prsm_files.session.furnishing import copy_all
 
     source, target = tmp_path / "s", tmp_path / "t"
     source.mkdir()
     target.mkdir()
     (source / "link").symlink_to("/etc")
-    assert list(_copy_all(["link"], source, target)) == []
+    assert list(copy_all(["link"], source, target)) == []
     assert os.readlink(target / "link") == "/etc"  # noqa: PTH115 - as it is
 
 

@@ -23,15 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from prsm_core import AgentResult, Clock
-    from prsm_core.files import (
-        AgentRecord,
-        ChangeRow,
-        ConversationStore,
-        Journal,
-        ProcessLauncher,
-        Roster,
-    )
-    from prsm_core.policies import CommandPolicy
+    from prsm_core.files import AgentRecord, ChangeRow, FilesContext, Folders, ProcessLauncher
     from prsm_files.artifacts import Artifact, Blob
     from prsm_files.session.evidence.command_log import CommandLog
     from prsm_files.session.evidence.gates import GateRunner, GateVerdict
@@ -52,21 +44,13 @@ _ENTRY = re.compile(r"(100\d{3}) blob ([0-9a-f]+) +(\d+)\t(.*)", re.DOTALL)
 
 
 class Sources(Struct, frozen=True, kw_only=True):
-    """What evidence is taken from, and how often a failing gate may send an agent back."""
+    """What evidence is taken from."""
 
-    roster: Roster
-    conversations: ConversationStore
+    context: FilesContext
     gates: GateRunner
-    launcher: ProcessLauncher
-    journal: Journal
-    clock: Clock
-    refusals: int
-    main: str  # the session's own folder
-    workspace: Callable[[str], str]  # of the session, for who works in a folder
+    folders: Folders
     in_worktree: Callable[[AgentRecord], Awaitable[bool]]  # whether it has changed something there
-    commands: CommandPolicy
-    newest: Callable[[], int]  # the number of the newest event
-    witness: Callable[[], Witness] | None = None  # None: nobody watches the files
+    witness: Callable[[], Witness] | None  # None: nobody watches the files
 
 
 class _Found(Struct, frozen=True, kw_only=True):
@@ -82,7 +66,7 @@ class ClaimProof(Proof):
     """Weighs what one incarnation has done since its beginning; its notes count its refusals."""
 
     def __init__(self, record: AgentRecord, sources: Sources) -> None:
-        self._record, self._from = record, sources
+        self._record, self._from, self._of = record, sources, sources.context
 
     async def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
@@ -139,20 +123,20 @@ class ClaimProof(Proof):
         if level is Level.CHECKED and is_verified:
             level = Level.VERIFIED
         gaps += [f"gate {verdict.name} {verdict.problem}" for verdict in failed]
-        redact = self._from.journal.redact
+        redact = self._of.journal.redact
         gaps, others = redact(gaps), redact(log.others())
         return Evidence(level=level, gaps=tuple(gaps), by=tuple(others))
 
     async def _gates(self, edited: int) -> list[GateVerdict]:
-        agent, of = self._record.descriptor, self._from
-        where = of.workspace(agent.cwd)
+        agent, of, feed = self._record.descriptor, self._from, self._of.feed
+        where = of.folders.of(agent.cwd)
         known = edited if edited > NEVER else None
-        return await of.gates.run(agent.duties, where, now=of.newest, edited=known)
+        return await of.gates.run(agent.duties, where, now=lambda: feed.newest, edited=known)
 
     async def _rows(self) -> Sequence[ChangeRow] | None:
         """Return what was found of the agents' changes; None where nobody watches them."""
         of, cwd = self._from, self._record.descriptor.cwd
-        if of.witness is None or of.workspace(cwd) != of.main:
+        if of.witness is None or of.folders.of(cwd) != of.context.workspace:
             return None  # of a worktree nothing is found before it is merged
         return await of.witness().changes(self._record)
 
@@ -176,8 +160,8 @@ class ClaimProof(Proof):
         has_git = bool(touched) and await asyncio.to_thread(is_in_repository, folder)
         if has_git:
             paths = [artifact.path for artifact in touched]
-            clock = self._from.clock
-            before |= await blobs_before(self._from.launcher, clock, folder, paths, since)
+            of = self._of
+            before |= await blobs_before(of.launcher, of.clock, folder, paths, since)
         gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
         return gaps
 
@@ -196,22 +180,23 @@ class ClaimProof(Proof):
         """
         from prsm_files.session.evidence.command_log import CommandLog
 
-        log = CommandLog(self._from.journal.redact(list(commands)), self._from.commands)
-        born = await self._from.conversations.born(self._record.agent_id)
+        of = self._of
+        log = CommandLog(of.journal.redact(list(commands)), of.commands)
+        born = await of.conversations.born(self._record.agent_id)
         family = {
             record.agent_id: (path, record.descriptor.cwd)
-            for record, path in self._from.roster.family(self._record)
+            for record, path in of.roster.family(self._record)
         }
         # All agents are below the master: one reading of the log finds what one of each would.
         is_master = self._record.descriptor.parent_id is None
         for agent_id in [None] if is_master else family:
-            async for event in self._from.conversations.events(agent_id, born):
+            async for event in of.conversations.events(agent_id, born):
                 if event.agent in family:
                     log.read(event, *family[event.agent])
         return log
 
     async def _tell(self, verdicts: Sequence[GateVerdict]) -> None:
-        record, journal = self._record, self._from.journal
+        record, journal = self._record, self._of.journal
         for verdict in verdicts:
             if not verdict.is_new:
                 continue
@@ -230,7 +215,7 @@ class ClaimProof(Proof):
 
     def _refuse(self, failed: Sequence[GateVerdict]) -> None:
         refusals = self._record.notes.refusals
-        if not failed or refusals >= self._from.refusals:
+        if not failed or refusals >= self._of.settings.engine.gate_refusals:
             return
         self._record.note(refusals=refusals + 1)
         raise OrchestrationError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from prsm_core import StoreError
-from prsm_core.files import ConversationStore, text_path
+from prsm_core.files import text_path
 from prsm_files.artifacts import Blob
 from prsm_files.shadow.git import GitFailedError
 from prsm_files.shadow.records import LINK, PROGRAM
@@ -24,8 +24,7 @@ from prsm_files.shadow.trackers import base_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from prsm_core import Store
-    from prsm_core.files import AgentRecord, ChangeRow, Roster
+    from prsm_core.files import AgentRecord, ChangeRow, FilesContext
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
     from prsm_files.shadow.worktree import Shadow
@@ -55,34 +54,14 @@ class _Content(NamedTuple):
 
 
 class Witness:
-    """Knows the files of the workspace by what was found in them.
+    """Knows the files of the workspace by what was found in them."""
 
-    Args:
-        watch: Finds what calls have changed.
-        keeper: Runs what blocks.
-        store: Tells changes, snapshots, and when an agent began.
-        roster: Knows the agents.
-        session: Whose changes they are.
-        workspace: The folder that is watched.
-    """
-
-    def __init__(
-        self,
-        watch: LateWatch,
-        keeper: FilesKeeper,
-        store: Store,
-        roster: Roster,
-        *,
-        session: str,
-        workspace: str,
-    ) -> None:
+    def __init__(self, watch: LateWatch, keeper: FilesKeeper, of: FilesContext) -> None:
         self._watch = watch
         self._keeper = keeper
-        self._store = store
-        self._roster = roster
-        self._session = session
-        self._conversations = ConversationStore(store, session)
-        self._workspace = Path(workspace)
+        self._store, self._session, self._roster = of.store, of.session, of.roster
+        self._conversations = of.conversations
+        self._workspace = Path(of.workspace)
 
     async def changes(self, record: AgentRecord) -> Sequence[ChangeRow]:
         """Return the changes that an agent, or one below it, may have made since it began."""
@@ -160,8 +139,8 @@ class Witness:
                 seen[path] = Seen(others=_others(later, names))
             elif own or history:
                 seen[path] = Seen()
-                content = _before(own[0]) if own else _after(history[-1])
-                contents |= {} if content is None else {path: content}
+                if content := _content(own[0] if own else history[-1], is_before=bool(own)):
+                    contents[path] = content
             else:
                 unknown[place] = path
         with shadow.at_work():
@@ -180,17 +159,12 @@ def _others(rows: Iterable[ChangeRow], names: Mapping[str, str]) -> tuple[str, .
     return tuple(dict.fromkeys(names.get(agent, agent) for agent in agents)) or ("",)
 
 
-def _before(row: ChangeRow) -> _Content | None:
-    return _content(row, row.change.old_mode, row.change.before)
-
-
-def _after(row: ChangeRow) -> _Content | None:
-    return _content(row, row.change.new_mode, row.change.after)
-
-
-def _content(row: ChangeRow, mode: str | None, blob: str | None) -> _Content | None:
-    is_file = mode is not None and mode != LINK and bool(blob)
-    return _Content(text_path(row.change.root), mode or "", blob or "") if is_file else None
+def _content(row: ChangeRow, *, is_before: bool) -> _Content | None:
+    """Return what a file was before a change, or after it; None: none that is kept."""
+    one = row.change
+    mode, blob = (one.old_mode, one.before) if is_before else (one.new_mode, one.after)
+    is_file = mode is not None and mode != LINK and blob
+    return _Content(text_path(one.root), mode or "", blob or "") if is_file else None
 
 
 def _in_tree(shadow: Shadow, tree: str, places: Sequence[str]) -> dict[str, _Content]:
@@ -214,10 +188,7 @@ def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:
     found = {}
     for path, one in contents.items():
         size = sizes.get((one.root, one.blob))
-        known = (
-            None
-            if size is None
-            else Blob(id=one.blob, size=size, is_executable=one.mode == PROGRAM)
-        )
+        is_program = one.mode == PROGRAM
+        known = None if size is None else Blob(id=one.blob, size=size, is_executable=is_program)
         found[path] = Seen(before=known)
     return found

@@ -39,10 +39,7 @@ class Blob(Struct, frozen=True, kw_only=True):
 
 
 def find_artifacts(folder: str, names: Sequence[str]) -> tuple[list[Artifact], list[str]]:
-    """Return the files below `folder`, and what is wrong with others that are named.
-
-    Links and `..` are resolved, and what leads out of the folder is not looked at.
-    """
+    """Return the files that lie below `folder`, links resolved, and what is wrong with others."""
     root = Path(os.path.realpath(folder))
     found: list[Artifact] = []
     gaps = [f"{len(names) - MAX_FILES} more files were not checked"] * (len(names) > MAX_FILES)

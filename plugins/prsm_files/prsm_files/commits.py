@@ -349,10 +349,8 @@ class Committer:
     def commit(self, session: str, asked: Sequence[Asked]) -> Outcome:
         """Commit changes. What was done is to be stored, then `finish`.
 
-        What was cut off is to be finished before: see `unfinished`. Raises ConfigError, and then
-        nothing is done: where git does not know the person (code `no_identity`), a merge or the
-        like is under way (`under_way`), git is at work (`index_locked`), or HEAD or the index
-        moved meanwhile (`moved`).
+        Raises ConfigError, and then nothing is done: `cut_off` (see `unfinished`), `no_identity`,
+        `under_way` (a merge or the like), `index_locked`, or `moved` (HEAD or the index did).
         """
         with self._shadow.at_work():
             if self._intent.exists():

@@ -4,9 +4,6 @@ What is written over or deleted is kept first. The act is on the disk before the
 Each file changes at once, by a new one that takes its place, so it is as before or as after, never
 between. Then the act is in the folder's list, and owes the ledger what it decided until its session
 says so: the tree and the ledger agree. Whoever comes next finishes what a death cut off.
-
-To reject a change and to undo an act are the same: of a file that was one thing, and became
-another, that step is taken out. What came after stays.
 """
 
 from __future__ import annotations
@@ -63,10 +60,7 @@ class Acted(NamedTuple):
 
 
 class Acting:
-    """Carries acts out in a folder; every method blocks. Raises PrsmError, and OSError.
-
-    Of those that are done the newest are kept, `most` of them.
-    """
+    """Carries acts out, and keeps the newest; all methods block. Raises PrsmError, and OSError."""
 
     def __init__(self, shadow: Shadow, *, most: int = KEPT) -> None:
         self._shadow = shadow
@@ -92,10 +86,7 @@ class Acting:
                 self.carry_on()
 
     def unfinished(self, session: str) -> Act | None:
-        """Finish the files of an act that was cut off; return one that a ledger is to tell of.
-
-        `finish` it once the ledger does. There may be more of them.
-        """
+        """Finish what was cut off; return an act to tell the ledger of, and then to `finish`."""
         with self._shadow.at_work():
             self.carry_on()
             return self._shadow.acts.owing(session)
@@ -143,10 +134,7 @@ class Acting:
         return Acted(act, tuple(_stays(lost)))
 
     def _write(self, one: Operation, name: str) -> str:
-        """Write one file; return why it stays as it was, "" if it does not.
-
-        One that cannot be written keeps no other from it, and is tried again when a person asks.
-        """
+        """Write one file; return why it stays as it was, "" if it does not."""
         root = self.root(one.root)
         if root is None:
             return GONE
@@ -189,10 +177,7 @@ def _stays(lost: Mapping[Operation, str]) -> Iterator[Stays]:
 
 
 def keep(shadow: Shadow, act: Act) -> Mapping[Operation, str]:
-    """Keep what an act will write over, and what it will write, in the shadow itself.
-
-    Returns the files of which that cannot be had any more, and why. Raises GitFailedError.
-    """
+    """Keep in the shadow what an act will write, and write over; return what is gone, and why."""
     lost: dict[Operation, str] = {}
     for path in dict.fromkeys(one.root for one in act.wrote):
         git = shadow.root(path).shadow
@@ -258,7 +243,7 @@ class UndoPlan(NamedTuple):
 
 
 class Rejecter(Acting):
-    """Takes changes of a folder back, and acts; see `Acting` for what was cut off."""
+    """Takes changes back, and acts: of a file one step is taken out, and what came later stays."""
 
     def plan(self, wanted: Sequence[Wanted]) -> list[Decided]:
         """Return what would become of changes, given newest first; nothing is changed."""

@@ -31,11 +31,8 @@ def attribute(
 ) -> list[Attributed]:
     """Return whose each change is, in the order in which they were found.
 
-    Args:
-        found: The changes.
-        calls: All that began by then, and have not ended before the last look at the files.
-        hands: Who has changed each path before; it learns of these changes.
-        are_one: Whether two agents get in each other's way no more than one with itself.
+    The calls are those that have not ended before the last look. The hands learn of the changes.
+    Two agents who `are_one` get in each other's way no more than one with itself.
     """
     all_ = [_attribute(one, [call for call in calls if could_make(call, one)]) for one in found]
     on: dict[str, set[str]] = {}

@@ -1,8 +1,7 @@
 """One look at a root: what of it is not as it was known, and what stands there now.
 
-The index is the tracker's own. It is made once, from that of the shadow, and says what each file
-was then. What has changed since is kept beside it, so that a look reads an index and writes none:
-git compares times and sizes, and only files that have changed are read.
+The index is the tracker's own, and says what each file was once. What has changed since is kept
+beside it, so that a look reads an index and writes none.
 """
 
 from __future__ import annotations
@@ -50,10 +49,7 @@ class Differing(NamedTuple):
 
 
 class RootLook:
-    """Looks at the working tree of a shadow; `index` is a file of its own.
-
-    Paths that begin with one that is `hidden` are left out.
-    """
+    """Looks at the working tree of a shadow, by an index of its own; paths may be `hidden`."""
 
     def __init__(
         self, git: GitDir, index: Path, file_bytes: int, hidden: tuple[str, ...] = ()
@@ -95,10 +91,7 @@ class RootLook:
         return found
 
     def _behind(self, new: Sequence[str]) -> Iterator[str]:
-        """Yield files of the index that are hidden by a link where their folder was.
-
-        git sees what the link leads to in their place.
-        """
+        """Yield files of the index hidden by a link above: git sees what it leads to instead."""
         links = [path for path in new if os.path.islink(self._top + path)]  # noqa: PTH114
         for number in range(0, len(links), FEW):
             few = links[number : number + FEW]
@@ -113,10 +106,7 @@ class RootLook:
         return self.git.in_index(paths, self._index)
 
     def now(self, paths: Iterable[str], known: Mapping[str, Known]) -> dict[str, Known]:
-        """Return what stands at paths, of those at which it may be another than is known.
-
-        Contents are stored. Raises GitFailedError.
-        """
+        """Return what stands at paths where it may be another than known. Raises GitFailedError."""
         for last in (False, False, True):
             stamps = self._stamps(paths, known)
             try:
@@ -129,10 +119,7 @@ class RootLook:
         raise AssertionError("the last try returns or raises")
 
     def fold(self, known: Mapping[str, Known]) -> dict[str, Known]:
-        """Take much that has changed into the index; return what it does not say.
-
-        Raises GitFailedError.
-        """
+        """Take what has changed into the index; return what it says not. Raises GitFailedError."""
         self.git.remove([path for path, one in known.items() if one.entry is None], self._index)
         there = [path for path, one in known.items() if one.entry is not None and one.entry.blob]
         args = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")

@@ -1,7 +1,6 @@
 """What a file would be without one change, or with it: from what it was before, after, and is now.
 
-Where other edits touched the file it is merged three ways, as `git merge-file` does. What does not
-merge stays as it is.
+It is merged three ways, as `git merge-file` does. What does not merge stays as it is.
 """
 
 from __future__ import annotations

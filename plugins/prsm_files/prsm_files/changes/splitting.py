@@ -28,13 +28,7 @@ class Part(NamedTuple):
 
 
 def split(before: bytes | None, after: bytes | None, edit: Edit) -> list[Part]:
-    """Return the steps that lead from one text of a file to another; the last ends at `after`.
-
-    Args:
-        before: What the file held, or its source did; None: there was none.
-        after: What it holds.
-        edit: What the call says it does.
-    """
+    """Return the steps from one text of a file, or its source, to another: the last is `after`."""
     if before == after:
         return []
     if edit.is_removed or after is None:

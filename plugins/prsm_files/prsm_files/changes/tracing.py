@@ -76,12 +76,7 @@ class Origin(NamedTuple):
 
 
 def find_origin(shadow: Shadow, changes: Sequence[Wanted], line: int) -> Origin:
-    """Return which change made a line of a file as it is now.
-
-    Args:
-        shadow: Of the folder.
-        changes: Those of the one path that stand, newest first; at least one.
-        line: Its number, from 1.
+    """Return which change made a line of a file; `changes` of its path stand, newest first.
 
     Raises ConfigError where there is no such line (code `no_such_line`), and where it cannot be
     followed, since a content is not kept (`unknown_content`).

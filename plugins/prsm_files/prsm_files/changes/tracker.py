@@ -3,10 +3,6 @@
 A scan is two things: what it found, and that all of it is known from now on. The second is written
 once its owner has stored the first (`settle`), so that whoever goes on after a crash finds a change
 again, or never twice.
-
-Tells of what became of files which part the edits of calls explain; the parts are stored.
-
-What changes hold, in the git directory of their root: lines counted, contents kept.
 """
 
 from __future__ import annotations
@@ -106,8 +102,7 @@ class _Root:
 class Tracker:
     """Knows a folder as it was at the last look; every method blocks, and one runs at a time.
 
-    It has an index of its own for its `name`, such as that of a session. Once `much` is known
-    beside that, it is taken in.
+    Its index is for its `name`. Once `much` is known beside that, it is taken in.
     """
 
     def __init__(
@@ -166,10 +161,7 @@ class Tracker:
         self._write(self._known, "")
 
     def go_on(self, is_stored: Callable[[str], bool]) -> None:
-        """Know what was known by a process that has died; begin where that cannot be.
-
-        `is_stored` tells whether the changes that the scan of an id found were stored.
-        """
+        """Know what a dead process knew, with scans whose changes are stored; else begin."""
         with self.shadow.at_work():
             pending = read_json(self._pending, _State)
             if pending is not None and is_stored(pending.scan):
@@ -198,9 +190,8 @@ class Tracker:
     def _learn(self, before: Writings | None = None) -> None:
         """Know what PRSM itself has written since: that is nobody's change.
 
-        What was there before, and whatever others have written since, is told by the next scan.
-        What is learned stands beside what is known, for whoever goes on after a crash: it had
-        learned that `before`, and learns it again.
+        What was there before, and what others write since, is told by the next scan. What is
+        learned is kept beside what is known: who goes on after a crash learns `before` again.
         """
         new = read_written(self._written)
         if new:
@@ -233,10 +224,7 @@ class Tracker:
         return root.look.ignored([path for path in paths if path not in root.now.known])
 
     def observe(self, paths: Iterable[str]) -> None:
-        """Look at some files now, so that what was before is told from what comes after.
-
-        Paths are from the top of the folder. What git ignores is not looked at. Raises PrsmError.
-        """
+        """Look at files now, from the top, so that before is told from after. Raises PrsmError."""
         if self._written.exists():
             with self.shadow.at_work():
                 self._learn()
@@ -269,9 +257,8 @@ class Tracker:
     def scan(self, calls: Sequence[WritingCall] = ()) -> Scan:
         """Find what has changed since the last scan, and store it. Raises PrsmError, and OSError.
 
-        What edits of the `calls` explain is told apart from the rest of what became of a file. What
-        cannot be stored, as on a full disk, is found by the next one. Where what was known is lost,
-        all of it is begun anew, which a note of the scan says.
+        What edits of the `calls` explain is told apart. What cannot be stored, as on a full disk,
+        is found by the next one. If what was known is lost, all begins anew, as a note says.
         """
         with self.shadow.at_work():
             said = ""
@@ -448,10 +435,7 @@ class _Step(NamedTuple):
 
 
 def explained(git: GitDir, found: Sequence[Found], calls: Sequence[WritingCall]) -> list[Found]:
-    """Return changes, each in as many as it has parts of different origin. Raises GitFailedError.
-
-    What no edit explains stays as it is.
-    """
+    """Return changes, each in parts of different origin, as far as edits explain it."""
     makers = [_makers(one, calls) if _is_text(one) else [] for one in found]
     asked = [one for one, mine in zip(found, makers, strict=True) if mine]
     if not asked:
@@ -574,8 +558,7 @@ def _parts(git: GitDir, one: Found, steps: Sequence[_Step]) -> list[Found]:
 def kept(git: GitDir, ref: str, found: Sequence[Found]) -> list[Found]:
     """Keep what changes hold as long as the refs are there; return them with their lines counted.
 
-    All are compared by one command, as two trees in which each is a file that is named by its
-    number. Raises GitFailedError.
+    All are compared by one command, as two trees in which each is a file named by its number.
     """
     if not found:
         return []
@@ -596,10 +579,7 @@ def kept(git: GitDir, ref: str, found: Sequence[Found]) -> list[Found]:
 
 
 def hold(git: GitDir, ref: str, written: Sequence[Change]) -> None:
-    """Keep what PRSM itself has written, and what it replaced: changes that come name it.
-
-    Raises GitFailedError.
-    """
+    """Keep what PRSM itself has written, and what it replaced: changes that come name it."""
     for tree in _trees(git, written):
         git.run("update-ref", f"{ref}/{tree}", tree)
 

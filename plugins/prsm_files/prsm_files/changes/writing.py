@@ -1,9 +1,8 @@
 """Writes one file of an act: it is as before, or as after, never between.
 
-What takes its place is prepared in PRSM's own folder, or in git's directory: the first one that a
-rename reaches the path from, so that git never takes it in. Where neither is on the same file
-system the new file lies beside the path, and what a death leaves of it is named in a note, by which
-the next command of PRSM in that folder removes it.
+What takes its place is prepared where git never takes it in, in PRSM's own folder or git's, if a
+rename reaches the path from there. Else it lies beside the path, and what a death leaves of it is
+named in a note, by which the next command of PRSM in that folder removes it.
 """
 
 from __future__ import annotations
@@ -56,9 +55,8 @@ def _folders_above(top: Path, path: str) -> Iterator[tuple[str, int]]:
 def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
     """Let a path be as is wanted, if it is still as it was; whether it is.
 
-    What takes its place is first made elsewhere, and called something with `name`. Folders that
-    are empty then go, but not the one that it `keeps`, nor those above. Raises OSError, and
-    GitFailedError.
+    What takes its place is called something with `name`. Folders that are empty then go, but not
+    the one that it `keeps`, nor those above. Raises OSError, and GitFailedError.
     """
     place = Path(root.folder, one.path)
     if one.after is None and _makes_room(root.folder, one.path):
@@ -141,10 +139,7 @@ def _mode(root: Root, one: Operation, entry: Entry) -> int:
 
 
 def _make_folder(top: Path, folder: Path, known: Mapping[str, int]) -> None:
-    """Make a folder, and those above it, with the permissions that they had.
-
-    One of which these are not known has those of the folder that it is made in.
-    """
+    """Make a folder with the permissions it had, or those of the one above; so those above it."""
     if not folder.is_dir():
         _make_folder(top, folder.parent, known)
         folder.mkdir(exist_ok=True)
@@ -219,10 +214,7 @@ def _share(new: Path, path: Path) -> None:
 
 
 def sweep(place: Path) -> None:
-    """Remove what a death has left beside files of a working tree, unless somebody is at work.
-
-    `place` is the folder of its shadow. Nothing is waited for, and no git is run.
-    """
+    """Remove what a death left beside files, by a shadow's folder, unless somebody is at work."""
     folder, pattern = stray_notes(place, "*")
     notes = list(folder.glob(pattern))
     if not notes:

@@ -33,10 +33,7 @@ _MOVE = re.compile(r"\*\*\* Move to: (.+)")
 
 
 class OpenCalls:
-    """Owns them: those that run, and those that have ended since the last look at the files.
-
-    `tick` counts moments up.
-    """
+    """Owns calls that run, and those that ended since the last look; `tick` counts moments up."""
 
     def __init__(self, tick: Callable[[], int]) -> None:
         self._tick = tick
@@ -132,10 +129,7 @@ def read_calls(file: Path) -> Sequence[WritingCall]:
 def edits_of(
     tool: str, arguments: Mapping[str, Any], paths: Sequence[str] = ()
 ) -> tuple[Edit, ...]:
-    """Return what a call says it does to each file; none where its arguments do not say.
-
-    A file is named as the arguments name it, or is the one of `paths` where they name none.
-    """
+    """Return what a call says it does to files: one of `paths`, if its arguments name none."""
     if tool not in EDIT_TOOLS:
         return ()
     if isinstance(diff := arguments.get("diff"), str):

@@ -5,8 +5,6 @@ come or end meanwhile share the next look. Of a call that names its files these 
 at. Without git, or where the folder cannot be read, the run goes on and nothing is found,
 which is told once.
 
-Decides about changes: they stay, are taken back, or committed; the ledger and the files agree.
-
 What is to be done to files is noted beside them first, and settled once the ledger says it. What a
 process that has died left in between is finished before anything else is decided.
 """
@@ -81,10 +79,7 @@ __all__ = ["ChangeWatch"]
 
 
 class Verdicts:
-    """Owns what a session decides about its changes.
-
-    The lock is held while the files are looked at, or written.
-    """
+    """Owns what a session decides about its changes; files are written under the `lock`."""
 
     def __init__(
         self, watch: ChangeWatch, keeper: FilesKeeper, of: FilesContext, lock: asyncio.Lock
@@ -105,9 +100,9 @@ class Verdicts:
     async def reject(self, choice: Choice) -> tuple[Sequence[Decision], str | None]:
         """Take changes back, each alone, and tell their agents; return that, and the act.
 
-        New calls wait meanwhile, and those that run are waited for, ten seconds. Raises ConfigError
-        for wrong ids, and where a call still runs that may write the same files; PrsmError where
-        git or the folder is not fit.
+        New calls wait meanwhile, and those that run are waited for. Raises ConfigError for wrong
+        ids, and where a call still runs that may write the same files; PrsmError where git is not
+        fit.
         """
         choose(await self._store.changes(self._session), choice)  # nobody waits for wrong ids
         async with self._of.quiet.hold(limit=HOLD_SECONDS) as hold:
@@ -117,10 +112,7 @@ class Verdicts:
             return await self._reject(rows)
 
     async def undo(self, act: Act) -> tuple[Acted, Sequence[Decision]]:
-        """Take an act back that wrote single files, and tell agents what is decided by that.
-
-        Calls wait, and are waited for, as for a rejection. Raises what that does.
-        """
+        """Take back an act that wrote single files, and tell agents, as a rejection does."""
         async with self._of.quiet.hold(limit=HOLD_SECONDS) as hold:
             await self.recover()
             rows = await self._watch.rows()
@@ -176,11 +168,7 @@ class Verdicts:
     async def commit(
         self, choice: Choice, wording: Wording, *, is_dry: bool = False
     ) -> tuple[Outcome, Sequence[ChangeRow]]:
-        """Commit accepted changes, or with `is_dry` only say how; return it, and those changes.
-
-        Raises ConfigError for wrong ids and where nothing can be committed now, PrsmError where git
-        or the folder is not fit.
-        """
+        """Commit accepted changes, or say how; return that, and them. Raises PrsmError."""
         await self.recover()
         rows = choose(await self._watch.rows(), choice, {ACCEPTED})
         asked = await commits_of(self._store, self._session, rows, wording)
@@ -199,10 +187,7 @@ class Verdicts:
         await self._keeper.use(self._folder, lambda shadow: Committer(shadow).finish())
 
     async def recover(self) -> None:
-        """Finish what a process that has died began for this session: acts, commits.
-
-        Of an act that another process did, such as a restore, it decides what is this session's.
-        """
+        """Finish acts and commits that were cut off, and what others' acts owe, such as a restore."""
         await self._recover_acts()
 
         def ended(shadow: Shadow) -> Outcome | None:
@@ -289,10 +274,7 @@ class ChangeWatch:
         return next(self._moments)
 
     def begin(self) -> None:
-        """Take the folder as it is for what it was before the run, or go on after a crash.
-
-        It takes a while; whatever else is asked of it waits for that.
-        """
+        """Take the folder as it was before the run, or go on after a crash; others wait."""
         self._is_open, self._ready = True, asyncio.Event()
         self._of.background.launch(self._begin(self._ready), name="the files as they are")
 
@@ -629,10 +611,7 @@ class ChangeWatch:
         return await self._keeper.use(self._folder, lambda shadow: patch(shadow, asked))
 
     async def origin(self, rows: Sequence[ChangeRow], line: int) -> Origin:
-        """Return which of the changes of a file, newest first, made a line of it as it is now.
-
-        Raises ConfigError as `find_origin` does, PrsmError where git or the folder is not fit.
-        """
+        """Return which change of a file, newest first, made a line of it; see `find_origin`."""
         asked = wanted(rows[::-1])
         return await self._keeper.use(self._folder, lambda shadow: find_origin(shadow, asked, line))
 
@@ -640,8 +619,7 @@ class ChangeWatch:
     async def while_others_write(self) -> AsyncIterator[None]:
         """Let PRSM itself write to the folder, by another process, while the gate is held.
 
-        What is found behind it is not of the calls that have ended before. What it decided about
-        changes of this session is in the ledger then.
+        What is found behind it is not of the calls that have ended before.
         """
         await self.flush()
         try:

@@ -1,7 +1,4 @@
-"""Commits of accepted changes: one for each agent or task, and what each says.
-
-What a person may have made is in commits of its own.
-"""
+"""Commits of accepted changes: one for each agent or task; what a person may have made is apart."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ class Wording(Struct, frozen=True, kw_only=True):
 async def commits_of(
     store: Store, session: str, rows: Sequence[ChangeRow], wording: Wording
 ) -> Sequence[Asked]:
-    """Return the commits that hold accepted changes, in the order of their first ones.
-
-    Raises ConfigError for a wording that cannot be.
-    """
+    """Return the commits that hold accepted changes, in the order of their first ones."""
     wording.check()
     if not rows:
         return ()

@@ -22,31 +22,23 @@ _NAMED = 5  # ids that an error names
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """Changes that are meant: those of some ids, or of agents, or of a call.
+    """Changes that are meant: those of some ids, or of agents, or of a call; else of all agents.
 
-    Without any of these they are all changes of the session's agents. What no agent of the session
-    made is the person's, or another session's: it is meant by its id alone.
-
-    Attributes:
-        ids: Ids, or beginnings of them.
-        agents: Ids of agents; a change that may be of another one, too, is not among theirs.
-        call: The id of a call.
-        is_sure: Whether what a person may have made is left out, unless its id is given.
+    What no agent of the session made is the person's, or another session's: its id alone means it.
     """
 
-    ids: tuple[str, ...] = ()
-    agents: frozenset[str] | None = None
+    ids: tuple[str, ...] = ()  # or beginnings of them
+    agents: frozenset[str] | None = None  # not what may be of another one, too
     call: str | None = None
-    is_sure: bool = False
+    is_sure: bool = False  # leave out what a person may have made, unless its id is given
 
 
 def choose(
     rows: Sequence[ChangeRow], choice: Choice, states: Collection[str] = OPEN_STATES
 ) -> Sequence[ChangeRow]:
-    """Return the changes that are meant, oldest first, of which something can be decided.
+    """Return the changes that are meant and in some states, oldest first.
 
-    These are those in some states. Raises ConfigError for an id that is of none, of several, or of
-    one in another state.
+    Raises ConfigError for an id that is of none, of several, or of one in another state.
     """
     if choice.ids:
         found = [find_change(rows, wanted) for wanted in dict.fromkeys(choice.ids)]
@@ -88,10 +80,9 @@ def is_of_agents(row: ChangeRow) -> bool:
 
 
 def of_last_turn(rows: Sequence[ChangeRow], *, with_possible: bool = True) -> Sequence[ChangeRow]:
-    """Return the changes of which something can be decided, of the turn that has made the newest.
+    """Return the open changes of the turn that has made the newest.
 
-    What may be of another turn as well is not among them; nor, unless it is to be `with_possible`,
-    what a person may have made.
+    Not what may be of another turn as well, nor, unless `with_possible`, of a person.
     """
     mine = [row for row in rows if row.state in OPEN_STATES and _turn(row) is not None]
     return [
@@ -165,10 +156,7 @@ def decided_by(rows: Iterable[ChangeRow], act: Act, session: str) -> tuple[Decis
 
 
 def of_merge(rows: Iterable[ChangeRow], act: Act) -> tuple[Verdict, ...]:
-    """Return that the changes which a merge brought are rejected by its undo.
-
-    Others know them by their ids alone: a merge that is undone knows what it wrote.
-    """
+    """Return that the changes which a merge brought are rejected by its undo."""
     if act.kind != MERGE or act.session is None:
         return ()
     steps = {(one.name, _content(one)) for one in act.wrote}

@@ -51,20 +51,14 @@ class Workspaces(Folders):
         self._ports[top] = port
 
     def home(self, path: str) -> str:
-        """Return where a path of a worktree is in the session's own files, itself for any other.
-
-        Two paths that are there the same are one path of the repository.
-        """
+        """Return where a path of a worktree is in the session's own files, itself for any other."""
         top = self.top(path)
         if top is None:
             return path
         return os.path.normpath(f"{self._source(top)}/{os.path.relpath(path, top)}")
 
     def seen_from(self, path: str, folder: str) -> str:
-        """Return where whoever works in a folder has a path of the session's own files.
-
-        That is the path itself for who works in no worktree, or in one that lacks it.
-        """
+        """Return where whoever works in a folder has a path of the session's own files."""
         top = self.top(folder)
         if top is None or not is_within(path, source := self._source(top)):
             return path
@@ -87,10 +81,7 @@ class Workspaces(Folders):
         return self._made_from[top]
 
     def own(self, record: AgentRecord, roster: Roster) -> str | None:
-        """Return the id of a worktree that an agent has for itself; None: it has none.
-
-        Who is spawned without one works where its parent does.
-        """
+        """Return the id of a worktree that an agent has for itself; None: it has none."""
         parent = roster.parent_of(record)
         if self._where is None or parent is None:
             return None

@@ -1,8 +1,4 @@
-"""Furnishes a worktree that was just made: files to copy, and a command that sets it up.
-
-A worktree lacks what git ignores: installed packages, a `.env`. The configuration names what is
-copied from the folder that it was made from, and what runs in it before its agent does.
-"""
+"""Furnishes a new worktree with what git ignores: files to copy, and a command that sets it up."""
 
 from __future__ import annotations
 
@@ -25,10 +21,9 @@ SHOWN_LINES = 10
 
 
 async def set_up(of: FilesContext, target: Path, variables: Mapping[str, str]) -> None:
-    """Run the set-up command in a worktree, with the variables of its agent.
+    """Run the set-up command in a worktree. Raises AgentSpawnError (code `no_worktree`).
 
-    Raises AgentSpawnError (code `no_worktree`) where it fails, or the workspace is not trusted: it
-    runs what the repository brings, and nobody is asked.
+    In a workspace that is not trusted it does not run: it is what the repository brings.
     """
     command = of.settings.workspace.worktree_setup
     if command is None:
@@ -66,10 +61,7 @@ def _failed(why: str, hint: str = "correct workspace.worktree_setup") -> AgentSp
 
 
 def copy_all(names: Sequence[str], source: Path, target: Path) -> Iterator[str]:
-    """Copy what is named from one workspace to its like; yield what was not copied, and why.
-
-    What is in the worktree already stays as it is.
-    """
+    """Copy what is named to another workspace, but over nothing; yield what was not copied."""
     for name in names:
         old, new = source / name, target / name
         if not _is_inside(old, source) or not _is_inside(new, target):

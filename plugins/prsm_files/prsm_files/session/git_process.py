@@ -31,10 +31,7 @@ _KILLED = frozenset({128 + signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SI
 
 
 class GitHelper:
-    """Runs git for threads, one command at a time; the port of `shadow.git`.
-
-    Call it from any thread but that of the loop, which it makes wait.
-    """
+    """Runs git for threads other than the loop's, one command at a time; a `Git`."""
 
     def __init__(self, process: ChildProcess, clock: Clock) -> None:
         self._process = process
@@ -114,7 +111,6 @@ async def open_git(
     """Start the helper, and end it with the block, also in the middle of a command.
 
     A git that does nothing for `still_seconds`, and waits for a pipe, is ended with an error.
-    Raises ProviderNotAvailableError.
     """
     process = await launcher.start(
         (sys.executable, "-I", "-S", str(HELPER), str(still_seconds)),

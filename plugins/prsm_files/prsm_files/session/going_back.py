@@ -1,10 +1,9 @@
 """Where a conversation goes as files go back, and on again: what a restore owes besides.
 
-There are three ways. A *fork* begins as a session was before a prompt, and is the newest session.
-One that was left is *taken up* again: it is the newest session, and goes on as it was. And one in
-which nothing was said before the prompt is *set aside*: nothing is gone on with until somebody
-begins. Each also says which session was left, and at which commit; so a restore that takes back
-another one knows the way back. All of it is JSON values, for it lies beside the files.
+A *fork* begins as a session was before a prompt. One that was left is *taken up* again. And one in
+which nothing was said before the prompt is *set aside*: nothing is gone on with. Each also says
+which session was left, and at which commit; so a restore that takes back another one knows the way
+back. All of it is JSON values, for it lies beside the files.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ def session_after(owed: Owed | None) -> str | None:
 
 
 async def way_back(store: Store, last: Act, ids: Ids) -> Owed | None:
-    """Return what a restore owes that takes back the last one; None: it is of files alone.
-
-    That is so as well where one of the sessions was deleted meanwhile.
-    """
+    """Return what a restore owes that takes the last one back; None: it is of files alone."""
     if last.then is None or "left" not in last.then:
         return None
     now, before = session_after(last.then), last.then["left"]
@@ -81,10 +77,7 @@ def sessions_of(owed: Owed | None) -> Sequence[str]:
 
 
 async def carry_out(store: Store, owed: Owed, ids: Ids, now: float) -> str | None:
-    """Do what a restore owes, once, however often it is tried; return `session_after`.
-
-    Raises StoreError; then it is done, or it is not.
-    """
+    """Do what a restore owes, once, however often it is tried; return `session_after`."""
     act = owed.get("act", FORK)
     if act == FORK:
         await _fork(store, owed, ids, now)

@@ -1,8 +1,7 @@
 """The keeper of files: git, and the shadow of each folder, for one engine.
 
-git is run by one helper process, which is started at first need and ends with the engine. Shadows
-block, so each piece of work has a thread, and one at a time runs, for all folders. What goes wrong
-is told, and the run goes on without: a person sees that there are no snapshots, and why.
+Shadows block, so each piece of work has a thread, and one at a time runs, for all folders. What
+goes wrong is told, and the run goes on without.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from prsm_files.session.git_process import GitHelper
     from prsm_files.shadow.acts import Owed
     from prsm_files.shadow.git import Git
-    from prsm_files.shadow.opening import Shadows
+    from prsm_files.shadow.whereabouts import Shadows
     from prsm_files.shadow.worktree import Shadow
 
 T = TypeVar("T")
@@ -73,10 +72,7 @@ class FilesKeeper:
         return await self._background.finish(self._use(folder, work, seconds))
 
     async def attempt(self, folder: Path, work: Callable[[Shadow], T], lost: str) -> T | None:
-        """Do the same, but tell what goes wrong, once for each cause, and then return None.
-
-        What is `lost` by it is told before the cause, with the folder in the place of its braces.
-        """
+        """Do the same, or return None, and tell once what is `lost` in the folder, and why."""
         try:
             return await self.use(folder, work)
         except (PrsmError, OSError) as error:
@@ -94,8 +90,7 @@ class FilesKeeper:
     ) -> Sequence[str]:
         """Finish a restore of a folder that was cut off, or take it back; return what is told.
 
-        What it owes besides `finish` does. Raises PrsmError where neither can be done: the files
-        are neither old nor new; or where `finish` does.
+        What it owes besides `finish` does. Raises PrsmError where neither can be done.
         """
         if not self._whereabouts.is_cut_off(folder):
             return ()

@@ -38,8 +38,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 def of_path(rows: Sequence[ChangeRow], folder: str, path: str) -> Sequence[ChangeRow]:
     """Return the changes of a path that stand, newest first; where none stands, all there were.
 
-    The path is absolute, or from `folder`, or else as a change has it. Raises ConfigError, code
-    `unchanged_path`, where there is none.
+    The path may be from `folder`, or as a change has it. Raises ConfigError, `unchanged_path`.
     """
     wanted = _place(os.path.join(folder, path))  # noqa: PTH118 - a name that need not be UTF-8
     found = [row for row in rows if _place_of(row) == wanted]
@@ -136,8 +135,7 @@ class Reason(Struct, frozen=True, gc=False):
 def find_reason(entries: Iterable[Mapping[str, Any]], call: str) -> Reason | None:
     """Return why a call was made; None where nothing before it gives a reason.
 
-    `entries` are those of the agent's conversation, oldest first. Of what was said or thought in
-    the last of them before the call that counts which scores most, and of alike ones the newest.
+    Of what was said or thought shortly before it that counts which scores most, then the newest.
     """
     all_ = list(entries)
     calls = [

@@ -1,6 +1,4 @@
-"""The files of one engine's session: all that keeps them, put together.
-
-Snapshots before what persons say: the files as they are when a prompt reaches an agent.
+"""The files of one engine's session: all that keeps them, and snapshots before what persons say.
 
 The gate is held from before the prompt is in the ledger until the snapshot is taken, so that no
 call which the prompt brings about writes first. It is taken beside the model's first request: who
@@ -28,7 +26,7 @@ from prsm_files.session.folders import Workspaces
 from prsm_files.session.keeper import FilesKeeper
 from prsm_files.session.late import LateWatch
 from prsm_files.session.trees import TreeKeeper
-from prsm_files.shadow.opening import Shadows
+from prsm_files.shadow.whereabouts import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -65,10 +63,7 @@ def opens(shadows: Shadows | None) -> OpenFiles:
 
 
 class SessionFiles(WorkspaceFiles):
-    """Owns what keeps the files of a session.
-
-    Without `shadows` no snapshots are taken, no changes found and no worktrees made.
-    """
+    """Owns what keeps the files of a session; without `shadows` nothing of them is recorded."""
 
     folders: Workspaces
     trees: TreeKeeper
@@ -117,8 +112,7 @@ class SessionFiles(WorkspaceFiles):
     async def recover(self, folder: Path) -> Sequence[str]:
         """Finish what was cut off: a restore of the files, worktrees; return what was done.
 
-        Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
-        that are neither old nor new.
+        Raises PrsmError where it can neither be finished nor taken back.
         """
         if self.keeper is None:
             return ()
@@ -196,10 +190,7 @@ class PromptSnapshots:
 
     @asynccontextmanager
     async def before(self, said: str, folder: str, agent: str | None) -> AsyncIterator[None]:
-        """Hold the gate while a prompt is put into the ledger; then take a snapshot.
-
-        What raises takes none: nobody was told anything.
-        """
+        """Hold the gate while a prompt is put into the ledger; then take a snapshot."""
         hold = self._of.quiet.close_gate()
         try:
             wanted = _Wanted(

@@ -1,15 +1,12 @@
 """Takes back what a person has said: which prompt that is, and where the conversation goes then.
 
 The files go back to the snapshot before the prompt, and the conversation by a fork of the session
-at the commit before it: the fork is the newest session, and so the one that is gone on with. Where
-nothing was said before, the session is set aside. The restore comes first and owes that (see
-`going_back`): what cuts it off leaves both undone, or has the next command do both.
+at the commit before it. The restore comes first and owes that (see `going_back`): what cuts it off
+leaves both undone, or has the next command do both.
 
-What of a restore would take a person's own work along: it stays, and only agents' work goes.
-
-Of a file that no agent has changed since a snapshot all that differs is the person's. In one that
-agents have changed, too, the steps that were not theirs are made again on what the snapshot holds,
-three ways. Where these do not merge the file stays as it is.
+Of a file that no agent has changed since a snapshot all that differs is the person's, and stays. In
+one that agents have changed, too, the steps that were not theirs are made again on what the
+snapshot holds, three ways. Where these do not merge the file stays as it is.
 """
 
 from __future__ import annotations
@@ -43,24 +40,14 @@ MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """A prompt of a person that is to be taken back, with all that came after it.
-
-    Attributes:
-        session: That it was said in.
-        snapshot: The files before it.
-        number: 1 for the newest prompt of which the files are kept, 2 for the one before it …
-        later: How many prompts came after it, and go with it.
-        position: Of the newest commit of that session.
-        owner: Whose commit the conversation goes back to, which may be an origin of the session;
-            None: nothing was said before.
-    """
+    """A prompt of a person that is to be taken back, with all that came after it."""
 
     session: str
-    snapshot: SessionSnapshot
-    number: int
-    later: int
-    position: int
-    owner: str | None
+    snapshot: SessionSnapshot  # the files before it
+    number: int  # 1 for the newest prompt of which the files are kept
+    later: int  # prompts that came after it, and go with it
+    position: int  # of the newest commit of the session
+    owner: str | None  # whose commit the conversation goes back to; None: nothing was said before
 
     @property
     def pinned(self) -> str:
@@ -68,10 +55,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
         return f"{self.snapshot.snapshot_id}@{self.snapshot.last_commit}"
 
     def owed(self, ids: Ids, *, with_files: bool = True) -> Owed:
-        """Return what becomes of the conversation: a restore of the files owes it.
-
-        Without `with_files` nothing is restored, and it is what is to be done at once.
-        """
+        """Return what becomes of the conversation; a restore, if it is `with_files`, owes it."""
         left = Left(self.session, self.position)
         if self.owner is None:
             return set_aside_owed(left, ids)
@@ -80,10 +64,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 async def find_prompt(store: Store, session: str, wanted: str | None = None) -> Prompt:
-    """Return the prompt that is meant: a number, the id of the snapshot before it; else the newest.
-
-    Raises ConfigError where there is none (code `unknown_prompt`), or several are meant.
-    """
+    """Return the prompt of a number or a snapshot, else the newest. Raises ConfigError."""
     state = await store.state(session)
     kept = [one for one in reversed(state.snapshots) if one.kind in PROMPTS]
     if not kept:
@@ -101,10 +82,7 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
 
 
 async def known_since(store: Store, prompt: Prompt, shadow: Shadow) -> Known:
-    """Return who has changed files since a prompt, as far as its session found that.
-
-    While calls are not looked at, as after a crash, agents may have changed more.
-    """
+    """Return who has changed files since a prompt, as far as its session found that."""
     before: set[str] = set()
     if prompt.owner is not None:
         then = await store.state(prompt.owner, prompt.snapshot.last_commit)
@@ -275,15 +253,10 @@ class Step(NamedTuple):
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """Who has changed which files since a snapshot.
+    """Who has changed which files since a snapshot."""
 
-    Attributes:
-        steps: The changes of each file, from the top of the folder, oldest first.
-        is_whole: Whether agents have changed nothing else: each of their calls was looked at.
-    """
-
-    steps: dict[str, tuple[Step, ...]]
-    is_whole: bool
+    steps: dict[str, tuple[Step, ...]]  # of each file, from the top of the folder, oldest first
+    is_whole: bool  # agents have changed nothing else: each of their calls was looked at
 
     def spare(self, root: Root, plan: RootPlan) -> Sparing:
         """Return what of a root stays, or stays in part. Raises GitFailedError."""

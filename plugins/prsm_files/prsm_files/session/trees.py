@@ -1,8 +1,7 @@
 """Worktrees of agents: given at the spawn, merged at the end, removed once all of it is merged.
 
-The folder of an agent tells whether it has one, and the ledger has that. What becomes of its
-changes is told in the step of its end, so it is told once. What git did before a crash is done: it
-is found in the record of the worktree, and told by whoever goes on.
+The folder of an agent tells whether it has one. What becomes of its changes is told in the step of
+its end, so it is told once. What git did before a crash is done: it is found in the record.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ _REGION_PROMPT = (
 
 
 class TreeKeeper(Trees):
-    """Owns which worktrees are being removed; all else is on the disk.
-
-    Without a keeper there are none. `look_at` looks at files as the watch of changes does.
-    """
+    """Owns which worktrees are being removed; all else is on the disk."""
 
     def __init__(
         self,
@@ -81,10 +77,7 @@ class TreeKeeper(Trees):
         return self._of.settings.workspace.worktrees == "writers" and is_worker and writes
 
     async def give(self, record: AgentRecord) -> None:
-        """Make a worktree for an agent that is about to be born: it works there.
-
-        Raises AgentSpawnError (code `no_worktree`) where that cannot be.
-        """
+        """Make a worktree for an agent that is about to be born. Raises AgentSpawnError."""
         tree = await self._make(record, None)
         record.descriptor = _moved(record.descriptor, tree)
         await self._furnish(record, tree.id)
@@ -115,8 +108,7 @@ class TreeKeeper(Trees):
     async def settle(self, record: AgentRecord, state: AgentState) -> Mapping[str, Any] | None:
         """Merge what an agent that ends has changed, if it succeeded; return what is told of it.
 
-        None: it has no worktree. What goes wrong is told, and the agent ends all the same: its
-        worktree stays as it is.
+        None: it has no worktree. What goes wrong is told, and the worktree stays as it is.
         """
         tree_id = self._own(record)
         if tree_id is None:
@@ -190,10 +182,7 @@ class TreeKeeper(Trees):
             await first_of(self._of.clock, seconds, lambda: asyncio.wait(tasks))
 
     async def recover(self, folder: Path) -> list[str]:
-        """End what a process that has died has left in the repository of a folder.
-
-        Returns what is told of it. What is whole belongs to its session.
-        """
+        """End what a dead process has left in the repository of a folder; return what is told."""
         where, session = self._folders.where, self._of.session
         key = repo_identity(folder).key
         if where is None or not any(where.repository(key).glob("*/record.json")):
@@ -253,10 +242,7 @@ class TreeKeeper(Trees):
         return made.tree
 
     async def _furnish(self, record: AgentRecord, tree_id: str) -> None:
-        """Have in a new worktree what its agent needs there, or remove it.
-
-        Raises AgentSpawnError (code `no_worktree`) where the set-up fails.
-        """
+        """Have in a new worktree what its agent needs, or remove it. Raises AgentSpawnError."""
         try:
             await self._fill(record)
         except BaseException:

@@ -2,14 +2,10 @@
 
 An act is a rejection, a merge, a restore, or the undo of one of these. A restore writes whatever
 differs from a snapshot: its safety snapshot takes it back, and its id is the act's. Any other act
-wrote files one by one: it keeps what each was before, and after. An undo is an act in its turn, so
-undo and redo are one thing.
+wrote files one by one: it keeps what each was before, and after.
 
-What a folder's restores have written of themselves: the one that is under way, and its debts.
-
-An intent is on the disk before the first file changes, and gone after the last one did. What is to
-be done besides, once the files are there, is in it from the beginning; it is owed from the end of
-the restore until whoever restores has done it.
+The intent of a restore is on the disk before the first file changes, and gone after the last one
+did. What is to be done besides is in it from the beginning, and owed until it is done.
 """
 
 from __future__ import annotations
@@ -170,10 +166,7 @@ def nothing_to_undo() -> ConfigError:
 
 
 def as_of(acts: Sequence[Act], snapshot: int) -> tuple[Verdict, ...]:
-    """Return what is decided otherwise than it was when the snapshot of a number was taken.
-
-    Whoever goes back to that snapshot has the files as they were then, and so the decisions.
-    """
+    """Return what a restore to the snapshot of that number decides: all is as it was then."""
     then: dict[tuple[str, str], str] = {}
     now: dict[tuple[str, str], Verdict] = {}
     for act in acts:

@@ -1,9 +1,8 @@
 """Writes a snapshot as a folder that another working tree can take in; see `importing`.
 
-`meta.json` says what it is. `working_tree.patch` leads from the commit that HEAD was at to the
-files that git tracked, `untracked` has the others as they are, and `staged.patch` leads to the
-staging area. A repository in the folder has the same in a folder of its own, `repositories/N`. A
-folder is there whole or not at all, and for its owner alone.
+`working_tree.patch` leads from the commit that HEAD was at to the files that git tracked,
+`untracked` has the others as they are, and `staged.patch` leads to the staging area. A repository
+in the folder has the same in `repositories/N`. A folder is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ def export_folder(
 ) -> Snapshot:
     """Write a snapshot to a new folder, with files `besides`; it blocks.
 
-    Raises ConfigError where the folder is there already, or the snapshot cannot be written so, and
-    OSError.
+    Raises OSError, and ConfigError where the folder is there already, or it cannot be written so.
     """
     if os.path.lexists(folder):
         raise ConfigError(

@@ -24,8 +24,7 @@ _LONGEST = 4095  # bytes of a path that the system opens
 def status(path: str) -> os.stat_result | None:
     """Return what the system says of a path, links not followed; None where nothing is.
 
-    A link above it that leads in a circle has nothing behind it, and at a path that is too long
-    nobody finds anything. Raises OSError.
+    Nothing is behind a link that leads in a circle, nor at a path that is too long. Raises OSError.
     """
     try:
         return os.lstat(path)
@@ -48,9 +47,8 @@ def is_inside(path: str) -> bool:
 def put(file: Path, data: bytes, *, is_durable: bool = False) -> None:
     """Write a file whole, or leave it as it was: who is killed in the midst leaves no half of one.
 
-    There is one writer: whoever has the lock of the folder, or owns the file. Where `is_durable` it
-    is on the disk by its name when this returns, also if the power fails; a note of what is to be
-    done has to be, one of what can be found out again has not. Raises OSError.
+    There is one writer. Where `is_durable` it is on the disk when this returns, also if the power
+    fails: a note of what is to be done has to be. Raises OSError.
     """
     new = file.with_name(f"{file.name}.new")
     try:

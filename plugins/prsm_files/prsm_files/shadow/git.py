@@ -1,7 +1,6 @@
 """The port by which git is run, and what it may know of the person's settings: next to nothing.
 
-No hook, filter, monitor or pager of anybody's configuration runs: a shadow has a configuration of
-its own, and of the person's repository commands are asked that start no program.
+No hook, filter, monitor or pager of anybody's configuration runs.
 """
 
 from __future__ import annotations
@@ -61,10 +60,9 @@ class Output(NamedTuple):
 
 
 class Git(Protocol):
-    """Runs one command of git and waits for it; every `Shadow` is given one.
+    """Runs one command of git and waits for it, with `env` and PATH as its environment.
 
-    `env` is all of its environment but PATH. Raises ProcessError where git is not there, or cannot
-    go on.
+    Raises ProcessError where git is not there, or cannot go on.
     """
 
     def __call__(
@@ -245,10 +243,7 @@ class GitDir:
 
 
 def persons_env(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return an environment in which git has the person's own settings, and makes commits as them.
-
-    That no hook and no monitor runs, `GitDir` sees to; a filter is whoever asks for one.
-    """
+    """Return an environment with the person's own settings, in which commits are theirs."""
     env = {name: value for name, value in _FIXED.items() if name not in _AS_NOBODY}
     names = (*_OF_PERSON, *_WHO, "EMAIL")
     return env | {name: environ[name] for name in names if name in environ}

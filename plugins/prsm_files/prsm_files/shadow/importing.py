@@ -1,9 +1,8 @@
 """Takes a snapshot in that was written as a folder, by anybody: nothing in it is believed.
 
-Files come to be by git alone, in an index of its own, from the commit that the folder names; which
-refuses names that lead elsewhere. What came to be must have the id that the folder says. The index
-of a person is made anew, and never taken as it was written. Nothing is followed out of the folder,
-and nothing is read that is larger than what is taken in.
+Files come to be by git alone, from the commit that the folder names, in an index of its own. It
+refuses names that lead elsewhere. What came to be must have the id that the folder says. Nothing is
+followed out of the folder, and nothing is read that is larger than what is taken in.
 """
 
 from __future__ import annotations
@@ -178,10 +177,7 @@ def base_of(root: Root, head: str | None) -> str:
 
 
 def rebuilt(root: Root, place: Path, head: str | None, most: Most = MOST) -> tuple[str, str | None]:
-    """Return the trees that a folder's patches and files make, of the files and of what is staged.
-
-    Raises GitFailedError and ConfigError.
-    """
+    """Return the trees that patches and files make: of files, and of what is staged."""
     git, base = root.shadow, base_of(root, head)
     with scratch(git.path / "import.index") as index:
         tree = _applied(git, base, place / PATCH, index, most)

@@ -48,10 +48,7 @@ def keep(root: Root, state: RootState, snapshot: Snapshot) -> None:
 
 
 def kept(root: Root, notes: list[str]) -> list[Snapshot]:
-    """Return the snapshots of a folder, newest first; note those that are damaged.
-
-    Raises GitFailedError.
-    """
+    """Return a folder's snapshots, newest first; note damaged ones. Raises GitFailedError."""
     args = ("for-each-ref", "--format=%(refname:lstrip=2) %(contents)%00", REFS)
     output = root.shadow.ask(*args)
     if output.code:
@@ -70,10 +67,7 @@ def kept(root: Root, notes: list[str]) -> list[Snapshot]:
 
 
 def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
-    """Return the snapshot with an id, or with one that begins so.
-
-    Raises ConfigError where there is none, or more than one.
-    """
+    """Return the snapshot of an id, or of the beginning of one. Raises ConfigError."""
     text = wanted.strip().lower()
     fits = [one for one in snapshots if _ID.fullmatch(text) and one.id.startswith(text)]
     if len(fits) == 1:
@@ -97,10 +91,7 @@ def drop(git: GitDir, snapshot_id: str) -> None:
 
 
 def prune(git: GitDir) -> str:
-    """Remove what no snapshot needs any more; return why nothing was removed, if so.
-
-    Where something is lost that a snapshot had borrowed, git does not see what else it needs.
-    """
+    """Remove what no snapshot needs any more; return why nothing was removed, if so."""
     forget_copy(git)
     output = git.ask("prune", "--expire=now")
     return GitFailedError(("prune",), output).said if output.code else ""

@@ -1,8 +1,5 @@
 """Permissions that git does not keep: of files that have others than most have.
 
-Git tells a file that may be executed from one that may not. What else there is, such as a secret
-that only its owner may read, is kept beside the tree: for each path of which it is not usual.
-
 git looks at a file again if its times differ by a second. What was changed in the second in which
 it was looked at is young, and looked at here once more.
 """

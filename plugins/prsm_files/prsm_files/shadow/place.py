@@ -179,10 +179,7 @@ class RealFolders:
 
 
 def submodules(folder: Path, person: GitDir) -> list[str]:
-    """Return the paths of submodules, checked out or not, also of those that git ignores.
-
-    Of an index that cannot be read none are known, which a snapshot tells.
-    """
+    """Return the paths of submodules, also of ignored ones; none if the index cannot be read."""
     if not (folder / ".gitmodules").is_file():
         return []
     entries = person.ask("ls-files", "-s", "-z").out.split(b"\0")

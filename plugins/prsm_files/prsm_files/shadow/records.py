@@ -1,4 +1,4 @@
-"""A snapshot, what differs from it, what it left out: values, and their JSON.
+"""Values: a snapshot, what differs from it, and what it left out.
 
 Paths are text as `os.fsdecode` gives it: what is no UTF-8 is kept, and can be told apart.
 """
@@ -140,11 +140,7 @@ class Sparing(NamedTuple):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What a restore would change.
-
-    `spared` are files that stay as they are, or in part, since they are known to be the person's;
-    `stays` those that stay with agents' work in them, and why.
-    """
+    """What a restore would change."""
 
     snapshot: Snapshot
     roots: tuple[RootPlan, ...]

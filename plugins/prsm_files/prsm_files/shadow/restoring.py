@@ -117,10 +117,7 @@ def check_plan(root_of: Callable[[str], Root], plan: Plan) -> None:
 
 
 def check_content(root: Root, changes: Sequence[Change]) -> int:
-    """Return how many bytes a root's restore writes.
-
-    Raises ContentGoneError where it is not there, which an eager `git gc` can bring about.
-    """
+    """Return how many bytes a restore writes. Raises ContentGoneError, as after `git gc`."""
     wanted = {change.path: change.after.blob for change in changes if change.after is not None}
     sizes = root.sizes(list(dict.fromkeys(wanted.values())))
     if gone := [path for path, blob in wanted.items() if sizes.get(blob) is None]:

@@ -3,9 +3,8 @@
 Its index is kept for ever: what was captured once stays so, whatever is ignored later. What has
 changed is always stored here, though the repository may have it as well: that may throw it away.
 
-A root begins with the person's own index, as far as it tells the bytes of files. An index says of a
-file that it is as it was hashed. What was hashed is what a conversion made of it, if there was one:
-that changes its size, but for filters, which can do anything.
+A root begins with the person's own index, as far as it tells the bytes of files. What was hashed is
+what a conversion made of a file: that changes its size, but for filters, which can do anything.
 """
 
 from __future__ import annotations
@@ -209,10 +208,9 @@ class Root:
         put(self._borrowed, (commit or "").encode("ascii"))
 
     def _is_borrowed_there(self) -> bool:
-        """Return whether the repository still has what the index took from it.
+        """Return whether the repository still has the commit that the index took its files from.
 
-        It was all in one commit. Where that was thrown away, so may have been files that are as
-        they were, and that the index would call stored.
+        Else files may be thrown away that are as they were, and that the index would call stored.
         """
         commit = self.borrowed_from
         if not commit:
@@ -410,10 +408,7 @@ class Root:
 
     @property
     def has_repository_inside(self) -> bool:
-        """Whether its repository lies in it, in the folder of another: who removes it, takes both.
-
-        That of the folder's own top is what people know that they have.
-        """
+        """Whether its repository lies in it, below another folder: who removes it takes both."""
         where = self.repository
         return bool(self.path) and where is not None and where.objects.is_relative_to(self.folder)
 

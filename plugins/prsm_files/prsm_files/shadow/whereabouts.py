@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import secrets
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +14,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core import ConfigError
-from prsm_core.files import STRAYS
+from prsm_core.files import STRAYS, repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from prsm_core.files import RepoIdentity
+    from prsm_files.shadow.git import Git
+    from prsm_files.shadow.root import Limits
+    from prsm_files.shadow.worktree import Shadow
 
 LOCK_SECONDS = 30.0  # for another process
 INTENT = "intent.json"  # there from before a restore writes its first file until after its last
@@ -28,15 +32,11 @@ SHADOWS = "shadows"  # the folder of all shadows, in that of the state
 PRUNE = "prune"  # there while content is to be removed that no snapshot needs any more
 
 _LOOK_SECONDS = 0.02
+_ID_BYTES = 4
 
 
 class Where(Struct, frozen=True):
-    """The folders of all worktrees.
-
-    Attributes:
-        state: PRSM's folder of state, which agents do not see: what is known of each lies there.
-        trees: The folder of the worktrees themselves, which agents work in; resolved.
-    """
+    """The folders of worktrees; agents work in `trees`, and do not see the state."""
 
     state: Path
     trees: Path
@@ -74,10 +74,7 @@ def place_of(identity: RepoIdentity, state: Path) -> Path:
 
 
 def stray_notes(place: Path, root: str) -> tuple[Path, str]:
-    """Return the folder of the notes on new files that lie in a person's folder, and a note's name.
-
-    `place` is a shadow's folder, `root` the name of a root's folder in it, or a pattern.
-    """
+    """Return folder and name of a note on new files beside a person's; `root` may be a pattern."""
     return place.parents[2] / STRAYS, f"{place.parent.name}.{place.name}.{root}"
 
 
@@ -127,3 +124,41 @@ def _try(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+class Shadows:
+    """All shadows of a state directory; what lies in `state` and `data` is never stored.
+
+    Agents have their worktrees in the folder `trees`; None: there are no worktrees.
+    """
+
+    def __init__(
+        self, *, state: Path, data: Path, limits: Limits | None = None, trees: Path | None = None
+    ) -> None:
+        self.trees = None if trees is None else Where(state, trees.resolve())
+        self._state = state
+        self._data = data
+        self._limits = limits
+
+    def is_cut_off(self, folder: Path) -> bool:
+        """Return whether an act in the working tree around a folder is not over.
+
+        A restore is over once all is done that it was a part of.
+        """
+        place = place_of(repo_identity(folder), self._state)
+        return any((place / name).exists() for name in (INTENT, OWED, ACT))
+
+    def open(self, git: Git, folder: Path) -> Shadow:
+        """Return the shadow of the working tree around a folder; it blocks. Raises ConfigError."""
+        from prsm_files.shadow.worktree import Shadow  # once a snapshot is taken
+
+        return Shadow(
+            git,
+            folder,
+            self._state,
+            environ=os.environ,
+            now=time.time,
+            new_id=lambda: secrets.token_hex(_ID_BYTES),
+            limits=self._limits,
+            own=(self._data, *(() if self.trees is None else (self.trees.trees,))),
+        )

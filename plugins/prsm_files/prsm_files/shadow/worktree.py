@@ -96,19 +96,8 @@ class _Spared(NamedTuple):
 class Shadow:
     """Takes snapshots of the working tree around a folder; every method blocks.
 
-    What lies in `state` is its own, one folder for each working tree. Where another process is at
-    work on the same one, methods wait for it for a moment, then raise ConfigError.
-
-    Args:
-        git: Runs git.
-        folder: A folder of the working tree, or one that is in no repository.
-        state: PRSM's folder of state; if it lies in the working tree it is left out.
-        environ: Where the person's settings of git are named.
-        now: Returns the Unix time.
-        new_id: Returns random hex digits.
-        limits: What a snapshot holds at most.
-        own: More folders of PRSM's that are left out.
-        wait_seconds: How long another process may keep the lock.
+    What lies in `state` is its own, and left out as the folders of `own` are. Where another process
+    is at work on the same tree, methods wait for it for a moment, then raise ConfigError.
     """
 
     def __init__(
@@ -149,8 +138,8 @@ class Shadow:
     ) -> Snapshot:
         """Take a snapshot. Raises PrsmError, and then there is none.
 
-        What `unquiet` returns once all is stored are those who may have written meanwhile. Where
-        all is as in the newest snapshot, that one is returned if it `may_be_known`.
+        `unquiet` returns, once all is stored, who may have written meanwhile. Where all is as in
+        the newest snapshot, that one is returned if it `may_be_known`.
         """
         with self._open():
             return self._mended(
@@ -197,10 +186,7 @@ class Shadow:
             return self._restore(target, with_staging=with_staging, then=then, spare=spare)
 
     def undo(self, then: Owed | None = None, *, of: Act | None = None) -> Restored:
-        """Take back a restore, the last one unless another is meant; twice takes back the first.
-
-        Raises ConfigError where none was done, and for an act that was none.
-        """
+        """Take back a restore, the last one unless another is meant. Raises ConfigError."""
         act = of or self.acts.last()
         if act is None or not act.is_restore:
             raise nothing_to_undo()
@@ -215,10 +201,7 @@ class Shadow:
             return snapshot
 
     def retire(self, rule: Retention, spared: Collection[str] = ()) -> int:
-        """Drop old snapshots that were taken before prompts; return how many went.
-
-        Those that are `spared` stay, and what the last restore, or one under way, needs.
-        """
+        """Drop old snapshots before prompts, but none that is spared or needed; return how many."""
         with self._open():
             needed = {*spared, *self._needed()}
             mine = [one for one in self._kept() if one.kind in AUTOMATIC and one.id not in needed]
@@ -236,10 +219,7 @@ class Shadow:
                 self.notes.append(f"what no snapshot needs any more is not removed: {said}")
 
     def secure(self) -> int:
-        """Take in what snapshots borrow from commits that nothing leads to any more.
-
-        Returns how many objects. There is little to do, and mostly nothing: one look at history.
-        """
+        """Take in what snapshots borrow from commits that nothing leads to; return how much."""
         if not self._main_place.exists():
             return 0
         with self._open():
@@ -625,10 +605,7 @@ def pack(
 def secure(
     snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], is_there: Callable[[str], bool]
 ) -> int:
-    """Take in what snapshots borrow and git may throw away; return how many objects it was.
-
-    A root that is gone borrows nothing. Raises GitFailedError.
-    """
+    """Take in what snapshots borrow and git may throw away; return how many objects it was."""
     ids, heads = defaultdict[str, list[str]](list), defaultdict[str, set[str]](set)
     for one in snapshots:
         for state in one.roots:

@@ -1,11 +1,11 @@
 """Makes and removes a worktree: a branch at HEAD, and a folder with the files byte by byte.
 
-What is in no commit comes along: changes of tracked files, and files that git does not know. What
-git ignores does not. No program that anybody's configuration names runs: files are not checked out
-by the person's repository, whose filters would, but by the shadow, which has the bytes.
+What is in no commit comes along, but not what git ignores. No program that anybody's configuration
+names runs: files are checked out by the shadow, which has the bytes. A submodule has its files as
+well, without a network. It is no repository there: its commits are made where it is one.
 
-A submodule has its files as well, as they are in the folder and without a network. It is no
-repository there: its commits are made where it is one.
+Each step of a removal may have been done already, by a process that has died. Worktrees of a
+deleted session are left first, without git; whoever has git then removes what is left.
 """
 
 from __future__ import annotations
@@ -56,10 +56,7 @@ class Beginning(NamedTuple):
 
 
 def check(root_of: RootOf, now: Snapshot) -> Beginning:
-    """Return what a worktree of a folder begins with. Raises ConfigError where none can be made.
-
-    `now` is the folder as it was stored just before.
-    """
+    """Return what a worktree of a folder, which is as `now`, begins with. Raises ConfigError."""
     root = root_of("")
     repository = _repository(root)
     if strangers := list(_strangers(root_of, now)):
@@ -126,10 +123,7 @@ def make(root_of: RootOf, tree: Tree, states: Sequence[RootState], place: Path) 
 
 
 def free_port(where: Where, tree_id: str) -> int:
-    """Return a port that no worktree of this user has, and on which nobody listens now.
-
-    It follows from the worktree's id where it can, so one that is made again has the same.
-    """
+    """Return a free port that no worktree has; the same for one made again, if it can be."""
     taken = {tree.port for key in where.repository_keys() for tree in read_all(where, key)}
     first = int.from_bytes(blake2b(os.fsencode(tree_id), digest_size=4).digest()) % len(PORTS)
     for number in range(len(PORTS)):
@@ -181,10 +175,7 @@ def own_index(root: Root, tree: Tree, commit: str) -> None:
 
 
 def admin(root: Root, tree: Tree) -> Path | None:
-    """Return where git keeps what is a worktree's own, in the person's repository, if it does.
-
-    It may be half made, or half removed: then it does not say any more whose it is.
-    """
+    """Return where the person's git keeps what is a worktree's own, also of a half made one."""
     all_ = _repository(root).common_dir / "worktrees"
     wanted = f"{tree.folder}/.git"
     for file in sorted(all_.glob("*/gitdir")):
@@ -216,10 +207,7 @@ def remove(root_of: RootOf, tree: Tree, place: Path) -> None:
 
 
 def worktrees_of(where: Where, session: str) -> list[Tree]:
-    """Return the worktrees of a session in all repositories, but for those that are being removed.
-
-    What is half made is not among them. Raises OSError.
-    """
+    """Return the worktrees of a session, none half made or being removed. Raises OSError."""
     found = (
         tree
         for key in where.repository_keys()
@@ -244,10 +232,7 @@ def leave(where: Where, session: str) -> int:
 
 
 def folders_left(where: Where) -> list[Path]:
-    """Return the working trees from which worktrees were made that are given up; those there are.
-
-    Raises OSError.
-    """
+    """Return working trees that are there, of worktrees that are given up. Raises OSError."""
     parents = {
         Path(tree.parent)
         for key in where.repository_keys()

@@ -40,29 +40,19 @@ class Left(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of an agent's changes at its end.
+    """What became of an agent's changes at its end."""
 
-    Attributes:
-        result: merged, partial (what is in the agent's region is merged, if anything is, and it
-            has changed something else), conflict (nothing was written), nothing (there were no
-            changes), or kept (the agent did not succeed, so that nothing was tried).
-        branch: The branch.
-        files: What the agent has changed, from the top of the worktree.
-        conflicts: What does not merge.
-        commit: The commit on its branch; None: the branch has none of its own.
-        left_out: Files that are not in that commit.
-        outside: What it has changed that is not in its region: this is merged never.
-        act: The merge, if it wrote anything: `prsm undo` takes it back.
-    """
-
+    # merged, partial (what is in the agent's region is merged, if anything is, and it has changed
+    # something else), conflict (nothing was written), nothing (there were no changes), or kept (the
+    # agent did not succeed, so that nothing was tried)
     result: str
     branch: str
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # that the agent has changed, from the top of the worktree
     conflicts: tuple[Left, ...] = ()
-    commit: str | None = None
-    left_out: tuple[Left, ...] = ()
-    outside: tuple[Left, ...] = ()
-    act: str | None = None
+    commit: str | None = None  # None: the branch has none of its own
+    left_out: tuple[Left, ...] = ()  # of that commit
+    outside: tuple[Left, ...] = ()  # not in its region: this is merged never
+    act: str | None = None  # by which `prsm undo` takes the merge back, if it wrote anything
 
     @property
     def is_over(self) -> bool:
@@ -71,57 +61,33 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """The files of one repository in a worktree: of the main one, or of a submodule.
+    """The files of one repository in a worktree: of the main one, or of a submodule."""
 
-    Attributes:
-        path: Where they lie, from the top of the worktree; empty for the main repository.
-        origin: What they were at first, a tree of the shadow of that repository's folder.
-        base: What of them has been merged so far, likewise.
-        result: What the outcome is about, likewise.
-    """
-
-    path: str
-    origin: str
-    base: str
-    result: str = ""
+    path: str  # from the top of the worktree; empty for the main repository
+    origin: str  # what they were at first, a tree of the shadow of that repository's folder
+    base: str  # what of them has been merged so far, likewise
+    result: str = ""  # what the outcome is about, likewise
 
 
 class Tree(Struct, frozen=True, kw_only=True):
-    """One worktree.
+    """One worktree."""
 
-    Attributes:
-        id: Names it, among those of its repository.
-        key: Of the repository.
-        session, agent, name: Whose it is.
-        branch: The whole name of its branch is refs/heads/ and this.
-        folder: Its top.
-        parent: The top of the working tree that it was made from, and is merged into.
-        commit: That the branch began at.
-        parts: Its files, by repository; the main one is the first.
-        state: See the module.
-        operations: What is being written, or taken back.
-        outcome: What became of its files; while they are being written what is to become.
-        region: What of it is merged, files and folders from its top; "." is all, None too.
-        act: The merge as `prsm undo` knows it, but for the files that it writes.
-        port: On which servers of its agent may listen; no other worktree has it.
-    """
-
-    id: str
-    key: str
+    id: str  # among those of its repository
+    key: str  # of the repository
     session: str
     agent: str
     name: str
-    branch: str
+    branch: str  # its whole name is refs/heads/ and this
     folder: str
-    parent: str
-    commit: str
-    parts: tuple[Part, ...]
-    state: str = MAKING
-    operations: tuple[Operation, ...] = ()
-    outcome: Outcome | None = None
-    region: tuple[str, ...] | None = None
-    act: Act | None = None
-    port: int = 0
+    parent: str  # the top of the working tree that it was made from, and is merged into
+    commit: str  # that the branch began at
+    parts: tuple[Part, ...]  # the main one is the first
+    state: str = MAKING  # see the module
+    operations: tuple[Operation, ...] = ()  # what is being written, or taken back
+    outcome: Outcome | None = None  # while files are being written, what it is to be
+    region: tuple[str, ...] | None = None  # what is merged, from its top; "." is all, None too
+    act: Act | None = None  # the merge, but for the files that it writes
+    port: int = 0  # for servers of its agent; no other worktree has it
 
     @property
     def ref(self) -> str:

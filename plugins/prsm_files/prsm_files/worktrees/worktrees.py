@@ -3,28 +3,17 @@
 One lock for each repository: whoever has it finds nothing half made, or half merged, that is being
 worked on. So what is found so was left by a process that has died, and is removed, or finished.
 
-Commits what an agent has changed on its branch, and nothing that was in no commit before.
-
 A branch is pushed one day. So what the person has in no commit must not be in one by accident: the
 agent's own changes are applied to the commit that the branch began at. Where they cannot be told
-from what the person has changed beside, or are of a file that is in no commit, they are left out
-of the commit, which is said; they are in the worktree still. Commits that the agent made by itself
-are taken off the branch for the same reason: their subjects are kept in the message.
+from the person's, they are left out of the commit, and are in the worktree still. For the same
+reason commits of the agent's own are taken off the branch, and their subjects kept.
 
-Merges what an agent has changed in its region into the folder its worktree was made from.
+A merge writes all that an agent has changed in its region, or nothing: half of an agent's work is
+none. Each file is merged three ways; HEAD, staging area and stash stay as they are. What is to be
+written is on the disk before the first file changes.
 
-All of that, or nothing. Each file is merged three ways: what it was in the worktree at first is the
-base, what it is in the folder now is one side, what the agent made of it the other. HEAD, the
-staging area and the stash of the person stay as they are. What does not merge keeps all the rest
-from being written, for half of an agent's work is none. What is to be written is on the disk before
-the first file changes.
-
-What of an agent's changes may reach the folder its worktree was made from: those in its region.
-
-Agents whose regions are disjoint can then be merged in any order: what is written for one of them
-is at paths at which nothing is ever written for another. A path is judged by its name alone, as the
-folder's file system compares names; so of a file that is moved across the border of a region one
-half is inside.
+Agents whose regions are disjoint can be merged in any order: a path is judged by its name alone, as
+the folder's file system compares names. Of a file moved across the border one half is inside.
 """
 
 from __future__ import annotations
@@ -88,22 +77,14 @@ _SESSION_LETTERS = 6  # of its id, in names
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """The files of a worktree at a moment.
+    """The files of a worktree at a moment."""
 
-    Attributes:
-        trees: All of them, a tree for each part, in the shadow of its root.
-        strange: What is there and is no file that could be merged.
-    """
-
-    trees: tuple[str, ...]
-    strange: tuple[Left, ...] = ()
+    trees: tuple[str, ...]  # for each part, in the shadow of its root
+    strange: tuple[Left, ...] = ()  # what is there and is no file that could be merged
 
 
 def look(root_of: RootOf, tree: Tree, place: Path) -> Result:
-    """Store the files of a worktree as they are now; indexes in `place` tell how they were.
-
-    Raises GitFailedError and OSError.
-    """
+    """Store the files of a worktree as they are now; indexes in `place` tell how they were."""
     trees, strange = [], []
     for part in tree.parts:
         try:
@@ -194,9 +175,8 @@ class Worktrees:
     ) -> Made:
         """Make a worktree of the folder as it is now, on a branch at HEAD.
 
-        One that an agent had before, and that was merged, is made `again` under its id. Of what
-        is changed in it the `region` is merged, files and folders from its top; None is all.
-        Raises ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
+        One that an agent had before, and that was merged, is made `again` under its id. Raises
+        ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
         """
         with self._at_work():
             begins = making.check(self._shadow.root, self._shadow.now())
@@ -259,10 +239,8 @@ class Worktrees:
     ) -> Outcome:
         """Commit what the agent has changed on its branch, and merge it if it `is_wanted`.
 
-        Files of the folder are written `writing` them: in that context, which is told which.
-
-        What a process that has died had begun is finished first. What was merged already is told
-        again until `finish`, and merged no second time.
+        Files of the folder are written `writing` them: in that context, which is told which. What a
+        process that has died had begun is finished first. What was merged is merged no second time.
         """
         with self._at_work():
             tree = self._known(tree_id)
@@ -409,8 +387,7 @@ class Worktrees:
     def sweep(self, is_lost: Callable[[Tree], bool]) -> list[str]:
         """Remove what was left half made, and finish what was left half merged; return what was.
 
-        Worktrees that nobody will ever work in, which `is_lost` tells, go if they are as they were
-        made. Others' folders of the repository are left to those who begin there.
+        Worktrees that nobody will ever work in, which `is_lost` tells, go if they are untouched.
         """
         notes = []
         with self._at_work():
@@ -638,11 +615,8 @@ def carry_out(
 ) -> list[Left]:
     """Write what is not written yet; return what somebody has changed meanwhile.
 
-    Folders that are empty then go, up to that which `top_of` tells of a path: what is above it is
-    others', who may be about to write there.
-
-    Where a file cannot be written, as on a full disk, that is what is returned, and no more is
-    written. What goes back cannot stay: then it raises OSError, or GitFailedError.
+    Folders that are empty then go, up to that which `top_of` tells of a path: others are above.
+    The first file that cannot be written is returned alone. What goes back raises OSError instead.
     """
     lost = []
     for number, one in enumerate(operations):
@@ -689,12 +663,7 @@ ALL = "."
 
 
 class Projection:
-    """Tells what is in a region; None is all there is.
-
-    Args:
-        region: Files and folders from the top.
-        fold: How the file system of the working tree that is merged into compares names.
-    """
+    """Tells what is in a region, by `fold` as the file system compares names; None is all."""
 
     def __init__(self, region: Iterable[str] | None, fold: Fold) -> None:
         self._fold = fold

@@ -26,7 +26,7 @@ from prsm_files.commands.snapshots.opening import open_shadow
 from prsm_files.commits import Committer
 from prsm_files.session.committing import committed
 from prsm_files.session.deciding import decided_by, told_decision
-from prsm_files.shadow.opening import Shadows
+from prsm_files.shadow.whereabouts import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -37,10 +37,7 @@ if TYPE_CHECKING:
 
 
 def finish_cut_off(workspace: str, session: str) -> bool:
-    """Finish what a process that has died began in a session; whether there was anything.
-
-    The session's engine does so itself, if there is one. Raises PrsmError.
-    """
+    """Finish what a dead process began in a session without an engine; whether it had."""
     paths = workspace_paths(workspace)
     shadows = Shadows(state=paths.state, data=paths.data, trees=paths.trees)
     shadow = shadows.open(_no_git, Path(workspace))
@@ -86,8 +83,7 @@ async def settle(
 async def settle_all(workspace: str, shadow: Shadow, mine: Collection[str] = ()) -> None:
     """Have ledgers say what acts in a folder decided, such as a restore. Raises PrsmError.
 
-    This process owns the sessions that are `mine`. The engine of any other one does so itself, if
-    there is one.
+    This process owns the sessions that are `mine`. The engine of any other one does so itself.
     """
     for act in await asyncio.to_thread(shadow.acts.all):
         for session in act.owed:

@@ -53,10 +53,7 @@ _HEADERS = ("ACT", "DONE", "KIND", "FILES", "UNDOES", "WHAT")
 def undo_turn(
     workspace: str, session: str | None, *, with_possible: bool, is_sure: bool, as_json: bool
 ) -> int:
-    """Take the last turn's changes back; return the exit code. Raises PrsmError.
-
-    What a person may have made stays, unless it is meant `with_possible`.
-    """
+    """Take the last turn's changes back; return the exit code. Raises PrsmError."""
     known = run_to_end(_all(workspace, session))
     rows = of_last_turn(known.rows, with_possible=with_possible)
     say_unsure(len(of_last_turn(known.rows)) - len(rows))
@@ -78,10 +75,7 @@ def undo_wanted(
     is_sure: bool,
     as_json: bool,
 ) -> int:
-    """Take back what an id names, or the last act without one; return the exit code.
-
-    Raises PrsmError.
-    """
+    """Take back what an id names, or the last act; return the exit code. Raises PrsmError."""
     act = _act(workspace, session, wanted)
     if act is None and wanted is not None:
         if _snapshots(workspace, wanted):

@@ -76,10 +76,7 @@ async def _create(workspace: str, description: str) -> Snapshot:
 
 
 async def _teller(workspace: str) -> _Teller | None:
-    """Return the newest session that works in this working tree; None: there is none.
-
-    A ledger that cannot be read keeps nobody from a snapshot: what that means is told.
-    """
+    """Return the newest session that works in this working tree; None: there is none."""
     root = repo_identity(Path(workspace)).root
     try:
         async with open_ledger(workspace) as store:

@@ -13,7 +13,7 @@ from prsm_core.files import ProcessLauncher
 from prsm_core.kit import escape_exact
 from prsm_core.terminal import SystemClock
 from prsm_files.session.git_process import open_git
-from prsm_files.shadow.opening import Shadows
+from prsm_files.shadow.whereabouts import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -24,10 +24,7 @@ T = TypeVar("T")
 
 
 def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
-    """Do what needs the shadow of a folder, and tell on stderr what was mended besides.
-
-    Raises PrsmError.
-    """
+    """Do what needs the shadow of a folder; tell on stderr what was mended. Raises PrsmError."""
     install_child_watcher()
     return run_to_end(_with_shadow(workspace, work))
 

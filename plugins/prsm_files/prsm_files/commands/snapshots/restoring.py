@@ -90,10 +90,7 @@ def require_terminal(what: str) -> None:
 def tell(
     restored: Restored, session: str | None = None, *, as_json: bool, is_of_both: bool = False
 ) -> int:
-    """Say what was restored; return the exit code.
-
-    If it `is_of_both`, files and conversation, that goes on in a session, or begins anew.
-    """
+    """Say what was restored, and where the conversation goes on; return the exit code."""
     plan = restored.plan
     if as_json:
         told = {

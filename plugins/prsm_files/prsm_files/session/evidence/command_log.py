@@ -1,8 +1,6 @@
 """What an agent, and those below it, did by the events of their calls: commands, checks, edits.
 
 What the agents below it ran for it counts as its own.
-
-What the end of a shell command says of the checks in it, and which checks are red.
 """
 
 from __future__ import annotations
@@ -43,14 +41,10 @@ class _Run(Struct, frozen=True):
 
 
 class _Shell(Struct, frozen=True, kw_only=True):
-    """A call of a shell: the numbers of its first and last event, and how it ended.
-
-    Attributes:
-        let_in: The event by which it was allowed, if somebody was asked: it ran only after that.
-    """
+    """A call of a shell: the numbers of its events, and how it ended."""
 
     began: int
-    let_in: int
+    let_in: int  # the event that allowed it, if somebody was asked: it ran only after that
     ended: int
     who: str
     read: ReadCommand
@@ -67,8 +61,8 @@ class _Shell(Struct, frozen=True, kw_only=True):
 class CommandLog:
     """Follows the events of an agent and those below it.
 
-    The last run of each named command decides, whoever it was that ran it. A run has succeeded if
-    its exit code is known to be 0: what a vendor does not tell, or a shell hides, proves nothing.
+    The last run of each named command decides, whoever ran it. What a vendor does not tell of its
+    exit code, or a shell hides, proves nothing.
     """
 
     def __init__(self, commands: Sequence[str], policy: CommandPolicy) -> None:
@@ -84,10 +78,9 @@ class CommandLog:
         self.claimed_at = NEVER  # it last called task_complete
 
     def read(self, event: Event, who: str = "", folder: str = "") -> None:
-        """Take the next event of the agent, or of one below it, by its path: `w1/w2`.
+        """Take the next event of the agent, or of one below it, with its path, `w1/w2`.
 
-        Events come in their order, or all of the agent itself first. `folder` is where the agent
-        works that it is of.
+        Events come in their order, or all of the agent itself first.
         """
         data, seq = event.data, event.seq or 0
         if seq <= self._since:
@@ -141,8 +134,7 @@ class CommandLog:
     def last_edit(self, rows: Iterable[ChangeRow] | None) -> int:
         """Return the number by which the last edit was over, NEVER where there was none.
 
-        `rows` are the changes that were found of the agents; None: nobody watches their files, so
-        that each command counts which is not known to only read.
+        Where no changes were looked for (None) each command counts that may do more than read.
         """
         numbers = [NEVER, *self._edits]
         if rows is None:
@@ -301,11 +293,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class ReadCommand(Struct, frozen=True):
-    """A shell command as far as its exit code matters.
-
-    Attributes:
-        parts: The simple commands in it; None: it cannot be read.
-    """
+    """A shell command as far as its exit code matters; without `parts` it cannot be read."""
 
     text: str
     parts: tuple[CommandPart, ...] | None

@@ -175,8 +175,8 @@ class ClaimProof(Proof):
     async def _command_log(self, commands: Sequence[str]) -> CommandLog:
         """Read the calls of the agent and all below it in the ledger, which is up to date.
 
-        The open call has brought it there for the agent; others may do more meanwhile. What came
-        before the agent's present life is not read: it would grow with each task of a child.
+        What came before the agent's present life is not read: it would grow with each task of a
+        child.
         """
         from prsm_files.session.evidence.command_log import CommandLog
 
@@ -242,8 +242,7 @@ async def blobs_before(
 ) -> dict[str, Blob]:
     """Return what was committed before `since` (Unix seconds), by path relative to `folder`.
 
-    Where git is missing, says no or takes too long, nothing is known. A commit of the very second
-    may be the agent's own and counts as such.
+    Where git does not say, nothing is known. A commit of that second may be the agent's own.
     """
     from prsm_files.artifacts import Blob  # once files are named
 

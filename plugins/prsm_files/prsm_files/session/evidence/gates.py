@@ -74,14 +74,8 @@ class GateRunner:
     ) -> list[GateVerdict]:
         """Run each gate for one of the roles in the order of the configuration; none may be for it.
 
-        They run in the workspace, or in its like in the worktree of an agent. One that has passed
-        there does not run again where the last edit was over by then.
-
-        Args:
-            roles: Of the agent whose result is judged.
-            workspace: Where it works.
-            now: Returns the number of the newest event.
-            edited: The number by which the last edit was over; None: nobody knows.
+        They run in the workspace, or in its like in a worktree. One that has passed there does not
+        run again where the last edit, by the number of an event, was over by then.
         """
         folder, verdicts = workspace or self._workspace, []
         async with self._one_at_a_time:

@@ -1,9 +1,8 @@
 """What was in files before an agent began, and who has changed them since, by what was found.
 
-It asks no clock and needs no commit. Nothing is looked at when an agent is spawned: what was there
-then is what its first change of a file tells of the time before; where it has made none, what the
-last earlier change left, or else the snapshot that was taken before it began. Where an engine died
-before that was taken, it is the folder as it was before the first call that may write.
+What was there is what the agent's first change of a file tells of the time before; where it has
+made none, what the last earlier change left, or else the snapshot that was taken before it began,
+or the folder as it was before the first call that may write. It asks no clock and needs no commit.
 """
 
 from __future__ import annotations
@@ -33,16 +32,10 @@ _UNJUDGED = "what agents claim about files in {} is judged by git and the clock 
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """What is known of a file.
+    """What is known of a file."""
 
-    Attributes:
-        before: What it was before the agent began; None: it was not there, or was not kept.
-        others: Who has changed it since, where the agent, and all below it, have not; "" stands for
-            no call that is known of.
-    """
-
-    before: Blob | None = None
-    others: tuple[str, ...] = ()
+    before: Blob | None = None  # as the agent began; None: it was not there, or was not kept
+    others: tuple[str, ...] = ()  # who has changed it since, where the agent has not; "": unknown
 
 
 class _Content(NamedTuple):
@@ -74,10 +67,7 @@ class Witness:
         return [row for row in own if row.change.id in since]
 
     async def of(self, record: AgentRecord, paths: Sequence[str]) -> Mapping[str, Seen]:
-        """Return what is known of files, by their path below the agent's folder.
-
-        Those of which nothing is known, such as what git ignores, are left out.
-        """
+        """Return what is known of files, by their path below the agent's folder."""
         born = await self._conversations.born(record.agent_id)
         rows = await self._watch.get().rows()
         since = await self._found_since(born)

@@ -187,7 +187,7 @@ class Verdicts:
         await self._keeper.use(self._folder, lambda shadow: Committer(shadow).finish())
 
     async def recover(self) -> None:
-        """Finish acts and commits that were cut off, and what others' acts owe, such as a restore."""
+        """Finish acts and commits that were cut off, and what others' acts owe."""
         await self._recover_acts()
 
         def ended(shadow: Shadow) -> Outcome | None:
@@ -274,7 +274,7 @@ class ChangeWatch:
         return next(self._moments)
 
     def begin(self) -> None:
-        """Take the folder as it was before the run, or go on after a crash; others wait."""
+        """Take the folder as it is before the run, or go on after a crash; others wait."""
         self._is_open, self._ready = True, asyncio.Event()
         self._of.background.launch(self._begin(self._ready), name="the files as they are")
 

@@ -144,7 +144,7 @@ def test_a_path_outside_of_the_workspace_is_refused(path):
 
 
 def test_names_of_links_are_copied_as_links(tmp_path):
-    from prsm_files.session.furnishing import copy_all
+    from prsm_files.session.trees import copy_all
 
     source, target = tmp_path / "s", tmp_path / "t"
     source.mkdir()

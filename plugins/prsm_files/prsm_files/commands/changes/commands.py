@@ -229,8 +229,8 @@ def commit(
     gave; trailers name agents, providers, models and the session. No hook runs, and nothing is
     signed: `git commit --amend` does both.
     """
-    from prsm_files.commands.changes.committing import Wanted, commit_changes
+    from prsm_files.commands.changes.deciding import ToCommit, commit_changes
     from prsm_files.session.committing import Wording
 
-    wanted = Wanted(**given, wording=Wording(by=by, message=message))
+    wanted = ToCommit(**given, wording=Wording(by=by, message=message))
     ctx.exit(commit_changes(wanted, is_dry=dry_run, is_sure=yes, as_json=as_json))

@@ -18,8 +18,13 @@ from prsm_core.loop.output import write_aside
 from prsm_core.terminal import room_in
 from prsm_files.changes.tracing import find_origin, patch
 from prsm_files.commands.changes.deciding import Which
-from prsm_files.commands.changes.finishing import finish_cut_off
-from prsm_files.commands.changes.knowing import MARKS, known_changes, line_of, who
+from prsm_files.commands.changes.knowing import (
+    MARKS,
+    finish_cut_off,
+    known_changes,
+    line_of,
+    who,
+)
 from prsm_files.commands.snapshots.opening import with_shadow
 from prsm_files.session.deciding import Choice, choose, is_of_agents, told_change
 from prsm_files.session.deciding import wanted as in_order

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from contextlib import AsyncExitStack
 from functools import partial
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core import ConfigError, PrsmError, StoreError
+from prsm_core import ConfigError, StoreError
 from prsm_core.cli.sessions.listing import at_text
 from prsm_core.commands import (
     SessionLock,
@@ -26,18 +25,25 @@ from prsm_core.commands import (
     run_to_end,
     say,
     workspace_paths,
-    write_ledger,
 )
 from prsm_core.files import Ids
 from prsm_core.kit import escape_exact, first_line
 from prsm_files.changes.acting import Rejecter
 from prsm_files.commands.changes.deciding import SHOWN, Which, reject_changes, say_unsure
-from prsm_files.commands.changes.finishing import finish, owned, settle, settle_all
-from prsm_files.commands.changes.knowing import MARKS, Known, known_changes
-from prsm_files.commands.snapshots.opening import open_shadow, with_shadow
+from prsm_files.commands.changes.knowing import (
+    MARKS,
+    Known,
+    end_restore,
+    finish,
+    known_changes,
+    owned,
+    settle,
+    settle_all,
+)
+from prsm_files.commands.snapshots.opening import open_shadow, require_terminal, with_shadow
 from prsm_files.commands.snapshots.restoring import ask, restore_snapshot, tell
 from prsm_files.session.deciding import of_last_turn, of_merge, told_act
-from prsm_files.session.going_back import carry_out, session_after, sessions_of, way_back
+from prsm_files.session.going_back import session_after, sessions_of, way_back
 from prsm_files.session.taking_back import find_act, told_acted
 
 if TYPE_CHECKING:
@@ -175,8 +181,7 @@ async def _take_back(workspace: str, act: Act, known: Known | None) -> Mapping[s
 
 def _ask(act: Act, plan: UndoPlan) -> None:
     """Ask whether an undo is wanted, with what it writes. Raises ConfigError, click.Abort."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(f"nobody can be asked whether to undo act {act.id}", hint="give --yes")
+    require_terminal(f"to undo act {act.id}")
     for one in plan.operations[:SHOWN]:
         say(f"  {MARKS[one.kind]} {escape_exact(one.name)}")
     if len(plan.operations) > SHOWN:
@@ -272,22 +277,8 @@ async def _undo_restore(workspace: str, act: Act, owed: Owed | None) -> Restored
             stack.enter_context(SessionLock.take(state, session, since=time.time()))
         shadow = await stack.enter_async_context(open_shadow(workspace))
         restored = await asyncio.to_thread(partial(shadow.undo, owed, of=act))
-        await settle_all(workspace, shadow, mine)
-        if owed is not None:
-            await _carry_out(workspace, owed)
-            await asyncio.to_thread(shadow.journal.settle)
+        await end_restore(workspace, shadow, owed, mine, "the files are back")
         return restored
-
-
-async def _carry_out(workspace: str, owed: Owed) -> None:
-    try:
-        async with write_ledger(workspace) as store:
-            await carry_out(store, owed, Ids(time.time), time.time())
-    except PrsmError as error:
-        raise ConfigError(
-            f"the files are back, the conversation is not yet: {error.message}",
-            hint="mend the cause; the next command about snapshots of this folder does the rest",
-        ) from error
 
 
 def _tell_asked(made: Mapping[str, Any], *, as_json: bool) -> int:

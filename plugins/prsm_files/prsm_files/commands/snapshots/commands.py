@@ -138,7 +138,7 @@ def export_(snapshot_id: str, folder: str, workspace: str, as_json: bool) -> Non
     `untracked` has the others, `staged.patch` leads to what is staged. Of the session that it was
     taken for there are `session.json`, as `prsm export` writes it, and `file-changes`, by call.
     """
-    from prsm_files.commands.snapshots.folders import export_snapshot
+    from prsm_files.commands.snapshots.creating import export_snapshot
 
     export_snapshot(workspace, snapshot_id, folder, as_json=as_json)
 
@@ -154,6 +154,6 @@ def import_(folder: str, links: bool, workspace: str, as_json: bool) -> None:
     No file is changed: `prsm snapshot restore` goes to it. The commit that it was made from must
     be in this repository. `session.json` is not read: `prsm sessions import` takes it in.
     """
-    from prsm_files.commands.snapshots.folders import import_snapshot
+    from prsm_files.commands.snapshots.creating import import_snapshot
 
     import_snapshot(workspace, folder, with_links=links, as_json=as_json)

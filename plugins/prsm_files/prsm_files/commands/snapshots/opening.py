@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from prsm_core import ConfigError
 from prsm_core.commands import install_child_watcher, run_to_end, say, workspace_paths
 from prsm_core.files import ProcessLauncher
 from prsm_core.kit import escape_exact
@@ -68,3 +70,9 @@ async def _finish(shadow: Shadow, workspace: str) -> None:
         note = await finish_owed(store, owed, ids=Ids(time.time), now=time.time())
     await asyncio.to_thread(shadow.journal.settle)
     say(f"prsm: note: {escape_exact(note)}", err=True)
+
+
+def require_terminal(what: str) -> None:
+    """Raise ConfigError where nobody can be asked."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(f"nobody can be asked whether {what}", hint="give --yes")

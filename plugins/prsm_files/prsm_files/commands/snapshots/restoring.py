@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core import ConfigError
 from prsm_core.commands import (
     held,
     install_child_watcher,
@@ -21,8 +19,8 @@ from prsm_core.commands import (
     workspace_paths,
 )
 from prsm_core.kit import escape_exact
-from prsm_files.commands.changes.finishing import settle_all
-from prsm_files.commands.snapshots.opening import open_shadow, with_shadow
+from prsm_files.commands.changes.knowing import settle_all
+from prsm_files.commands.snapshots.opening import open_shadow, require_terminal, with_shadow
 from prsm_files.commands.snapshots.showing import SHOWN, say_plan, told_plan
 
 if TYPE_CHECKING:
@@ -79,12 +77,6 @@ def ask(plan: Plan, what: str) -> None:
     require_terminal(f"{what!r} is what you want")
     say_plan(plan)
     click.confirm(f"{what}? (prsm undo takes it back)", abort=True, err=True)
-
-
-def require_terminal(what: str) -> None:
-    """Raise ConfigError where nobody can be asked."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(f"nobody can be asked whether {what}", hint="give --yes")
 
 
 def tell(

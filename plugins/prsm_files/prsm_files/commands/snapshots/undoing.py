@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
-from prsm_core import ConfigError, PrsmError
+from prsm_core import ConfigError
 from prsm_core.commands import (
     SessionLock,
     find_owner,
@@ -25,21 +25,17 @@ from prsm_core.commands import (
     run_to_end,
     say,
     workspace_paths,
-    write_ledger,
 )
 from prsm_core.files import Ids, repo_identity
 from prsm_core.kit import escape_exact
-from prsm_files.commands.changes.finishing import settle_all
-from prsm_files.commands.snapshots.opening import open_shadow
-from prsm_files.commands.snapshots.restoring import require_terminal
+from prsm_files.commands.changes.knowing import carry_out_now, end_restore
+from prsm_files.commands.snapshots.opening import open_shadow, require_terminal
 from prsm_files.commands.snapshots.showing import SHOWN, say_plan
-from prsm_files.session.going_back import carry_out
 from prsm_files.session.taking_back import Prompt, files_gone, find_prompt, known_since, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prsm_files.shadow.acts import Owed
     from prsm_files.shadow.records import Plan, Restored
     from prsm_files.shadow.worktree import Shadow, Spare
 
@@ -154,7 +150,7 @@ async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
 
 async def _conversation(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
     owed = prompt.owed(Ids(time.time), with_files=False)
-    return told(prompt, await _carry_out(request, owed), None)
+    return told(prompt, await carry_out_now(request.workspace, owed), None)
 
 
 async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
@@ -167,25 +163,9 @@ async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
             name = prompt.snapshot.snapshot_id
             restore = partial(shadow.restore, name, then=owed, spare=spare)
             restored: Restored = await asyncio.to_thread(restore)
-            await settle_all(request.workspace, shadow, mine={prompt.session})
-            session = None
-            if owed is not None:
-                session = await _carry_out(request, owed)
-                await asyncio.to_thread(shadow.journal.settle)
+            mine, done = {prompt.session}, "the files are as before the prompt"
+            session = await end_restore(request.workspace, shadow, owed, mine, done)
             return told(prompt, session, restored)
-
-
-async def _carry_out(request: Undoing, owed: Owed) -> str | None:
-    try:
-        async with write_ledger(request.workspace) as store:
-            return await carry_out(store, owed, Ids(time.time), time.time())
-    except PrsmError as error:
-        if not request.files:
-            raise
-        raise ConfigError(
-            f"the files are as before the prompt, the conversation is not yet: {error.message}",
-            hint="mend the cause; the next command about snapshots of this folder does the rest",
-        ) from error
 
 
 def _tell(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> int:

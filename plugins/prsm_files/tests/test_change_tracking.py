@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prsm_files.changes.attribution import attribute, may_write
 from prsm_files.changes.merging import find_side
+from prsm_files.shadow.records import Change
 from prsm_files.shadow.trackers import forget, note
 
 from plugins.prsm_files.tests.changes_scene import Tracked, call, found_by, told, wanted
@@ -196,37 +197,31 @@ def test_what_prsm_wrote_itself_is_nobodys_and_what_was_there_before_is_told(sce
     scene.write("b", "1\n")
     tracker = scene.begin()
     scene.write("a", "2\n")  # by an agent, and no look has found it yet
-    written = dict(
-        [ours(scene, "a", "3\n"), ours(scene, "deep/er/b", "3\n"), ours(scene, "b", None)]
-    )
+    written = [ours(scene, "a", "3\n"), ours(scene, "deep/er/b", "3\n"), ours(scene, "b", None)]
     scene.write("b", "a person's\n")
     for _ in range(2):  # one that was cut off tells it again
-        note(tracker.shadow.place, "once", {"": written})
+        note(tracker.shadow.place, "once", written)
     tracker.observe([])
-    note(tracker.shadow.place, "once", {"": written})
+    note(tracker.shadow.place, "once", written)
     again = scene.tracker()  # whoever goes on after a crash knows the same, however far it came
     for _ in range(2):
         again.go_on(lambda _: False)
     for one in (tracker, again):
         scan = one.scan()
         assert told(scan) == {"a": ("modified", 1, 1), "b": ("added", 1, 0)}
-        assert blob_of(scan.found[0].after) == written["a"][0]
+        assert scan.found[0].after == written[0].before
         one.settle(scan)
     scene.write("a", "4\n")
     [last] = found_by(tracker).found
-    assert blob_of(last.before) == written["a"][1]
-
-
-def blob_of(entry):
-    return None if entry is None else (entry.mode, entry.blob)
+    assert last.before == written[0].after
 
 
 def ours(scene, path, text):
-    """Write a file, or remove it, as PRSM does; return its path and what was written."""
+    """Write a file, or remove it, as PRSM does; return that change."""
 
     def entry():
         with shadow.at_work():
-            return blob_of(find_side(shadow.root(""), path).entry)
+            return find_side(shadow.root(""), path).entry
 
     shadow = scene.shadow()
     before = entry()
@@ -234,7 +229,7 @@ def ours(scene, path, text):
         (scene.folder / path).unlink()
     else:
         scene.write(path, text)
-    return path, (before, entry())
+    return Change("", path, before, entry())
 
 
 def test_a_path_of_a_call_is_found_from_the_top_of_the_folder(scene):

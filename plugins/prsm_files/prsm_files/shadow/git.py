@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _LOCKED = re.compile(rb"Unable to create '([^\n]+\.lock)': File exists")
-_IS_THERE = "--batch-check=%(objectname)"
 _MOST_LOCKS = 8  # that one command may meet
 FEW = 200  # paths that are given to a command as words; of more all is asked for
 _NO_PROGRAMS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
@@ -205,10 +204,10 @@ class GitDir:
         return self.run(*args, stdin=data, alone=True).decode("ascii").strip()
 
     def missing(self, blobs: Collection[str], *, alone: bool = False) -> list[str]:
-        """Return those blobs that are not there; with `alone` those that are not here."""
+        """Return the objects that are not there, or are damaged; with `alone` not here."""
         if not blobs:
             return []
-        said = self.run("cat-file", _IS_THERE, stdin=as_lines(blobs), alone=alone)
+        said = self.run("cat-file", "--batch-check", stdin=as_lines(blobs), alone=alone)
         lines = said.decode("ascii").splitlines()
         return [line.split(" ")[0] for line in lines if line.endswith(" missing")]
 

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from prsm_files.commands.changes.deciding import staying
-from prsm_files.commands.changes.knowing import known_changes
+from prsm_files.commands.changes.knowing import Which, known_changes
 from prsm_files.shadow.whereabouts import Shadows, stray_notes
 
 from plugins.prsm_files.tests.commands.test_undo import Told, git
@@ -254,11 +254,11 @@ def test_what_is_not_taken_along_is_marked_before_a_person_is_asked(told):
     told.say("one")
     told.write_outside("mine", "the person's\n")
     workspace = str(told.workspace)
-    known = asyncio.run(known_changes(workspace, None, (), None, None))
+    known = asyncio.run(known_changes(workspace, None, Which()))
     assert [row.change.path for row in known.rows] == ["a"]
     marked, counted = staying(known)
     assert marked.lstrip().startswith("= ")
     assert "mine" in marked
     assert counted.endswith(": 1")
-    one = asyncio.run(known_changes(workspace, None, (known.rows[0].change.id,), None, None))
+    one = asyncio.run(known_changes(workspace, None, Which(ids=(known.rows[0].change.id,))))
     assert staying(one) == []

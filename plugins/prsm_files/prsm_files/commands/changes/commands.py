@@ -137,7 +137,7 @@ def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
 @agents_may
 def diff(session: str | None, workspace: str, as_json: bool, **which: Any) -> None:
     """Print changes as a patch, each for itself: those of the ids, or all that are pending."""
-    from prsm_files.commands.changes.deciding import Which
+    from prsm_files.commands.changes.knowing import Which
     from prsm_files.commands.changes.showing import print_diff
 
     print_diff(workspace, session, Which(**which), as_json=as_json)
@@ -153,7 +153,8 @@ def diff(session: str | None, workspace: str, as_json: bool, **which: Any) -> No
 @json_option
 def accept(session: str | None, workspace: str, as_json: bool, **which: Any) -> None:
     """Accept changes: they stay as they are, and are pending no more."""
-    from prsm_files.commands.changes.deciding import Which, accept_changes
+    from prsm_files.commands.changes.deciding import accept_changes
+    from prsm_files.commands.changes.knowing import Which
 
     accept_changes(workspace, session, Which(**which), as_json=as_json)
 
@@ -186,7 +187,8 @@ def reject(
     may have made (?) is taken back by its id, or with --possible. The agents are told, if they are
     still at work.
     """
-    from prsm_files.commands.changes.deciding import Which, reject_changes
+    from prsm_files.commands.changes.deciding import reject_changes
+    from prsm_files.commands.changes.knowing import Which
 
     which = Which(**given, is_sure=not possible)
     ctx.exit(reject_changes(workspace, session, which, is_sure=yes, as_json=as_json))

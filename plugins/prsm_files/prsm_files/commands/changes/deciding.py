@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
-from prsm_core import ConfigError
 from prsm_core.commands import (
     find_owner,
     held,
@@ -27,6 +26,7 @@ from prsm_core.kit import escape_exact
 from prsm_files.changes.acting import Rejecter
 from prsm_files.commands.changes.knowing import (
     Known,
+    Which,
     finish,
     known_changes,
     line_of,
@@ -34,7 +34,7 @@ from prsm_files.commands.changes.knowing import (
     settle,
     store_decisions,
 )
-from prsm_files.commands.snapshots.opening import open_shadow, require_terminal
+from prsm_files.commands.snapshots.opening import SHOWN, open_shadow, require_terminal, shown
 from prsm_files.commits import Committer, Outcome
 from prsm_files.session.committing import Wording, commits_of, committed, told_outcome
 from prsm_files.session.deciding import accepted, wanted
@@ -43,27 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-SHOWN = 20  # changes that are asked about one by one
 _NO_HOOKS = "no hook of the repository was run, and nothing is signed"
-
-
-class Which(Struct, frozen=True, kw_only=True):
-    """Which changes a command line means."""
-
-    ids: tuple[str, ...] = ()
-    agent: str | None = None
-    call: str | None = None
-    is_all: bool = False
-    is_sure: bool = False  # leave out what a person may have made, unless its id is given
-
-    def check(self) -> None:
-        """Raise ConfigError unless it says which."""
-        ways = [bool(self.ids), self.agent is not None or self.call is not None, self.is_all]
-        if sum(ways) != 1:
-            raise ConfigError(
-                "which changes are meant is not said" if not any(ways) else "that is said twice",
-                hint="give ids, or --agent or --call, or --all",
-            )
 
 
 def accept_changes(workspace: str, session: str | None, which: Which, *, as_json: bool) -> None:
@@ -80,21 +60,15 @@ def reject_changes(
     which.check()
     install_child_watcher()
     if not is_sure:
-        _ask(run_to_end(_known(workspace, session, which)))
+        _ask(run_to_end(known_changes(workspace, session, which)))
     known, made = run_to_end(_reject(workspace, session, which))
     _tell(made, "taken back", as_json=as_json)
     say_unsure(len(known.unsure))
     return int(any(one["state"] == "unmerged" for one in made))
 
 
-async def _known(workspace: str, session: str | None, which: Which) -> Known:
-    return await known_changes(
-        workspace, session, which.ids, which.agent, which.call, is_sure=which.is_sure
-    )
-
-
 async def _accept(workspace: str, session: str | None, which: Which) -> Sequence[Mapping[str, Any]]:
-    known = await _known(workspace, session, which)
+    known = await known_changes(workspace, session, which)
     if (made := await _asked(workspace, known, "accept", which)) is not None:
         return made
     with owned(workspace, known.session):
@@ -104,7 +78,7 @@ async def _accept(workspace: str, session: str | None, which: Which) -> Sequence
 async def _reject(
     workspace: str, session: str | None, which: Which
 ) -> tuple[Known, Sequence[Mapping[str, Any]]]:
-    known = await _known(workspace, session, which)
+    known = await known_changes(workspace, session, which)
     state = workspace_paths(workspace).state
     # The session's own engine holds itself.
     async with held(state, Path(workspace), but=known.session) as writers:
@@ -113,7 +87,7 @@ async def _reject(
             return known, made
         with owned(workspace, known.session):
             await finish(workspace, known.session)
-            known = await _known(workspace, known.session, which)
+            known = await known_changes(workspace, known.session, which)
             return known, await _take_back(workspace, known) if known.rows else []
 
 
@@ -149,11 +123,8 @@ def _ask(known: Known) -> None:
         return
     count = len(known.rows)
     require_terminal(f"{count} changes are to be taken back")
-    for row in known.rows[:SHOWN]:
-        say(f"  {line_of(row, known.names)}")
-    if count > SHOWN:
-        say(f"  … {count - SHOWN} more")
-    for line in staying(known):
+    lines = shown([f"  {line_of(row, known.names)}" for row in known.rows])
+    for line in (*lines, *staying(known)):
         say(line)
     say_unsure(len(known.unsure))
     click.confirm(f"take back {count} changes?", abort=True, err=True)
@@ -162,8 +133,7 @@ def _ask(known: Known) -> None:
 def staying(known: Known) -> Sequence[str]:
     """Return what stays although all are meant: what no agent of the session made."""
     count = len(known.outside)
-    lines = [f"  = {line_of(row, known.names)}" for row in known.outside[:SHOWN]]
-    lines += [f"  = … {count - SHOWN} more"] if count > SHOWN else []
+    lines = shown([f"  = {line_of(row, known.names)}" for row in known.outside], "  = … {} more")
     what = "from outside, and not taken along (=): give their ids to decide about them"
     return [*lines, f"{what}: {count}"] if count else []
 
@@ -234,9 +204,8 @@ async def _commit(wanted: ToCommit, *, is_dry: bool) -> Mapping[str, Any]:
 
 
 async def _accepted(wanted: ToCommit, session: str | None) -> Known:
-    return await known_changes(
-        wanted.workspace, session, wanted.ids, wanted.agent, None, states={ACCEPTED}
-    )
+    which = Which(ids=wanted.ids, agent=wanted.agent)
+    return await known_changes(wanted.workspace, session, which, states={ACCEPTED})
 
 
 async def _commit_asked(

@@ -54,6 +54,25 @@ MARKS = {"added": "+", "deleted": "-", "modified": "~"}
 _OUTSIDE = "(outside)"
 
 
+class Which(Struct, frozen=True, kw_only=True):
+    """Which changes a command line means."""
+
+    ids: tuple[str, ...] = ()
+    agent: str | None = None
+    call: str | None = None
+    is_all: bool = False
+    is_sure: bool = False  # leave out what a person may have made, unless its id is given
+
+    def check(self) -> None:
+        """Raise ConfigError unless it says which."""
+        ways = [bool(self.ids), self.agent is not None or self.call is not None, self.is_all]
+        if sum(ways) != 1:
+            raise ConfigError(
+                "which changes are meant is not said" if not any(ways) else "that is said twice",
+                hint="give ids, or --agent or --call, or --all",
+            )
+
+
 class Known(Struct, frozen=True, kw_only=True):
     """Changes of a session, and what its agents are called."""
 
@@ -69,31 +88,25 @@ class Known(Struct, frozen=True, kw_only=True):
 async def known_changes(
     workspace: str,
     session: str | None,
-    ids: Sequence[str],
-    agent: str | None,
-    call: str | None,
-    *,
-    is_all: bool = False,
-    is_sure: bool = False,
-    states: Collection[str] = OPEN_STATES,
+    which: Which,
+    states: Collection[str] | None = OPEN_STATES,
 ) -> Known:
-    """Read the changes that are meant, which are in some states; with `is_all` all in any.
-
-    With `is_sure` those are left out that a person may have made. Raises PrsmError.
-    """
+    """Read the changes that are meant, which are in some states; None: any. Raises PrsmError."""
     async with open_session(workspace, session) as (store, info):
         rows = await store.changes(info.session_id)
         agents = await store.agents(info.session_id)
-        await _check_ids(store, info.session_id, rows, ids)
-    parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in agents}
+        await _check_ids(store, info.session_id, rows, which.ids)
     family = None
-    if agent is not None:
-        family = family_of(ConversationStore.resolve_agent_id(agent, agents), parents)
-    if is_all:
+    if which.agent is not None:
+        parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in agents}
+        family = family_of(ConversationStore.resolve_agent_id(which.agent, agents), parents)
+    outside: tuple[ChangeRow, ...] = ()
+    if states is None:
         found = [row for row in rows if family is None or _may_be_of(row, family)]
     else:
-        found = list(choose(rows, Choice(ids=tuple(ids), agents=family, call=call), states))
-    left = [row for row in found if row.change.is_unsure] if is_sure and not ids else []
+        found = list(choose(rows, Choice(ids=which.ids, agents=family, call=which.call), states))
+        outside = tuple(row for row in rows if row.state in states and not is_of_agents(row))
+    left = [row for row in found if row.change.is_unsure and which.is_sure and not which.ids]
     return Known(
         session=info.session_id,
         run=info.run_id or "",
@@ -101,10 +114,13 @@ async def known_changes(
         rows=tuple(row for row in found if row not in left),
         unsure=tuple(left),
         names={row.descriptor.agent_id: row.descriptor.name for row in agents},
-        outside=()
-        if ids
-        else tuple(row for row in rows if row.state in states and not is_of_agents(row)),
+        outside=() if which.ids else outside,
     )
+
+
+async def all_changes(workspace: str, session: str | None, agent: str | None = None) -> Known:
+    """Read all changes of a session, or of an agent and those below it. Raises PrsmError."""
+    return await known_changes(workspace, session, Which(agent=agent), states=None)
 
 
 async def _check_ids(
@@ -182,7 +198,7 @@ async def _finish_acts(workspace: str, session: str, shadow: Shadow) -> None:
     while acting.owes(session):
         act = await asyncio.to_thread(acting.unfinished, session)
         if act is not None:
-            known = await known_changes(workspace, session, (), None, None, is_all=True)
+            known = await all_changes(workspace, session)
             await settle(workspace, known, shadow, act)
             say(f"prsm: note: what act {act.id} ({act.kind}) decided is in the ledger", err=True)
 
@@ -215,7 +231,7 @@ async def settle_all(workspace: str, shadow: Shadow, mine: Collection[str] = ())
 
 async def _settle_by(workspace: str, shadow: Shadow, act: Act, session: str, heir: str) -> None:
     """Have the ledger say by `heir` what an act decided in a session."""
-    known = await known_changes(workspace, heir, (), None, None, is_all=True)
+    known = await all_changes(workspace, heir)
     await store_decisions(workspace, known, decided_by(known.rows, act, session))
     await asyncio.to_thread(Acting(shadow).finish, act, session)
 
@@ -243,7 +259,7 @@ async def _finish_commits(workspace: str, session: str, shadow: Shadow) -> None:
     if outcome is None:
         say("prsm: note: commits that were cut off have changed nothing", err=True)
         return
-    known = await known_changes(workspace, session, (), None, None, is_all=True)
+    known = await all_changes(workspace, session)
     await store_decisions(workspace, known, committed(known.rows, outcome))
     await asyncio.to_thread(committer.finish)
     say("prsm: note: commits that were cut off are finished", err=True)

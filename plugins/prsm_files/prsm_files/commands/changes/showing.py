@@ -17,9 +17,10 @@ from prsm_core.kit import escape_exact, escape_prose, first_line, whole_number
 from prsm_core.loop.output import write_aside
 from prsm_core.terminal import room_in
 from prsm_files.changes.tracing import find_origin, patch
-from prsm_files.commands.changes.deciding import Which
 from prsm_files.commands.changes.knowing import (
     MARKS,
+    Which,
+    all_changes,
     finish_cut_off,
     known_changes,
     line_of,
@@ -64,9 +65,9 @@ def print_changes(
     as_json: bool,
 ) -> None:
     """Print changes, by agent, conflicts first, and what comes then. Raises PrsmError."""
-    known = run_to_end(known_changes(workspace, session, (), agent, None, is_all=True))
+    known = run_to_end(all_changes(workspace, session, agent))
     if known.rows and finish_cut_off(workspace, known.session):
-        known = run_to_end(known_changes(workspace, known.session, (), agent, None, is_all=True))
+        known = run_to_end(all_changes(workspace, known.session, agent))
     rows = [row for row in known.rows if is_all or row.state in OPEN_STATES]
     rows = sorted(rows, key=lambda row: row.at)[-(last or 0) :]
     rows.sort(key=lambda row: (not row.change.beside, who(row, known.names)))
@@ -101,7 +102,7 @@ async def _follow(
         async for event in store.events(known.session, known.last_seq, follow=True):
             if event.type not in _NEWS:
                 continue
-            now = await known_changes(workspace, known.session, (), agent, None, is_all=True)
+            now = await all_changes(workspace, known.session, agent)
             for row in now.rows:
                 was = states.get(row.change.id)
                 is_meant = is_all or was is not None or row.state in OPEN_STATES
@@ -160,7 +161,7 @@ def _cells(row: ChangeRow, names: Mapping[str, str]) -> tuple[str | None, ...]:
 
 def print_change(workspace: str, session: str | None, wanted: str, *, as_json: bool) -> None:
     """Print one change, decided or not. Raises PrsmError."""
-    known = run_to_end(known_changes(workspace, session, (wanted,), None, None, is_all=True))
+    known = run_to_end(known_changes(workspace, session, Which(ids=(wanted,)), None))
     rows = [replace(row, state="pending") for row in known.rows]  # whatever is decided
     (found,) = choose(rows, Choice(ids=(wanted,)))
     row = next(one for one in known.rows if one.change.id == found.change.id)
@@ -194,7 +195,7 @@ async def _reason(workspace: str, session: str, row: ChangeRow) -> Reason | None
 
 def print_why(workspace: str, session: str | None, wanted: str, *, as_json: bool) -> None:
     """Print why a file, or a line of it, was changed. Raises PrsmError."""
-    known = run_to_end(known_changes(workspace, session, (), None, None, is_all=True))
+    known = run_to_end(all_changes(workspace, session))
     path, line = _place(known.rows, wanted)
     rows = of_path(known.rows, workspace, path)
     row = rows[0]
@@ -228,7 +229,7 @@ def _place(rows: Sequence[ChangeRow], wanted: str) -> tuple[str, int | None]:
 
 def print_diff(workspace: str, session: str | None, which: Which, *, as_json: bool) -> None:
     """Print changes as patches, in their order. Raises PrsmError."""
-    known = run_to_end(known_changes(workspace, session, which.ids, which.agent, which.call))
+    known = run_to_end(known_changes(workspace, session, which))
     rows = known.rows
     if which == Which():
         rows = tuple(sorted((*rows, *known.outside), key=lambda row: row.at))
@@ -256,7 +257,7 @@ def unmerged(workspace: str, session: str) -> Sequence[str]:
 
 def print_worktrees(workspace: str, session: str | None, *, as_json: bool) -> None:
     """Print the worktrees that are not merged. Raises PrsmError."""
-    known = run_to_end(known_changes(workspace, session, (), None, None, is_all=True))
+    known = run_to_end(all_changes(workspace, session))
     left = _left(workspace, known.session)
     if as_json:
         click.echo(json.dumps(left))

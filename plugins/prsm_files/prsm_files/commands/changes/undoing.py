@@ -29,18 +29,25 @@ from prsm_core.commands import (
 from prsm_core.files import Ids
 from prsm_core.kit import escape_exact, first_line
 from prsm_files.changes.acting import Rejecter
-from prsm_files.commands.changes.deciding import SHOWN, Which, reject_changes, say_unsure
+from prsm_files.commands.changes.deciding import reject_changes, say_unsure
 from prsm_files.commands.changes.knowing import (
     MARKS,
     Known,
+    Which,
+    all_changes,
     end_restore,
     finish,
-    known_changes,
     owned,
     settle,
     settle_all,
 )
-from prsm_files.commands.snapshots.opening import open_shadow, require_terminal, with_shadow
+from prsm_files.commands.snapshots.opening import (
+    SHOWN,
+    open_shadow,
+    require_terminal,
+    shown,
+    with_shadow,
+)
 from prsm_files.commands.snapshots.restoring import ask, restore_snapshot, tell
 from prsm_files.session.deciding import of_last_turn, of_merge, told_act
 from prsm_files.session.going_back import session_after, sessions_of, way_back
@@ -60,7 +67,7 @@ def undo_turn(
     workspace: str, session: str | None, *, with_possible: bool, is_sure: bool, as_json: bool
 ) -> int:
     """Take the last turn's changes back; return the exit code. Raises PrsmError."""
-    known = run_to_end(_all(workspace, session))
+    known = run_to_end(all_changes(workspace, session))
     rows = of_last_turn(known.rows, with_possible=with_possible)
     say_unsure(len(of_last_turn(known.rows)) - len(rows))
     ids = tuple(row.change.id for row in rows)
@@ -161,7 +168,7 @@ async def _undo(workspace: str, act: Act) -> Mapping[str, Any]:
 async def _of_session(workspace: str, act: Act) -> Known | None:
     """Return the changes of an act's session; None where it is gone."""
     try:
-        return await _all(workspace, act.session) if act.session is not None else None
+        return await all_changes(workspace, act.session) if act.session is not None else None
     except StoreError as error:
         if error.code not in {"no_ledger", "unknown_session"}:
             raise
@@ -182,12 +189,9 @@ async def _take_back(workspace: str, act: Act, known: Known | None) -> Mapping[s
 def _ask(act: Act, plan: UndoPlan) -> None:
     """Ask whether an undo is wanted, with what it writes. Raises ConfigError, click.Abort."""
     require_terminal(f"to undo act {act.id}")
-    for one in plan.operations[:SHOWN]:
-        say(f"  {MARKS[one.kind]} {escape_exact(one.name)}")
-    if len(plan.operations) > SHOWN:
-        say(f"  … {len(plan.operations) - SHOWN} more")
-    for left in plan.stays:
-        say(f"  = {escape_exact(left.path)} stays: {left.why}")
+    lines = shown([f"  {MARKS[one.kind]} {escape_exact(one.name)}" for one in plan.operations])
+    for line in (*lines, *(f"  = {escape_exact(one.path)} stays: {one.why}" for one in plan.stays)):
+        say(line)
     click.confirm(f"undo {act.kind} {act.id}? (prsm undo takes that back)", abort=True, err=True)
 
 
@@ -205,13 +209,9 @@ def _tell(made: Mapping[str, Any], act: Act, *, as_json: bool) -> int:
     return int(bool(made["stays"]))
 
 
-async def _all(workspace: str, session: str | None) -> Known:
-    return await known_changes(workspace, session, (), None, None, is_all=True)
-
-
 def _changes(workspace: str, session: str | None, wanted: str) -> list[str]:
     try:
-        known = run_to_end(_all(workspace, session))
+        known = run_to_end(all_changes(workspace, session))
     except StoreError as error:
         if session is not None or error.code not in {"no_ledger", "unknown_session"}:
             raise

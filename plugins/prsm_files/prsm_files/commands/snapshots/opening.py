@@ -18,11 +18,12 @@ from prsm_files.session.git_process import open_git
 from prsm_files.shadow.whereabouts import Shadows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from prsm_files.shadow.worktree import Shadow
 
 T = TypeVar("T")
+SHOWN = 20  # files, or changes
 
 
 def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
@@ -76,3 +77,8 @@ def require_terminal(what: str) -> None:
     """Raise ConfigError where nobody can be asked."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(f"nobody can be asked whether {what}", hint="give --yes")
+
+
+def shown(lines: Sequence[str], more: str = "  … {} more") -> Sequence[str]:
+    """Return the first lines, and how many more there are."""
+    return [*lines[:SHOWN], *([more.format(len(lines) - SHOWN)] if len(lines) > SHOWN else [])]

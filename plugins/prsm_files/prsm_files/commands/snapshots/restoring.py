@@ -20,8 +20,8 @@ from prsm_core.commands import (
 )
 from prsm_core.kit import escape_exact
 from prsm_files.commands.changes.knowing import settle_all
-from prsm_files.commands.snapshots.opening import open_shadow, require_terminal, with_shadow
-from prsm_files.commands.snapshots.showing import SHOWN, say_plan, told_plan
+from prsm_files.commands.snapshots.opening import SHOWN, open_shadow, require_terminal, with_shadow
+from prsm_files.commands.snapshots.showing import say_plan, told_plan
 
 if TYPE_CHECKING:
     from prsm_files.shadow.records import Plan, Restored

@@ -11,7 +11,7 @@ from prsm_core.cli.checkup.folders import format_size
 from prsm_core.cli.sessions.listing import at_text
 from prsm_core.commands import print_table, say
 from prsm_core.kit import escape_exact, first_line
-from prsm_files.commands.snapshots.opening import with_shadow
+from prsm_files.commands.snapshots.opening import SHOWN, shown, with_shadow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _HEADERS = ("SNAPSHOT", "TAKEN", "KIND", "SESSION", "BRANCH", "HEAD", "LEFT OUT", "DESCRIPTION")
 _SPARE = ("HEAD", "LEFT OUT", "BRANCH", "SESSION")
 _COMMIT = 12  # characters that name one
-SHOWN = 20  # files
 _MARKS = {"added": "+", "deleted": "-", "modified": "~", "mode": "%"}
 _WORDS = {"added": "come back", "deleted": "go", "modified": "change", "mode": "change permissions"}
 
@@ -29,9 +28,7 @@ _WORDS = {"added": "come back", "deleted": "go", "modified": "change", "mode": "
 def say_taken(snapshot: Snapshot) -> None:
     """Print the id of a snapshot, and what it does not hold."""
     say(f"snapshot {snapshot.id} of {escape_exact(snapshot.folder)}")
-    for line in _unquiet(snapshot):
-        say(line, err=True)
-    for line in _left_out(snapshot):
+    for line in (*_unquiet(snapshot), *_left_out(snapshot)):
         say(line, err=True)
     say(f"go back to it: prsm snapshot restore {snapshot.id}", err=True)
 
@@ -110,18 +107,16 @@ def say_plan(plan: Plan) -> None:
     files = plan.files()
     if not files:
         say("the files are as in the snapshot")
-    for kind, path in files[:SHOWN]:
-        say(f"  {_MARKS[kind]} {escape_exact(path)}")
-    if len(files) > SHOWN:
-        say(f"  … {len(files) - SHOWN} more (--json names all)")
+    lines = [f"  {_MARKS[kind]} {escape_exact(path)}" for kind, path in files]
+    for line in shown(lines, "  … {} more (--json names all)"):
+        say(line)
     counts = {kind: sum(1 for one, _ in files if one == kind) for kind in _WORDS}
     parts = [f"{count} {_WORDS[kind]}" for kind, count in counts.items() if count]
     if parts:
         say(f"a restore: {', '.join(parts)}; files: {len(files)}")
-    for path in plan.spared[:SHOWN]:
-        say(f"  = {escape_exact(path)} is yours, and stays")
-    if len(plan.spared) > SHOWN:
-        say(f"  = … {len(plan.spared) - SHOWN} more that are yours")
+    lines = [f"  = {escape_exact(path)} is yours, and stays" for path in plan.spared]
+    for line in shown(lines, "  = … {} more that are yours"):
+        say(line)
     for path, why in plan.stays:
         say(f"  = {escape_exact(path)} stays: {escape_exact(why)}")
     for note in plan.notes:

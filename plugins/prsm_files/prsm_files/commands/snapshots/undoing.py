@@ -29,8 +29,8 @@ from prsm_core.commands import (
 from prsm_core.files import Ids, repo_identity
 from prsm_core.kit import escape_exact
 from prsm_files.commands.changes.knowing import carry_out_now, end_restore
-from prsm_files.commands.snapshots.opening import open_shadow, require_terminal
-from prsm_files.commands.snapshots.showing import SHOWN, say_plan
+from prsm_files.commands.snapshots.opening import SHOWN, open_shadow, require_terminal
+from prsm_files.commands.snapshots.showing import say_plan
 from prsm_files.session.taking_back import Prompt, files_gone, find_prompt, known_since, told
 
 if TYPE_CHECKING:

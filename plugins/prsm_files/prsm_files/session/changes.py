@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core import ConfigError, PrsmError
-from prsm_core.engine.quiet import HOLD_SECONDS
 from prsm_core.files import (
     ACCEPTED,
     ChangesDecided,
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
 _UNDONE = "what was decided about changes in {}, and cut off, is not finished"
 
 APART_SECONDS = 0.25  # between two looks
+HOLD_SECONDS = 600.0  # for a person, who decides
 SHOWN = 10  # files that a notice names
 OUTSIDE = "../"  # stands for a file that is not in the folder: the call writes nothing in it
 _ID_BYTES = 5

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core import Event
-    from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.files import AgentRecord, ChangeRow, FilesContext, Hold, Paths, WritingCall
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.evidence.witness import Witness
@@ -51,12 +50,12 @@ END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are bein
 _LONGEST = 120  # characters of a prompt that are a snapshot's description
 
 
-def keep_files(paths: Paths) -> OpenFiles:
+def keep_files(paths: Paths) -> Callable[[FilesContext], SessionFiles]:
     """Return what opens the files of an engine, whose shadows lie where PRSM keeps its state."""
     return opens(Shadows(state=paths.state, data=paths.data, trees=paths.trees))
 
 
-def opens(shadows: Shadows | None) -> OpenFiles:
+def opens(shadows: Shadows | None) -> Callable[[FilesContext], SessionFiles]:
     """Return what opens the files of an engine; None: nothing is recorded, claims are weighed."""
     return partial(SessionFiles, shadows=shadows)
 

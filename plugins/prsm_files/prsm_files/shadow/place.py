@@ -55,6 +55,11 @@ class Repository(Struct, frozen=True):
         """What is there while a program writes the person's index."""
         return self.git_dir / "index.lock"
 
+    def read_exclude(self) -> bytes:
+        """Return the patterns of what git ignores here alone. Raises OSError."""
+        exclude = self.common_dir / "info" / "exclude"
+        return read_regular(exclude) if exclude.is_file() else b""
+
     @property
     def under_way(self) -> str | None:
         """What of git is under way: a merge, rebase, cherry-pick, revert or bisect."""

@@ -20,7 +20,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import ConfigError
-from prsm_core.kit.regular import read_regular
 from prsm_files.shadow.files import (
     is_reachable,
     put,
@@ -243,12 +242,8 @@ class Root:
         new.rename(self.shadow.path)
 
     def _copy_exclude(self) -> None:
-        own = self.shadow.path / "info" / "exclude"
-        data = b""
-        if self.repository is not None:
-            exclude = self.repository.common_dir / "info" / "exclude"
-            data = read_regular(exclude) if exclude.is_file() else b""
-        put_if_new(own, data)
+        data = b"" if self.repository is None else self.repository.read_exclude()
+        put_if_new(self.shadow.path / "info" / "exclude", data)
 
     def capture(self, force: Sequence[str] = ()) -> Captured:
         """Store the root as it is now; of paths in `force` also what git would ignore.

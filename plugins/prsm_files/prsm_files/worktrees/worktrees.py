@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from prsm_core.kit.filenames import Fold
     from prsm_files.changes.merging import Side
     from prsm_files.shadow.acts import Act
     from prsm_files.shadow.records import Change
@@ -665,7 +664,7 @@ ALL = "."
 class Projection:
     """Tells what is in a region, by `fold` as the file system compares names; None is all."""
 
-    def __init__(self, region: Iterable[str] | None, fold: Fold) -> None:
+    def __init__(self, region: Iterable[str] | None, fold: Callable[[str], str]) -> None:
         self._fold = fold
         whole = region is None or ALL in region
         self._region = None if whole or region is None else tuple(map(fold, region))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from prsm_core import ConfigError, PrsmError, StoreError
-from prsm_core.cli.ledger import choose_session, is_gone
+from prsm_core import ConfigError, PrsmError, SessionOwnedError, StoreError
+from prsm_core.cli.ledger import is_gone
 from prsm_core.cli.sessions.exporting import session_text
 from prsm_core.commands import (
     SessionLock,
@@ -24,6 +24,7 @@ from prsm_core.commands import (
     install_child_watcher,
     open_control,
     open_ledger,
+    open_session,
     run_to_end,
     say,
     workspace_paths,
@@ -208,11 +209,12 @@ async def _besides(workspace: str, snapshot: Snapshot) -> Mapping[str, bytes]:
     if snapshot.session is None:
         return {}
     try:
-        async with open_ledger(workspace) as store:
-            info = choose_session(await store.sessions(), snapshot.session)
+        async with open_session(workspace, snapshot.session) as (store, info):
             owning = Owning.look(workspace_paths(workspace).state, info.session_id)
             text = await session_text(store, info, owning)
             return {"session.json": text.encode(), **await _changes(store, info.session_id)}
+    except SessionOwnedError:  # it has had no run yet
+        return {}
     except StoreError as error:
         if error.code not in {"no_ledger", "unknown_session"}:
             raise

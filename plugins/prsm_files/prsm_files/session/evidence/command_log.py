@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import EDIT_TOOLS, AgentState
-from prsm_core.engine.state import NEVER
 from prsm_core.policies import word_set
+from prsm_files.session.evidence.evidence import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from prsm_core import OrchestrationError
 from prsm_core.engine.processes.shell import run_captured
-from prsm_core.engine.state import NEVER
 from prsm_core.files import UNCHECKED, Evidence, Level, Proof, is_in_repository
 from prsm_core.kit.quotation import quote
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from prsm_files.session.evidence.gates import GateRunner, GateVerdict
     from prsm_files.session.evidence.witness import Seen, Witness
 
+NEVER = -1  # the number of an event before all others
 SECONDS = 20.0
 OUTPUT_LIMIT = 2**20
 

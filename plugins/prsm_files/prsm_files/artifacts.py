@@ -91,17 +91,15 @@ def find_unchanged(
     room = MAX_BYTES
     for artifact in artifacts:
         blob = before.get(artifact.path)
-        if blob is None or _differs_outside(artifact, blob):
+        if blob is None or artifact.size != blob.size:
+            continue
+        if artifact.is_executable != blob.is_executable:
             continue
         room -= artifact.size
         gap = _compare(root, artifact, blob) if room >= 0 else "is too large to be compared"
         if gap is not None:
             gaps.append(f"{artifact.name!r} {gap}")
     return gaps
-
-
-def _differs_outside(artifact: Artifact, blob: Blob) -> bool:
-    return (artifact.size, artifact.is_executable) != (blob.size, blob.is_executable)
 
 
 def _compare(root: Path, artifact: Artifact, blob: Blob) -> str | None:

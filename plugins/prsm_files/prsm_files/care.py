@@ -55,7 +55,7 @@ class ShadowCare(FilesCare):
         """Remove the worktrees that were given up, by git."""
         for folder in await asyncio.to_thread(folders_left, self._where):
             async with open_shadow(str(folder)) as shadow:
-                await asyncio.to_thread(Worktrees(shadow, self._where).sweep, _is_not_lost)
+                await asyncio.to_thread(Worktrees(shadow, self._where).sweep, lambda _: False)
 
 
 def _line(tree: Tree) -> str:
@@ -68,7 +68,3 @@ def _line(tree: Tree) -> str:
         state = f"merged nowhere, files: {len(outcome.files)}"
     text = f"{tree.name}, on the branch {tree.branch}, in {path_text(tree.folder)}"
     return escape_exact(f"{text} ({state})")
-
-
-def _is_not_lost(_: Tree) -> bool:
-    return False

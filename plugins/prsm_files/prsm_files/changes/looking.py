@@ -110,7 +110,9 @@ class RootLook:
         for last in (False, False, True):
             stamps = self._stamps(paths, known)
             try:
-                blobs = self._stored([path for path, stamp in stamps.items() if _is_read(stamp)])
+                blobs = self._stored(
+                    [path for path, (stamp, why) in stamps.items() if stamp and not why]
+                )
             except (GitFailedError, FileNotFoundError):  # a file has gone since
                 if last:
                     raise
@@ -190,10 +192,6 @@ def _stamp(path: str) -> Stamp | None:
     if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
         return None
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-
-
-def _is_read(found: tuple[Stamp | None, str]) -> bool:
-    return found[0] is not None and not found[1]
 
 
 def _is_plain(path: str, top: str) -> bool:

@@ -133,7 +133,7 @@ def _mode(root: Root, one: Operation, entry: Entry) -> int:
     is_program = entry.mode == PROGRAM
     mode = mode_of(f"{root.folder}/{one.path}")
     if mode is None:
-        mode = root.mode_known(one.path, is_program=is_program)
+        mode = root.modes_kept.known().of(one.path, is_program=is_program)
     runs = (mode & _READERS) >> 2  # whoever reads it may run it
     return mode | runs if is_program else mode & ~0o111
 

@@ -68,7 +68,8 @@ async def commits_of(
         said = [await reasons.of(row) for row in mine]
         own = list(dict.fromkeys(one.agent for row in mine for one in row.change.authors))
         known = [agents[agent] for agent in own if agent in agents]
-        text = wording.message or _text(mine, said, task or _task_of(known))
+        first = known[0].descriptor.prompt if known else _OUTSIDE
+        text = wording.message or _text(mine, said, task or first)
         message = f"{text.strip()}\n\n{_trailers(session, known)}\n"
         changes = tuple(wanted(mine))[::-1]
         made.append(Asked(message=message, changes=changes, agents=tuple(own)))
@@ -86,10 +87,6 @@ async def _tasks(store: Store, session: str) -> Mapping[str, tuple[str, str]]:
             run = event.run or ""
             found[event.data["change"]] = run, tasks.get(run, "")
     return found
-
-
-def _task_of(known: Sequence[AgentRow]) -> str:
-    return known[0].descriptor.prompt if known else _OUTSIDE
 
 
 def _text(rows: Sequence[ChangeRow], said: Sequence[Reason | None], task: str) -> str:

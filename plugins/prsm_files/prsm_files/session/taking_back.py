@@ -68,7 +68,12 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
     state = await store.state(session)
     kept = [one for one in reversed(state.snapshots) if one.kind in PROMPTS]
     if not kept:
-        raise nothing_kept(session)
+        raise ConfigError(
+            f"of no prompt in session {session} the files before it are kept",
+            hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
+            f"`prsm fork {session} --at EVENT` takes the conversation back alone",
+            code="unknown_prompt",
+        )
     snapshot = _chosen(kept, wanted)
     owner, seq = await _before(store, state, snapshot.last_commit)
     return Prompt(
@@ -95,16 +100,6 @@ async def known_since(store: Store, prompt: Prompt, shadow: Shadow) -> Known:
             steps.setdefault(change.path, []).append(step)
     is_whole = not (shadow.place / TRACKERS / name_of(prompt.session) / KNOWN).exists()
     return Known(steps={path: tuple(all_) for path, all_ in steps.items()}, is_whole=is_whole)
-
-
-def nothing_kept(session: str) -> ConfigError:
-    """Return the error of a session without any prompt that can be taken back."""
-    return ConfigError(
-        f"of no prompt in session {session} the files before it are kept",
-        hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
-        f"`prsm fork {session} --at EVENT` takes the conversation back alone",
-        code="unknown_prompt",
-    )
 
 
 def files_gone(prompt: Prompt) -> ConfigError:
@@ -182,7 +177,7 @@ def told(
         "snapshot": None if restored is None else restored.safety.id,
         "files": len(changes),
         "changes": [{"path": path, "change": kind} for kind, path in changes],
-        "notes": [] if restored is None else list(_notes(restored)),
+        "notes": [] if restored is None else [*_told_notes(restored.plan, restored.notes)],
         "differs": [] if restored is None else list(restored.differs),
         "decided": [],
         "act": None if restored is None else restored.safety.id,
@@ -230,18 +225,16 @@ def told_plan(plan: Plan) -> Mapping[str, Any]:
         "restored": plan.snapshot.id,
         "files": len(changes),
         "changes": [{"path": path, "change": kind} for kind, path in changes],
-        "notes": [*plan.notes, *_unquiet(plan)],
+        "notes": [*_told_notes(plan, ())],
         "spared": list(map(path_text, plan.spared)),
         "stays": _told_stays(plan.stays),
     }
 
 
-def _unquiet(plan: Plan) -> Sequence[str]:
-    return [f"an agent wrote while that snapshot was taken: {one}" for one in plan.snapshot.unquiet]
-
-
-def _notes(restored: Restored) -> Sequence[str]:
-    return [*restored.plan.notes, *restored.notes, *_unquiet(restored.plan)]
+def _told_notes(plan: Plan, more: Sequence[str]) -> Sequence[str]:
+    unquiet = plan.snapshot.unquiet
+    wrote = (f"an agent wrote while that snapshot was taken: {one}" for one in unquiet)
+    return [*plan.notes, *more, *wrote]
 
 
 class Step(NamedTuple):

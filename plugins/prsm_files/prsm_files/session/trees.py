@@ -240,7 +240,7 @@ class TreeKeeper(Trees):
                 code="no_worktree",
             ) from error
         for note in made.notes:
-            text = f"{tree_name(made.tree)}: {note}"
+            text = f"the worktree of {made.tree.name}: {note}"
             self._of.journal.note("notice", agent.parent_id, level="warning", text=text)
         self._folders.note_port(made.tree.folder, made.tree.port)
         return made.tree
@@ -385,11 +385,6 @@ class _Recovery:
             if trees.find(tree_id) is not None:
                 trees.finish(tree_id)
         return notes
-
-
-def tree_name(tree: Tree) -> str:
-    """Return what a worktree is called where people are told of it."""
-    return f"the worktree of {tree.name}"
 
 
 def _worktrees(shadow: Shadow, where: Where) -> Worktrees:

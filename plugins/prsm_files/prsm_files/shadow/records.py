@@ -148,11 +148,6 @@ class Plan(Struct, frozen=True, kw_only=True):
     spared: tuple[str, ...] = ()
     stays: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no file would change."""
-        return not any(root.changes or root.permissions for root in self.roots)
-
     def files(self) -> Sequence[tuple[str, str]]:
         """Return what happens to each file, and its path from the top of the folder."""
         found = []

@@ -268,7 +268,7 @@ def _set_modes(root: Root, target: RootState, plan: RootPlan) -> None:
         wanted = _wanted(there, modes, path)
         if wanted is not None and wanted != there.of(path):
             (root.folder / path).chmod(wanted)
-    root.adopt_modes(modes, [*written, *plan.permissions])
+    root.modes_kept.adopt(modes, [*written, *plan.permissions])
 
 
 def put_staging_back(root: Root, target: RootState) -> str | None:

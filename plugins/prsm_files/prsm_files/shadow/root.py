@@ -168,7 +168,7 @@ class Root:
         self.shadow = GitDir(
             git, place / "git", folder, objects=objects, settings=settings, is_ours=True
         )
-        self._modes = ModesKeeper(place, folder)
+        self.modes_kept = ModesKeeper(place, folder)
         self._forced = place / "forced.json"
         self._borrowed = place / "borrowed"
         self._compared: dict[tuple[str, str], list[Change]] = {}  # what trees differ in stays so
@@ -194,17 +194,15 @@ class Root:
         self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (self.shadow.path / "HEAD").exists():
             self._make()
-        self._copy_exclude()
+        data = b"" if self.repository is None else self.repository.read_exclude()
+        put_if_new(self.shadow.path / "info" / "exclude", data)
         if self.repository is not None:
             put_if_new(self.place / _OBJECTS, os.fsencode(self.repository.objects))
             if not self._is_borrowed_there():
                 (self.shadow.path / "index").unlink(missing_ok=True)
             if not (self.shadow.path / "index").exists():
-                self._seed(self.repository)
-
-    def _seed(self, repository: Repository) -> None:
-        commit = seed(self.shadow, self.person, repository)
-        put(self._borrowed, (commit or "").encode("ascii"))
+                commit = seed(self.shadow, self.person, self.repository)
+                put(self._borrowed, (commit or "").encode("ascii"))
 
     def _is_borrowed_there(self) -> bool:
         """Return whether the repository still has the commit that the index took its files from.
@@ -228,7 +226,7 @@ class Root:
     def _make(self) -> None:
         new = self.place / "git.new"
         shutil.rmtree(new, ignore_errors=True)
-        self._modes.forget()
+        self.modes_kept.forget()
         form = "sha1"
         if self.repository is not None:
             form = self.person.word("rev-parse", "--show-object-format")
@@ -241,10 +239,6 @@ class Root:
         shutil.rmtree(self.shadow.path, ignore_errors=True)
         new.rename(self.shadow.path)
 
-    def _copy_exclude(self) -> None:
-        data = b"" if self.repository is None else self.repository.read_exclude()
-        put_if_new(self.shadow.path / "info" / "exclude", data)
-
     def capture(self, force: Sequence[str] = ()) -> Captured:
         """Store the root as it is now; of paths in `force` also what git would ignore.
 
@@ -253,10 +247,12 @@ class Root:
         self._forget_forced(force)
         look, unsure = self._stored_look(force)
         for _ in range(_TRIES - 1):
-            if not unsure:
-                break
-            look, unsure = self._stored_look(force)
-        self._keep_modes(look)
+            if unsure:
+                look, unsure = self._stored_look(force)
+        if self.modes_kept.is_new:
+            self.modes_kept.look(list(names(self.shadow.run("ls-files", "-z"))))
+        else:
+            self.modes_kept.note([*look.dropped, *look.stored])
         tops = list(look.tops)
         if self.repository is not None:
             tops += submodules(self.folder, self.person)
@@ -359,14 +355,8 @@ class Root:
             options = ("-z", "--add", "--remove", "--replace", "--stdin")
             self.shadow.run("update-index", *options, stdin=new, alone=True)
 
-    def _keep_modes(self, look: _Look) -> None:
-        if self._modes.is_new:
-            self._modes.look(list(names(self.shadow.run("ls-files", "-z"))))
-        else:
-            self._modes.note([*look.dropped, *look.stored])
-
     def _state(self, tree: str, notes: list[str]) -> RootState:
-        file = str(self._modes.file)
+        file = str(self.modes_kept.file)
         modes = self.shadow.word("hash-object", "-w", "--no-filters", "--", file)
         if self.repository is None:
             return RootState(path=self.path, tree=tree, modes=modes)
@@ -424,14 +414,6 @@ class Root:
         if state.modes is None:
             return Modes()
         return Modes.read(self.shadow.blob(state.modes))
-
-    def mode_known(self, path: str, *, is_program: bool) -> int:
-        """Return the permissions that a file has, or had before it went: those last captured."""
-        return self._modes.known().of(path, is_program=is_program)
-
-    def adopt_modes(self, modes: Modes, written: Sequence[str]) -> None:
-        """Know the permissions that a restore has given."""
-        self._modes.adopt(modes, written)
 
     def altered(self, state: RootState, sparing: Sparing, name: str) -> RootState:
         """Return a state with files and permissions that stay as they are."""

@@ -182,8 +182,7 @@ class Shadow:
         process dies.
         """
         with self._open():
-            target = self._find(wanted)
-            return self._restore(target, with_staging=with_staging, then=then, spare=spare)
+            return self._restore(self._find(wanted), with_staging, then, spare)
 
     def undo(self, then: Owed | None = None, *, of: Act | None = None) -> Restored:
         """Take back a restore, the last one unless another is meant. Raises ConfigError."""
@@ -438,12 +437,7 @@ class Shadow:
         return captured.state, captured.nested, captured.skipped, captured.notes
 
     def _restore(
-        self,
-        target: Snapshot,
-        *,
-        with_staging: bool,
-        then: Owed | None = None,
-        spare: Spare | None = None,
+        self, target: Snapshot, with_staging: bool, then: Owed | None, spare: Spare | None
     ) -> Restored:
         self.journal.require_nothing_owed()
         for state in target.roots:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.providers.residents import PATIENCE_SECONDS

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prsm_files.session.git_process import GitHelper
     from prsm_files.shadow.acts import Owed
     from prsm_files.shadow.git import Git
-    from prsm_files.shadow.whereabouts import Shadows
+    from prsm_files.shadow.opening import Shadows
     from prsm_files.shadow.worktree import Shadow
 
 T = TypeVar("T")

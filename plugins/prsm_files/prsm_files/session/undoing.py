@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from prsm_core.files import ChangeRow, Decision, FilesContext, Hold, SessionSnapshot
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.keeper import FilesKeeper
-    from prsm_files.session.session_files import LateWatch
+    from prsm_files.session.late import LateWatch
     from prsm_files.session.taking_back import Prompt
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Restored

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import secrets
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,15 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core import ConfigError
-from prsm_core.files import STRAYS, repo_identity
+from prsm_core.files import STRAYS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from prsm_core.files import RepoIdentity
-    from prsm_files.shadow.git import Git
-    from prsm_files.shadow.root import Limits
-    from prsm_files.shadow.worktree import Shadow
 
 LOCK_SECONDS = 30.0  # for another process
 INTENT = "intent.json"  # there from before a restore writes its first file until after its last
@@ -32,7 +28,6 @@ SHADOWS = "shadows"  # the folder of all shadows, in that of the state
 PRUNE = "prune"  # there while content is to be removed that no snapshot needs any more
 
 _LOOK_SECONDS = 0.02
-_ID_BYTES = 4
 
 
 class Where(Struct, frozen=True):
@@ -124,41 +119,3 @@ def _try(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-class Shadows:
-    """All shadows of a state directory; what lies in `state` and `data` is never stored.
-
-    Agents have their worktrees in the folder `trees`; None: there are no worktrees.
-    """
-
-    def __init__(
-        self, *, state: Path, data: Path, limits: Limits | None = None, trees: Path | None = None
-    ) -> None:
-        self.trees = None if trees is None else Where(state, trees.resolve())
-        self._state = state
-        self._data = data
-        self._limits = limits
-
-    def is_cut_off(self, folder: Path) -> bool:
-        """Return whether an act in the working tree around a folder is not over.
-
-        A restore is over once all is done that it was a part of.
-        """
-        place = place_of(repo_identity(folder), self._state)
-        return any((place / name).exists() for name in (INTENT, OWED, ACT))
-
-    def open(self, git: Git, folder: Path) -> Shadow:
-        """Return the shadow of the working tree around a folder; it blocks. Raises ConfigError."""
-        from prsm_files.shadow.worktree import Shadow  # once a snapshot is taken
-
-        return Shadow(
-            git,
-            folder,
-            self._state,
-            environ=os.environ,
-            now=time.time,
-            new_id=lambda: secrets.token_hex(_ID_BYTES),
-            limits=self._limits,
-            own=(self._data, *(() if self.trees is None else (self.trees.trees,))),
-        )

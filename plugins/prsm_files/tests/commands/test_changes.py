@@ -9,8 +9,8 @@ import subprocess
 import pytest
 from prsm_files.changes.acting import Rejecter
 from prsm_files.changes.merging import Wanted
+from prsm_files.shadow.opening import Shadows
 from prsm_files.shadow.records import Entry
-from prsm_files.shadow.whereabouts import Shadows
 
 from plugins.prsm_files.tests.shadow_scene import DirectGit
 from prsm_core.store import SqliteStore

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from prsm_files.changes.merging import Wanted
 from prsm_files.commits import Asked, Committer
+from prsm_files.shadow.opening import Shadows
 from prsm_files.shadow.records import Entry
-from prsm_files.shadow.whereabouts import Shadows
 
 from plugins.prsm_files.tests.shadow_scene import DirectGit
 from prsm_core.domain.changes import text_path

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from prsm_files.session.going_back import way_back
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 
 from plugins.prsm_files.tests.shadow_scene import DirectGit, every_byte
 from prsm_core.cli.places import workspace_ledger

@@ -9,7 +9,8 @@ import shutil
 import pytest
 from prsm_files.commands.changes.deciding import staying
 from prsm_files.commands.changes.knowing import Which, known_changes
-from prsm_files.shadow.whereabouts import Shadows, stray_notes
+from prsm_files.shadow.opening import Shadows
+from prsm_files.shadow.whereabouts import stray_notes
 
 from plugins.prsm_files.tests.commands.test_undo import Told, git
 from plugins.prsm_files.tests.shadow_scene import DirectGit, every_byte

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 
 import pytest
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 from prsm_files.shadow.worktree import Shadow
 from prsm_testing import doubles
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 
 from plugins.prsm_files.tests.session.test_trees import git, here, is_clean
 from prsm_core.config.schema import WorkspaceSettings

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import pytest
 from prsm_files.session.keeper import FilesKeeper
+from prsm_files.shadow.opening import Shadows
 from prsm_files.shadow.root import Limits
-from prsm_files.shadow.whereabouts import Shadows
 from prsm_files.shadow.worktree import Shadow
 
 from prsm_core.engine.processes.launcher import ProcessLauncher

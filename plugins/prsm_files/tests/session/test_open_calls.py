@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 
 from prsm_core.domain.permissions import PermissionRequest
 from tests.engine.deaths import die, go_on, run_to_death

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 from prsm_testing.doubles import until
 
 from prsm_core.domain.writes import AgentEnded, AgentSpawned

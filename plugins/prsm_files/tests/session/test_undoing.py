@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from prsm_files.session.taking_back import find_prompt
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 from prsm_files.shadow.worktree import Shadow
 
 from prsm_core.domain.permissions import Allow, PermissionRequest

@@ -11,7 +11,7 @@ import shutil
 from typing import Any
 
 import pytest
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 
 from plugins.prsm_files.tests.session.region_writes import (
     ALLOWING,

@@ -40,7 +40,7 @@ from prsm_files.session.deciding import (
     is_of_agents,
     told_decision,
 )
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

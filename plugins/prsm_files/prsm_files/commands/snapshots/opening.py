@@ -15,7 +15,7 @@ from prsm_core.files import ProcessLauncher
 from prsm_core.kit import escape_exact
 from prsm_core.terminal import SystemClock
 from prsm_files.session.git_process import open_git
-from prsm_files.shadow.whereabouts import Shadows
+from prsm_files.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from prsm_core import EDIT_TOOLS, AgentState
 from prsm_core.policies import word_set
-from prsm_files.session.evidence.evidence import NEVER
+from prsm_files.session.evidence import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -17,6 +17,7 @@ from prsm_core import OrchestrationError
 from prsm_core.engine.processes.shell import run_captured
 from prsm_core.files import UNCHECKED, Evidence, Level, Proof, is_in_repository
 from prsm_core.kit.quotation import quote
+from prsm_files.session.evidence import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from prsm_files.session.evidence.gates import GateRunner, GateVerdict
     from prsm_files.session.evidence.witness import Seen, Witness
 
-NEVER = -1  # the number of an event before all others
 SECONDS = 20.0
 OUTPUT_LIMIT = 2**20
 
@@ -66,7 +66,7 @@ class ClaimProof(Proof):
     """Weighs what one incarnation has done since its beginning; its notes count its refusals."""
 
     def __init__(self, record: AgentRecord, sources: Sources) -> None:
-        self._record, self._from, self._of = record, sources, sources.context
+        self._record, self._from = record, sources
 
     async def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
@@ -123,12 +123,12 @@ class ClaimProof(Proof):
         if level is Level.CHECKED and is_verified:
             level = Level.VERIFIED
         gaps += [f"gate {verdict.name} {verdict.problem}" for verdict in failed]
-        redact = self._of.journal.redact
+        redact = self._from.context.journal.redact
         gaps, others = redact(gaps), redact(log.others())
         return Evidence(level=level, gaps=tuple(gaps), by=tuple(others))
 
     async def _gates(self, edited: int) -> list[GateVerdict]:
-        agent, of, feed = self._record.descriptor, self._from, self._of.feed
+        agent, of, feed = self._record.descriptor, self._from, self._from.context.feed
         where = of.folders.of(agent.cwd)
         known = edited if edited > NEVER else None
         return await of.gates.run(agent.duties, where, now=lambda: feed.newest, edited=known)
@@ -160,7 +160,7 @@ class ClaimProof(Proof):
         has_git = bool(touched) and await asyncio.to_thread(is_in_repository, folder)
         if has_git:
             paths = [artifact.path for artifact in touched]
-            of = self._of
+            of = self._from.context
             before |= await blobs_before(of.launcher, of.clock, folder, paths, since)
         gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
         return gaps
@@ -180,7 +180,7 @@ class ClaimProof(Proof):
         """
         from prsm_files.session.evidence.command_log import CommandLog
 
-        of = self._of
+        of = self._from.context
         log = CommandLog(of.journal.redact(list(commands)), of.commands)
         born = await of.conversations.born(self._record.agent_id)
         family = {
@@ -196,7 +196,7 @@ class ClaimProof(Proof):
         return log
 
     async def _tell(self, verdicts: Sequence[GateVerdict]) -> None:
-        record, journal = self._record, self._of.journal
+        record, journal = self._record, self._from.context.journal
         for verdict in verdicts:
             if not verdict.is_new:
                 continue
@@ -215,7 +215,7 @@ class ClaimProof(Proof):
 
     def _refuse(self, failed: Sequence[GateVerdict]) -> None:
         refusals = self._record.notes.refusals
-        if not failed or refusals >= self._of.settings.engine.gate_refusals:
+        if not failed or refusals >= self._from.context.settings.engine.gate_refusals:
             return
         self._record.note(refusals=refusals + 1)
         raise OrchestrationError(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from prsm_core.files import AgentRecord, ChangeRow, FilesContext
     from prsm_files.session.keeper import FilesKeeper
-    from prsm_files.session.session_files import LateWatch
+    from prsm_files.session.late import LateWatch
     from prsm_files.shadow.worktree import Shadow
 
 _UNJUDGED = "what agents claim about files in {} is judged by git and the clock alone"

@@ -41,38 +41,23 @@ class Reads(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionsConfig:
-    """How a plan is made and carried out.
+    """How a plan is made and carried out."""
 
-    Attributes:
-        planner: The model that splits the intent; None = the run's own.
-        model: The model of subtasks for which nothing else says one; None = the planner's.
-        effort: How rich the prompts are.
-        max_agents: How many agents work at once: 1 to 5.
-        retries: How often failed subtasks are tried again: 0 to 2.
-        worktrees: Whether each subtask works in a worktree of its own; only its region leaves it.
-        reads: What becomes of an agent's reads in regions of others.
-        select: Who chooses a model for each subtask: `rules`, or a model.
-        build: Who writes the prompt of each subtask: `rules`, or a model.
-        judge: Who says how a subtask ended: `rules`, or a model.
-    """
-
-    planner: str | None = None
-    model: str | None = None
-    effort: Richness = Richness.MEDIUM
-    max_agents: int = MAX_AGENTS
-    retries: int = MAX_RETRIES
-    worktrees: bool = False
-    reads: Reads = Reads.LOG
+    planner: str | None = None  # the model that splits the intent; None: the run's own
+    model: str | None = None  # of subtasks for which nothing else says one; None: the planner's
+    effort: Richness = Richness.MEDIUM  # of the prompts
+    max_agents: int = MAX_AGENTS  # at once, 1 to 5
+    retries: int = MAX_RETRIES  # of failed subtasks, 0 to 2
+    worktrees: bool = False  # one for each subtask, which only its region leaves
+    reads: Reads = Reads.LOG  # in regions of others
+    # Who chooses the model of a subtask, writes its prompt, says how it ended: `rules`, or a model.
     select: str = "rules"
     build: str = "rules"
     judge: str = "rules"
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> RegionsConfig:
-        """Check the section.
-
-        Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
-        """
+        """Check the section. Raises ConfigError for an unknown key, or a wrong value."""
         return cls(**read_section(_SECTION, settings, KEYS))
 
 

@@ -1,7 +1,6 @@
 """What a planner wrote, as drafts of subtasks: JSON, by itself, in a fence, or amid prose.
 
-Nothing is guessed. What is no plan raises PlanError, whose problems each say what to write instead,
-since a planner is told them.
+What is no plan raises PlanError, whose problems each say what to write instead.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ class PlanError(PrsmError):
         self.problems = tuple(problems)
 
 
+# A planner is told this docstring, with the schema.
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """One subtask as a planner writes it.
 

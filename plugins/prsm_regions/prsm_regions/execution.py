@@ -1,13 +1,7 @@
 """Carrying a plan out: who is at work where, what they ask, and how each subtask ended.
 
-The ready queue: which subtasks can begin, once others are completed.
-
-What agents ask for from beside their regions, as they say it in their own words.
-
-Reads of others' regions: noticed from events, and where it is set denied for an outline.
-
-It saves tokens and keeps no secret: a command whose files are only known when it runs goes
-through, and is noticed where its words tell. The labels of an agent say what it owns, and others.
+Reads of others' regions are noticed from events, and denied for an outline where it is set. That
+saves tokens and keeps no secret: a command whose files are only known when it runs goes through.
 """
 
 from __future__ import annotations
@@ -90,10 +84,7 @@ class Workplace:
 
 
 class Execution:
-    """Owns the subtasks of one plan: their states, their agents, and the queue.
-
-    Not more than five are at work, by a semaphore; what failed keeps nobody else from its end.
-    """
+    """Owns the subtasks of one plan. Not more than five are at work; what failed keeps nobody."""
 
     def __init__(self, plan: Plan, models: Sequence[str], at: Workplace) -> None:
         self.plan = plan
@@ -375,8 +366,7 @@ def chosen(text: str, among: Sequence[int]) -> tuple[int, ...]:
 class ReadyQueue:
     """Owns what is still to be begun of a plan, in its order.
 
-    A subtask is ready once all that it depends on is completed, and can never be once something
-    of that has ended otherwise.
+    A subtask is ready once all that it depends on is completed, and never if that ended otherwise.
     """
 
     def __init__(self, plan: Plan, *, only: Iterable[int] = (), done: Iterable[int] = ()) -> None:
@@ -443,10 +433,7 @@ class SymbolRequest:
 
 
 def find_requests(text: str) -> tuple[SymbolRequest, ...]:
-    """Return the symbols that a text asks for, each once, at most ten.
-
-    Only a sentence that says that something is needed asks for anything.
-    """
+    """Return the symbols that sentences say are needed, each once, at most ten."""
     found: dict[str, SymbolRequest] = {}
     for sentence in _SENTENCE.split(text):
         if not _IS_NEED.search(sentence):
@@ -523,7 +510,7 @@ def _denial(request: PermissionRequest, workspace: str, regions: Regions) -> Den
 
 def _reason(whole: str, path: str, region: str) -> str:
     top, inside = os.path.split(whole)
-    text = outline_of_file(top, inside, time.time_ns()) if os.path.isfile(whole) else ""  # noqa: PTH113
+    text = outline_of_file(top, inside, time.time_ns()) if os.path.isfile(whole) else ""  # noqa: PTH113 - a path, not an object
     ask = "Ask for what you need by ask_parent, by name; the answer comes at once."
     start = (
         f"{path} is in the region of another agent, {region}: its interface is what you may see."
@@ -534,10 +521,7 @@ def _reason(whole: str, path: str, region: str) -> str:
 def foreign_reads(
     agent: str, data: Mapping[str, Any], cwd: str, workspace: str, regions: Regions
 ) -> list[ForeignRead]:
-    """Return what a call read of others' regions; `data` is that of `tool_call_started`.
-
-    It is told after the fact, whatever the call became.
-    """
+    """Return what a call, by its `tool_call_started`, read of others' regions."""
     tool, arguments = str(data.get("tool", "")), data.get("arguments") or {}
     command = arguments.get("command") if isinstance(arguments, dict) else None
     paths = [
@@ -623,9 +607,9 @@ def _foreign(
     """Return a path of another's region resolved, relative to the workspace, and the region."""
     start = _GLOB.search(path)
     if start is not None:  # what it stands for is below its fixed folder
-        path, is_tree = os.path.dirname(path[: start.start()]) or ".", True  # noqa: PTH120
+        path, is_tree = os.path.dirname(path[: start.start()]) or ".", True  # noqa: PTH120 - a path, not an object
     try:
-        base = os.path.join(workspace, cwd, os.path.expanduser(path))  # noqa: PTH118, PTH111
+        base = os.path.join(workspace, cwd, os.path.expanduser(path))  # noqa: PTH118, PTH111 - a path, not an object
         whole = os.path.realpath(base)
         inside = _within(whole, os.path.realpath(workspace))
     except (OSError, ValueError):
@@ -642,7 +626,7 @@ def _within(path: str, workspace: str) -> str | None:
         return "."
     if path.startswith(f"{workspace}/"):
         return path[len(workspace) + 1 :]
-    folder = path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120
+    folder = path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120 - a path, not an object
     top, own = _top(folder), _top(workspace)
     if top is None or own is None or _repository(top) != _repository(own):
         return None
@@ -660,7 +644,7 @@ def _repository(top: str) -> str:
 
 def _top(folder: str) -> str | None:
     while not os.path.lexists(f"{folder}/.git"):
-        above = os.path.dirname(folder)  # noqa: PTH120
+        above = os.path.dirname(folder)  # noqa: PTH120 - a path, not an object
         if above == folder:
             return None
         folder = above

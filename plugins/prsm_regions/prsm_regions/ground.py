@@ -18,11 +18,7 @@ _GLOBS = ("/**", "/*")  # of a folder: it says all below it by itself
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The workspace that is divided.
-
-    `real` follows links, as os.path.realpath does, also of what is not there yet; `is_there` and
-    `is_folder` are asked about paths that it gave.
-    """
+    """The workspace that is divided; `real` follows links, also of what is not there yet."""
 
     root: str
     real: Callable[[str], str] = os.path.realpath

@@ -43,10 +43,7 @@ _HOW = (
 
 
 class Judges:
-    """Makes each judgement as the settings have it.
-
-    Where an agent gives no answer that can be read, the rules decide, and a notice says so.
-    """
+    """Makes each judgement as the settings have it; rules decide where an answer cannot be read."""
 
     def __init__(self, team: Team, config: RegionsConfig) -> None:
         self._team = team
@@ -137,10 +134,7 @@ def shown_region(subtask: Draft) -> str:
 
 
 def judge(given: ProgressEval) -> Evaluation:
-    """Return how a subtask ended: a claim that something contradicts is partial.
-
-    That nothing has checked it contradicts nothing.
-    """
+    """Return how a subtask ended: a claim that something contradicts is partial."""
     if not given.success:
         return Evaluation(state="failed", reason=given.error or given.summary or "it failed")
     against = tuple(gap for gap in given.gaps if gap != UNCHECKED)

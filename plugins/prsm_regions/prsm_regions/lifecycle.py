@@ -67,10 +67,7 @@ SUBTASK_MACHINE: Machine[SubtaskState] = Machine(
 
 
 class Lifecycle(Generic[S]):
-    """Owns the state of one task or subtask.
-
-    `error` is why it failed, is partial, or was cancelled.
-    """
+    """Owns the state of one task or subtask, and why it did not succeed."""
 
     def __init__(self, machine: Machine[S], state: S) -> None:
         self._machine = machine

@@ -1,13 +1,11 @@
 """What a program has decided in its turn, kept on disk: by it the turn goes on after a crash.
 
-The program is run again from its beginning. Each thing that it does has a key. What it decided by
-looking around (a prompt, an answer of a person) is read here instead of being decided anew; a call
-is made again by its key as the call's id, and the engine, which knows all that were made, gives the
-answer it had. So nothing is done twice, and nothing but this file is needed beside the ledger.
+The program is run again from its beginning, and each thing that it does has a key. What it decided
+is read here instead of being decided anew; a call is made again by its key as the call's id, and
+the engine gives the answer it had. So nothing is done twice.
 
-The file's first line is what the turn was begun with, each further one what was decided since: to
-note something is to write that alone. A line that was cut off by the end of the process was never
-noted: what it would have said is decided anew.
+The file's first line is what the turn was begun with, each further one what was decided since. A
+line that was cut off by the end of the process was never noted: that is decided anew.
 """
 
 from __future__ import annotations

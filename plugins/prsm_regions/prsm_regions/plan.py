@@ -1,7 +1,7 @@
 """The compiler: from what a planner wrote to a plan that can be carried out. Pure.
 
 All that is wrong is collected, so that a planner mends it in one answer. What has one sane meaning
-is taken, with a warning: a dependency that would close a circle with those before it is left out.
+is taken, with a warning.
 """
 
 from __future__ import annotations
@@ -20,18 +20,14 @@ Problem = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subtask:
-    """One piece of the work, and the region that is its alone.
+    """One piece of the work, and the region that is its alone."""
 
-    `index` is its place in the plan; `depends_on` are places before or behind it. `model` is what
-    was asked for; None = nobody has.
-    """
-
-    index: int
+    index: int  # its place in the plan
     name: str
     description: str
     region: str
-    depends_on: tuple[int, ...] = ()
-    model: str | None = None
+    depends_on: tuple[int, ...] = ()  # places before or behind it
+    model: str | None = None  # that was asked for; None: nobody has
     checks: tuple[str, ...] = ()
     is_file: bool = False  # its region
 
@@ -60,27 +56,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a plan has to keep to.
-
-    Attributes:
-        model_problem: Says what is wrong with a model's name.
-        tokens_left: Of the run; None = as many as it takes.
-        tokens_each: What a subtask takes, as far as is known.
-    """
+    """What a plan has to keep to."""
 
     model_problem: Problem = lambda _: None
-    tokens_left: int | None = None
-    tokens_each: int = 0
+    tokens_left: int | None = None  # of the run; None: as many as it takes
+    tokens_each: int = 0  # of a subtask, as far as is known
 
 
 def compile_plan(
     text: str, ground: Ground, overrides: Sequence[Override] = (), limits: Limits | None = None
 ) -> Plan:
-    """Return the plan that a planner's answer means.
-
-    Raises PlanError with everything that is wrong: answers without a plan, regions that are not
-    below the workspace or touch, unknown or doubled names, unknown models, too little budget.
-    """
+    """Return the plan that a planner's answer means. Raises PlanError with all that is wrong."""
     limits = limits or Limits()
     drafts = read_drafts(text)
     problems = [*_doubled(drafts)]

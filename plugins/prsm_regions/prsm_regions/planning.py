@@ -42,8 +42,8 @@ class Planner:
     async def plan(self, intent: str) -> Plan:
         """Return the plan for an intent.
 
-        Raises PlanError once the planner has been sent back twice, OrchestrationError where there
-        is none.
+        Raises PlanError once the planner was sent back twice, OrchestrationError where there is
+        none.
         """
         await self._choose()
         text = await self._begin(intent)

@@ -1,7 +1,4 @@
-"""The provider `regions`: agents whose mind is a program.
-
-Owners of regions, asked without being disturbed: one that continues its conversation answers.
-"""
+"""The provider `regions`: agents whose mind is a program, and owners asked without disturbance."""
 
 from __future__ import annotations
 
@@ -76,10 +73,7 @@ def build(settings: Mapping[str, Any], services: ProviderServices) -> RegionsPro
 
 
 class RegionsProvider(Provider):
-    """Runs a plan as a program would be run: it has no model of its own.
-
-    The model's name is that of the planner's, as in `regions/codex`: any is taken.
-    """
+    """Runs a plan as a program would be run; the model is the planner's, as in `regions/codex`."""
 
     capabilities = ProviderCapabilities(
         enforcement="pre_tool", resume="call", streams=False, tokens_told="step"
@@ -218,8 +212,8 @@ _NO_QUESTIONS = "Nobody can say more. Answer from what you know, or say that you
 class Owners:
     """Asks for owners: the `ask_owner` of a router.
 
-    Who answers begins with the owner's conversation as it is by then, has no tools to read or write
-    with, and a budget of tokens of its own; the owner goes on and never hears of it.
+    Who answers begins with the owner's conversation, has no tools, and a budget of tokens of its
+    own; the owner goes on and never hears of it.
     """
 
     def __init__(self, team: Team) -> None:

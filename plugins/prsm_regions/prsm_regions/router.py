@@ -94,10 +94,7 @@ class AskOwner(Protocol):
         ...
 
     async def give_up(self, owner: str) -> int | None:
-        """End who was answering for an owner, whose time is over.
-
-        Returns the tokens that it has used, None where nobody knows.
-        """
+        """End who was answering for an owner, late; return its tokens, None where nobody knows."""
         ...
 
 
@@ -179,8 +176,8 @@ class A2ARouter:
     async def resolve(self, requesting_agent: str, symbol_name: str, context: str = "") -> str:
         """Return `kind name (path:start-end)` and the definition, or that there is none.
 
-        `context` is what the asker says beside the name: an import path, a line that uses it. Two
-        who ask for one symbol at once get one answer. It ends within the limits of time.
+        `context` is an import path, or a line that uses the name. Two who ask at once get one
+        answer.
         """
         name = symbol_name.strip().strip("`'\"")
         owner = owner_of(self._regions(), context)
@@ -401,9 +398,8 @@ def _clean(parts: Iterable[str]) -> Place:
 def owner_of(regions: Mapping[str, str], context: str) -> str | None:
     """Return whose region a text speaks of, None where that is nobody's, or not to be told.
 
-    `regions` are owners by region. The region that agrees with most parts of a place wins: it
-    stands in the place (`core` in `../../core/src/auth`), or ends where the place begins
-    (`src/main/java/com/acme/core` of `com.acme.core.Auth`).
+    The region that agrees with most parts of a place wins: it stands in the place (`core` in
+    `../../core/src/auth`), or ends where that begins (`src/com/acme/core` of `com.acme.core.Auth`).
     """
     named = places(context)
     scores = {

@@ -1,7 +1,6 @@
 """The four judgements of a run, as typed records: what goes in, what comes out, and what is asked.
 
-Each has instructions and a JSON Schema, so that an agent of any provider can make it. All but the
-first are made by rules, unless a setting names a model.
+All but the first are made by rules, unless a setting names a model.
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ T = TypeVar("T")
 class Team:
     """Makes the calls of one turn, each by a key of its own, so that a resume makes none twice.
 
-    Messages are handled one by one, in the order in which the ledger gave them; those that came
-    with others, and those that come while somebody else is waited for, are kept.
+    Messages are handled in the order of the ledger; those that come meanwhile are kept.
     """
 
     def __init__(self, host: AgentHost, notes: Notes, tell: Tell) -> None:
@@ -94,11 +93,7 @@ class Team:
         return self._numbers[what]
 
     async def once_heard(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
-        """Return what `make` gave the first time; it may hear agents.
-
-        What others said by then is noted with it, as are the numbers it took: a turn that is run
-        again makes none of its calls, and goes on behind them.
-        """
+        """Return what `make` gave the first time, with what others had said by then."""
         is_new = False
 
         async def made() -> dict[str, Any]:

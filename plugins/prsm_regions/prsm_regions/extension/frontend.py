@@ -1,22 +1,15 @@
 """The frontend `extension`: an editor leads a run by lines of JSON on stdin and stdout.
 
-One run at a time, in a session of its own. Whoever is at the other end is the person of the run:
-the plan, permissions and questions wait for it. When it leaves, which is the end of stdin, what
-runs is interrupted and can go on by `prsm resume`; `cancel` ends it for good.
+One run at a time, in a session of its own. Whoever is at the other end is the person of the run.
+When it leaves, which is the end of stdin, what runs is interrupted and can go on by `prsm resume`;
+`cancel` ends it for good.
 
-A port on loopback for each agent's feed, for whoever has its token.
+Each agent's feed has a port on loopback. A client sends the token as its first line and gets the
+feed, from a `snapshot` to the end of the agent's work. Whoever reads slowly gets fewer and newer
+messages: what is not sent yet is merged, so that it never holds more than the feed itself.
 
-A client sends the token as its first line and gets the feed from then on, each message a line of
-JSON, from a `snapshot` to the end of the agent's work and of the connection. Whoever reads slowly
-gets fewer and newer messages: what is not sent yet is merged, so that it never holds more than the
-feed itself.
-
-What the events of a session mean to whoever leads it from an editor.
-
-Everything that is told is read from events, so that it is the same for a run that was begun here
-and for one that goes on after a crash. States stand in labels: of the orchestrator's agent its
-TaskState, of each child that works on a subtask its SubtaskState and the subtask's index. What a
-child of such a child uses counts for the subtask too, since labels are inherited.
+Everything that is told is read from events and labels, so that it is the same for a run that goes
+on after a crash. What a child of a subtask's child uses counts for it: labels are inherited.
 """
 
 from __future__ import annotations

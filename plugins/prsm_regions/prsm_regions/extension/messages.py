@@ -121,8 +121,7 @@ def tokens_of(spent: Spent) -> dict[str, int | None]:
 class Feed:
     """What one agent has done: fold the session's events, take what is new.
 
-    Paths are those of `folder`, or of the agent's own folder where it works in a worktree; what is
-    elsewhere is in no feed.
+    Paths are those of `folder`, or of the agent's own folder in a worktree; others are in no feed.
     """
 
     def __init__(self, agent: str, *, name: str, region: str, folders: Iterable[str]) -> None:

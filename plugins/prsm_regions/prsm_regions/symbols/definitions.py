@@ -32,23 +32,14 @@ _MARKS = frozenset({"name", "body", "owner"})
 
 
 class Definition(msgspec.Struct, frozen=True, gc=False):
-    """A named thing.
+    """A named thing."""
 
-    Attributes:
-        kind: class, function, method, field and so on, as the language calls it.
-        name: Without what it is in.
-        scope: What it is in, from outside in, joined by dots; blank at the top.
-        start: The first line, from 1.
-        end: The last line.
-        text: Up to the body, and of a class its members, 2000 bytes at most.
-    """
-
-    kind: str
+    kind: str  # class, function, method, field and so on, as the language calls it
     name: str
-    scope: str
-    start: int
-    end: int
-    text: str
+    scope: str  # what it is in, from outside in, joined by dots; blank at the top
+    start: int  # the first line, from 1
+    end: int  # the last line
+    text: str  # up to the body, and of a class its members
 
 
 class _Raw(msgspec.Struct, gc=False):
@@ -73,8 +64,7 @@ class UnreadableError(Exception):
 def definitions(source: bytes, grammar: Grammar) -> list[Definition]:
     """Return what a text defines, by place; errors in it hide no more than they must.
 
-    Blocks, and lets other threads have their turn. Raises UnreadableError where a text takes too
-    long to parse.
+    Blocks, and lets other threads have their turn. Raises UnreadableError if that takes too long.
     """
     found = sorted(_matched(source, grammar), key=lambda raw: (raw.begin, -raw.stop))
     members = _nest(found, source)

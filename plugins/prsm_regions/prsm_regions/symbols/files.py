@@ -59,8 +59,7 @@ def look(root: str, path: str) -> Stamp | None:
 def read(root: str, path: str, now_ns: int) -> Content | None:
     """Return what a regular file below `root` holds, None where there is none or it may not.
 
-    One that changes while it is read is read again; one that goes on changing has a stamp that
-    equals none, so that the next look reads it anew.
+    One that goes on changing has a stamp that equals none, so that the next look reads it anew.
     """
     whole = f"{root}/{path}"
     try:

@@ -2,7 +2,7 @@
 
 A query has a pattern for each way to define something. Its captures are @name, @body (what a
 signature does without), @owner (the type a method belongs to, where it stands beside it), and one
-that says the kind of the symbol. A language joins by a row of the table and a file in `queries`.
+that says the kind of the symbol.
 """
 
 from __future__ import annotations

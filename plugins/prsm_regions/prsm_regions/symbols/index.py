@@ -1,9 +1,8 @@
 """The index of a tree, kept like its files: what changed since the last look is read again.
 
-It holds on disk definitions by the hash of a text, and which text each file of a tree has. One
-index serves all worktrees of a repository: a text that two of them hold is parsed once. It is a
-cache. One that is torn, of another version or no database is made anew, by whichever process sees
-it first; the name of the file holds the version, so that two versions do not take turns at that.
+One index serves all worktrees of a repository: a text that two of them hold is parsed once. It is a
+cache. One that is torn is made anew, by whichever process sees it first; the name of the file holds
+the version, so that two versions do not take turns at that.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import os
 import sqlite3
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_regions.symbols.definitions import Definition, UnreadableError, definitions
 from prsm_regions.symbols.files import look, read
@@ -58,6 +57,15 @@ _SAME_NAME = f"""
     SELECT file.path, {", ".join(f"symbol.{column}" for column in _COLUMNS.split(", "))}
     FROM symbol CROSS JOIN file ON file.blob = symbol.blob AND file.tree = ?
     WHERE symbol.name = ? LIMIT ?"""  # noqa: S608 - ours alone
+_IN_FILE = f"""
+    SELECT {_COLUMNS} FROM symbol JOIN file ON file.blob = symbol.blob
+    WHERE file.tree = ? AND file.path = ? ORDER BY n"""  # noqa: S608 - ours alone
+_NAMES = """
+    SELECT DISTINCT name FROM symbol WHERE length(name) BETWEEN ?2 AND ?3
+    AND EXISTS (SELECT 1 FROM file WHERE file.blob = symbol.blob AND file.tree = ?1)"""
+_UNREAD = """
+    SELECT file.path, blob.why FROM file JOIN blob ON blob.id = file.blob
+    WHERE file.tree = ? AND blob.why <> '' ORDER BY file.path"""
 
 T = TypeVar("T")
 
@@ -94,8 +102,8 @@ class Index:
     ) -> None:
         """Bring the index to what these files of a tree hold now, and forget all others of it.
 
-        Blocks. Raises StoppedError soon after `is_stopped` says so, and TimeoutError where another
-        process holds the index for too long.
+        Blocks. Raises StoppedError soon after `is_stopped` says so, and TimeoutError as
+        `Store.using`.
         """
         wanted = [path for path in paths if grammar_of(path) is not None]
         self._store.using(lambda db: self._refresh(db, root, wanted, is_stopped))
@@ -147,7 +155,7 @@ class Index:
         grammar = grammar_of(path)
         if content is None or grammar is None:
             return
-        digest = content.hash or hashlib.sha1(repr(content.stamp).encode()).digest()  # noqa: S324
+        digest = content.hash or hashlib.sha1(repr(content.stamp).encode()).digest()  # noqa: S324 - a name
         blob = find_blob(db, digest, fingerprint(grammar))
         if blob is None:
             blob = self._parse(db, digest, content, grammar)
@@ -169,19 +177,26 @@ class Index:
 
     def with_name(self, root: str, name: str, limit: int) -> list[tuple[str, Definition]]:
         """Return what has a name, with the paths; as of the last look."""
-        return self._store.using(lambda db: with_name(db, self._tree(db, root), name, limit))
+        rows = self._rows(_SAME_NAME, root, name, limit)
+        return [(row[0], Definition(*row[1:])) for row in rows]
 
     def in_file(self, root: str, path: str) -> list[Definition]:
         """Return what a file defines, by place; as of the last look."""
-        return self._store.using(lambda db: in_file(db, self._tree(db, root), path))
+        return [Definition(*row) for row in self._rows(_IN_FILE, root, path)]
 
     def names(self, root: str, shortest: int, longest: int) -> list[str]:
         """Return all names of such a length."""
-        return self._store.using(lambda db: names(db, self._tree(db, root), shortest, longest))
+        return [name for (name,) in self._rows(_NAMES, root, shortest, longest)]
 
     def unread(self, root: str) -> list[tuple[str, str]]:
         """Return the files that nobody looked into, and why."""
-        return self._store.using(lambda db: unread(db, self._tree(db, root)))
+        return [(path, why) for path, why in self._rows(_UNREAD, root)]
+
+    def _rows(self, query: str, root: str, *given: object) -> list[tuple[Any, ...]]:
+        """Return what a query finds whose first value is a tree."""
+        return self._store.using(
+            lambda db: db.execute(query, (self._tree(db, root), *given)).fetchall()
+        )
 
     def stamps(self, root: str) -> dict[str, Stamp]:
         """Return the files of a tree with their stamps, as of the last look."""
@@ -250,13 +265,9 @@ class Store:
     @contextlib.contextmanager
     def changing(self, db: sqlite3.Connection) -> Iterator[None]:
         """Write in one transaction."""
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with db:
+            db.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            db.execute("ROLLBACK")
-            raise
-        db.execute("COMMIT")
 
     def _opened(self) -> sqlite3.Connection:
         if self._db is None or not os.access(self._name, os.F_OK):
@@ -282,7 +293,7 @@ class Store:
         does so at the same time it says at once that the file is locked. Raises TimeoutError.
         """
         end = time.monotonic() + self._busy_s
-        with open(f"{self._path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123
+        with open(f"{self._path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123 - a text
             while not _is_taken(lock):
                 if time.monotonic() >= end:
                     raise TimeoutError(_HELD)
@@ -293,13 +304,12 @@ class Store:
         db = sqlite3.connect(
             self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False
         )
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(db.close)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
             self._make_tables(db)
-        except BaseException:
-            db.close()
-            raise
+            stack.pop_all()
         return db
 
     def _make_tables(self, db: sqlite3.Connection) -> None:
@@ -409,49 +419,15 @@ def put_blob(
     return int(number or 0)
 
 
+def _is_folder(root: str) -> bool:
+    return os.path.isdir(root)  # noqa: PTH112 - Path raises for a name that is too long here
+
+
 def prune(db: sqlite3.Connection) -> None:
     """Forget trees whose folder is gone, and texts that no file holds."""
-    gone = [n for n, root in db.execute("SELECT id, root FROM tree") if not os.path.isdir(root)]  # noqa: PTH112
+    gone = [n for n, root in db.execute("SELECT id, root FROM tree") if not _is_folder(root)]
     for number in gone:
         db.execute("DELETE FROM file WHERE tree = ?", (number,))
         db.execute("DELETE FROM tree WHERE id = ?", (number,))
     db.execute("DELETE FROM blob WHERE id NOT IN (SELECT blob FROM file)")
     db.execute("DELETE FROM symbol WHERE blob NOT IN (SELECT id FROM blob)")
-
-
-def with_name(
-    db: sqlite3.Connection, tree: int, name: str, limit: int
-) -> list[tuple[str, Definition]]:
-    """Return what has a name in a tree, with the paths."""
-    rows = db.execute(_SAME_NAME, (tree, name, limit))
-    return [(row[0], Definition(*row[1:])) for row in rows]
-
-
-def in_file(db: sqlite3.Connection, tree: int, path: str) -> list[Definition]:
-    """Return what a file defines, by place."""
-    rows = db.execute(
-        f"SELECT {_COLUMNS} FROM symbol JOIN file ON file.blob = symbol.blob"  # noqa: S608
-        " WHERE file.tree = ? AND file.path = ? ORDER BY n",
-        (tree, path),
-    )
-    return [Definition(*row) for row in rows]
-
-
-def names(db: sqlite3.Connection, tree: int, shortest: int, longest: int) -> list[str]:
-    """Return the names of a tree that are so many characters long."""
-    rows = db.execute(
-        "SELECT DISTINCT name FROM symbol WHERE length(name) BETWEEN ? AND ?"
-        " AND EXISTS (SELECT 1 FROM file WHERE file.blob = symbol.blob AND file.tree = ?)",
-        (shortest, longest, tree),
-    )
-    return [name for (name,) in rows]
-
-
-def unread(db: sqlite3.Connection, tree: int) -> list[tuple[str, str]]:
-    """Return the files that nobody looked into, and why."""
-    rows = db.execute(
-        "SELECT file.path, blob.why FROM file JOIN blob ON blob.id = file.blob"
-        " WHERE file.tree = ? AND blob.why <> '' ORDER BY file.path",
-        (tree,),
-    )
-    return [(path, why) for path, why in rows]

@@ -54,10 +54,7 @@ def listed(said: bytes) -> list[str]:
 
 
 def index_of(folder: Path, root: str) -> Path:
-    """Return where the index of a tree's repository lies in a folder of PRSM's.
-
-    It is one for all worktrees, agents and engines; a folder in no repository has its own.
-    """
+    """Return where the index of a tree's repository lies: one for all worktrees and engines."""
     name = hashlib.sha256(os.fsencode(repository_of(root))).hexdigest()[:24]
     return folder / "symbols" / name
 
@@ -69,10 +66,7 @@ def is_in_repository(root: str) -> bool:
 
 
 def repository_of(root: str) -> str:
-    """Return a path that all worktrees of a repository share, else the folder itself.
-
-    No git is run: a worktree's `.git` file names its folder, and that names the common one.
-    """
+    """Return a path that all worktrees of a repository share, by their `.git`, else the folder."""
     folder = Path(root).resolve()
     for place in (folder, *folder.parents):
         dot_git = place / ".git"

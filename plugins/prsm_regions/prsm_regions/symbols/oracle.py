@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 from prsm_regions.symbols import answers
 from prsm_regions.symbols.answers import Found
 from prsm_regions.symbols.files import walk
-from prsm_regions.symbols.outlines import outline_of_file, outline_of_region
+from prsm_regions.symbols.index import Index
+from prsm_regions.symbols.outlines import interface_of_region, outline_of_file, outline_of_region
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from prsm_regions.symbols.files import Stamp
 
     ListFiles = Callable[[str], Awaitable[Iterable[str] | None]]
-    from collections.abc import Callable, Iterable
-
-
-from prsm_regions.symbols.index import Index
-from prsm_regions.symbols.outlines import interface_of_region
 
 T = TypeVar("T")
 
@@ -37,8 +33,7 @@ T = TypeVar("T")
 class Oracle:
     """Owns the index of one repository; an async context manager.
 
-    `list_files` gives the files of a tree, relative to it, None where it cannot be told: then the
-    tree is walked. `index` is a path in a folder of PRSM's, never in the workspace.
+    `list_files` gives the files of a tree, None where it cannot be told: then the tree is walked.
     """
 
     def __init__(self, index: Path, *, list_files: ListFiles | None = None) -> None:
@@ -63,7 +58,7 @@ class Oracle:
 
     async def refresh(self, root: str) -> None:
         """Bring the index to what the tree holds now; one look serves all who ask meanwhile."""
-        root = os.path.realpath(root)  # noqa: ASYNC240 - one path, and no bodies
+        root = _real(root)
         looks = self._looks.setdefault(root, _Looks())
         wanted = looks.begun + 1
         async with looks.lock:
@@ -80,7 +75,7 @@ class Oracle:
 
         `a.B.c` is the `c` that is in `B`, in a module `a`; where there is none, any `c`.
         """
-        root = os.path.realpath(root)  # noqa: ASYNC240
+        root = _real(root)
         within, own = answers.split_name(name)
         if not own:
             return []
@@ -95,7 +90,7 @@ class Oracle:
 
     async def near(self, root: str, name: str) -> list[str]:
         """Return names of the tree that are like one that it does not have, best first."""
-        root = os.path.realpath(root)  # noqa: ASYNC240
+        root = _real(root)
         own = answers.split_name(name)[1]
         return await self._run(
             lambda _: answers.near_names(own, self._index.names(root, *answers.lengths_near(own)))
@@ -103,12 +98,12 @@ class Oracle:
 
     async def unread(self, root: str) -> list[tuple[str, str]]:
         """Return the files that were not looked into, and why."""
-        root = os.path.realpath(root)  # noqa: ASYNC240
+        root = _real(root)
         return await self._run(lambda _: self._index.unread(root))
 
     async def stamps(self, root: str, region: str) -> dict[str, Stamp]:
         """Return the files of a region as the last look saw them; equal ones are unchanged."""
-        root = os.path.realpath(root)  # noqa: ASYNC240
+        root = _real(root)
         found = await self._run(lambda _: self._index.stamps(root))
         return {path: stamp for path, stamp in found.items() if is_below(path, region)}
 
@@ -118,7 +113,7 @@ class Oracle:
 
     async def outline(self, root: str, region: str) -> str:
         """Return the outline of a region as of the last look; blank where it defines nothing."""
-        root = os.path.realpath(root)  # noqa: ASYNC240
+        root = _real(root)
         stamps = await self.stamps(root, region)
         return await self._run(
             lambda _: outline_of_region(
@@ -129,7 +124,7 @@ class Oracle:
 
     async def interface(self, root: str, region: str) -> str:
         """Return what a region offers others as of the last look; blank where that is nothing."""
-        root = os.path.realpath(root)  # noqa: ASYNC240
+        root = _real(root)
         stamps = await self.stamps(root, region)
         return await self._run(
             lambda _: interface_of_region(
@@ -158,6 +153,10 @@ class _Looks:
         self.lock = asyncio.Lock()
         self.begun = 0
         self.done = 0
+
+
+def _real(root: str) -> str:
+    return os.path.realpath(root)
 
 
 def is_below(path: str, region: str) -> bool:

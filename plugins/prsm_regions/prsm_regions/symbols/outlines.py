@@ -118,11 +118,7 @@ def _fitting(title: str, lines: Sequence[str], limit: int) -> str:
 
 
 def interface(path: str, found: Sequence[Definition]) -> str:
-    """Return the signatures of a file that others may use, 12 kB at most; blank without any.
-
-    What is private is so by the language's own marks, in the name or before it; where a language
-    has none that a definition shows, all is public.
-    """
+    """Return the signatures of a file that are not private in its language, 12 kB at most."""
     grammar = grammar_of(path)
     if grammar is None:
         return ""

@@ -311,8 +311,6 @@ class _Move(Struct, frozen=True):
 
 
 class _Intent(Struct, frozen=True):
-    """Commits that are made for a session, and what moves for them."""
-
     session: str
     moves: tuple[_Move, ...]
 
@@ -516,7 +514,6 @@ def _why_not(root: Root) -> str:
 
 
 def _check(person: PersonsRepository) -> None:
-    """Raise ConfigError where nothing can be committed now."""
     _check_under_way(person)
     IndexLock(person.where).check_free()
     person.check_identity()
@@ -604,7 +601,6 @@ class Planner:
             barred |= more
 
     def _unfit(self) -> dict[str, str]:
-        """Return paths of which nothing is committed, and why."""
         found = {}
         for path in self._paths:
             if (name := self._converter.filter_of(path)) is not None:

@@ -48,7 +48,7 @@ def test_only_snapshots_before_prompts_go_and_their_content_with_them(scene):
     shadow = scene.shadow()
     assert shadow.retire(Retention(count=2), spared=[taken[1].id]) == 1
     assert {one.id for one in shadow.snapshots()} == {taken[number].id for number in (0, 1, 3, 4)}
-    root = shadow._root("")
+    root = shadow.root("")
     assert root.shadow.ask("cat-file", "-e", f"{taken[2].main.tree}:a").code
     assert root.shadow.word("cat-file", "-t", f"{taken[1].main.tree}:a") == "blob"
     assert shadow.retire(Retention(count=2), spared=[taken[1].id]) == 0
@@ -75,7 +75,7 @@ def test_each_limit_drops_the_oldest_with_their_content_and_no_other(scene, rule
     shadow = scene.shadow()
     assert shadow.retire(rule) == 4 - len(stay)
     assert {one.id for one in shadow.snapshots()} == {manual.id, *(taken[n].id for n in stay)}
-    git = shadow._root("").shadow
+    git = shadow.root("").shadow
     for number, one in enumerate(taken):
         is_there = not git.ask("cat-file", "-e", f"{one.main.tree}:a").code
         assert is_there is (number in stay)
@@ -164,7 +164,7 @@ def test_a_forgotten_snapshot_is_gone_at_once_and_its_content_with_the_next_look
     assert (shadow.place / PRUNE).exists()
     assert [one.id for one in shadow.snapshots()] == [stays.id]
     assert not (shadow.place / PRUNE).exists()
-    assert shadow._root("").shadow.ask("cat-file", "-e", f"{lost.main.tree}:a").code
+    assert shadow.root("").shadow.ask("cat-file", "-e", f"{lost.main.tree}:a").code
     assert forget(scene.state, [lost.id]) == 0
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import convert, structs
 from msgspec.structs import replace
-from prsm_files.commits.records import Commit, Outcome
+from prsm_files.commits import Commit, Outcome
 from prsm_files.session.committing import Wording, committed, told_outcome
 from prsm_files.session.deciding import (
     Choice,

@@ -107,7 +107,6 @@ class _File:
         self._path = path
 
     def check(self, entry: Entry | None, line: int) -> None:
-        """Raise ConfigError for the number of a line that a file has not."""
         data = b"" if entry is None else self.root.shadow.blob(entry.blob)
         count = data.count(b"\n") + (data[-1:] not in {b"", b"\n"})
         if not 0 < line <= count:

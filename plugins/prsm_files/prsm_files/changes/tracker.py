@@ -368,7 +368,6 @@ class Tracker:
         return os.path.relpath(place, top) if place.startswith(f"{top}/") else None
 
     def _by_root(self, paths: Iterable[str]) -> dict[_Root, list[str]]:
-        """Return paths from the top of the root that each is in."""
         found: dict[_Root, list[str]] = {}
         tops = sorted(filter(self.shadow.has_root, self._roots), key=len, reverse=True)
         for path in dict.fromkeys(paths):
@@ -395,7 +394,6 @@ class Tracker:
 
 
 def _segments(top: str, path: str, moments: Sequence[_Moment]) -> list[Found]:
-    """Return the changes between moments at which a path was seen."""
     return [
         Found(
             path=joined(top, path),
@@ -454,7 +452,6 @@ def explained(git: GitDir, found: Sequence[Found], calls: Sequence[WritingCall])
 
 
 def _makers(one: Found, calls: Sequence[WritingCall]) -> list[_Maker]:
-    """Return the calls that may have made a change and say what they did there, oldest first."""
     able = sorted((call for call in calls if could_make(call, one)), key=lambda call: call.began)
     return [_Maker(call, edit) for call in able for edit in call.edits if edit.path == one.path]
 

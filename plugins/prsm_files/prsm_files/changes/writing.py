@@ -148,7 +148,6 @@ def _make_folder(top: Path, folder: Path, known: Mapping[str, int]) -> None:
 
 
 def _drop_empty(top: Path, folder: Path) -> None:
-    """Remove folders that held nothing else: git does not know empty ones."""
     while folder != top:
         try:
             folder.rmdir()

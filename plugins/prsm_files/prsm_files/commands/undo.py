@@ -90,7 +90,6 @@ def _undo_prompt(workspace: str, session: str | None, prompt: str, **how: bool) 
 def _check(
     ways: dict[str, bool], session: str | None, *, keep_files: bool, files_only: bool
 ) -> None:
-    """Raise UsageError for options that do not go together."""
     if sum(ways.values()) > 1:
         raise click.UsageError(f"give one of {', '.join(ways)}")
     if keep_files and files_only:

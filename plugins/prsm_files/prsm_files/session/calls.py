@@ -197,7 +197,6 @@ def _is_head(lines: Sequence[str], place: int) -> bool:
 
 
 def _end_of(lines: Sequence[str], place: int) -> int:
-    """Return where the part of a file ends that begins at a line."""
     while place < len(lines):
         line = lines[place]
         if _FILE.fullmatch(line.rstrip()) or line.startswith("*** End Patch"):

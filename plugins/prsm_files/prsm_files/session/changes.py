@@ -225,7 +225,6 @@ class Verdicts:
         return made
 
     async def _run(self) -> str:
-        """Return the open run, or the newest one."""
         if self._of.journal.run_id:
             return self._of.journal.run_id
         found = (info for info in await self._store.sessions() if info.session_id == self._session)
@@ -556,7 +555,6 @@ class ChangeWatch:
         return frozenset(found)
 
     def _edits(self, call: WritingCall) -> tuple[Edit, ...]:
-        """Return what a call says it does to files of the folder."""
         tracker = self._tracker
         if tracker is None or call.command is not None:
             return ()

@@ -10,15 +10,13 @@ from prsm_core import ConfigError
 from prsm_core.files import ACCEPTED, OPEN_STATES, PENDING, REJECTED, Decision, path_text, text_path
 from prsm_files.changes.merging import Wanted
 from prsm_files.shadow.acts import MERGE, Verdict
-from prsm_files.shadow.records import Entry
+from prsm_files.shadow.records import Entry, find_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from prsm_core.files import ChangeRow
     from prsm_files.shadow.acts import Act, Operation
-
-_NAMED = 5  # ids that an error names
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -100,22 +98,15 @@ def _turn(row: ChangeRow) -> str | None:
 
 def find_change(rows: Iterable[ChangeRow], wanted: str) -> ChangeRow:
     """Return the change of an id, or of the beginning of one. Raises ConfigError."""
-    text = wanted.strip().lower()
-    exact = [row for row in rows if row.change.id == text]
-    fits = exact or [row for row in rows if text and row.change.id.startswith(text)]
-    if len(fits) == 1:
-        return fits[0]
-    hint = "`prsm changes list` shows those there are"
-    if not fits:
+    by_id = {row.change.id: row for row in rows}
+    found = find_id(list(by_id), wanted, "change")
+    if found is None:
         raise ConfigError(
-            f"there is no change {wanted!r} in this session", hint=hint, code="unknown_change"
+            f"there is no change {wanted!r} in this session",
+            hint="`prsm changes list` shows those there are",
+            code="unknown_change",
         )
-    names = ", ".join(row.change.id for row in fits[:_NAMED])
-    raise ConfigError(
-        f"several changes begin with {wanted!r}: {names}",
-        hint="give more of the id",
-        code="ambiguous_change",
-    )
+    return by_id[found]
 
 
 def wanted(rows: Sequence[ChangeRow]) -> Sequence[Wanted]:

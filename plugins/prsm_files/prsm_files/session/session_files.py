@@ -162,8 +162,6 @@ class SessionFiles(WorkspaceFiles):
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
-    """A snapshot that is to be taken."""
-
     kind: str
     folder: Path
     agent: str | None

@@ -68,12 +68,7 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
     state = await store.state(session)
     kept = [one for one in reversed(state.snapshots) if one.kind in PROMPTS]
     if not kept:
-        raise ConfigError(
-            f"of no prompt in session {session} the files before it are kept",
-            hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
-            f"`prsm fork {session} --at EVENT` takes the conversation back alone",
-            code="unknown_prompt",
-        )
+        raise nothing_kept(session)
     snapshot = _chosen(kept, wanted)
     owner, seq = await _before(store, state, snapshot.last_commit)
     return Prompt(
@@ -100,6 +95,16 @@ async def known_since(store: Store, prompt: Prompt, shadow: Shadow) -> Known:
             steps.setdefault(change.path, []).append(step)
     is_whole = not (shadow.place / TRACKERS / name_of(prompt.session) / KNOWN).exists()
     return Known(steps={path: tuple(all_) for path, all_ in steps.items()}, is_whole=is_whole)
+
+
+def nothing_kept(session: str) -> ConfigError:
+    """Return the error of a session without any prompt that can be taken back."""
+    return ConfigError(
+        f"of no prompt in session {session} the files before it are kept",
+        hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
+        f"`prsm fork {session} --at EVENT` takes the conversation back alone",
+        code="unknown_prompt",
+    )
 
 
 def files_gone(prompt: Prompt) -> ConfigError:
@@ -265,7 +270,6 @@ class Known(Struct, frozen=True, kw_only=True):
         return Sparing(files=files, modes=tuple(modes), stays=tuple(stays))
 
     def _is_persons(self, path: str) -> bool:
-        """Return whether it is known that no agent has changed a file."""
         steps = self.steps.get(path, ())
         return not any(one.is_agents for one in steps) and (bool(steps) or self.is_whole)
 

@@ -296,7 +296,6 @@ class TreeKeeper(Trees):
         )
 
     def _message(self, record: AgentRecord) -> str:
-        """Return what a commit of an agent's changes says."""
         agent = record.descriptor
         lines = agent.prompt.strip().splitlines()
         head = f"{agent.name}: {lines[0].strip() if lines else 'its task'}"
@@ -309,7 +308,6 @@ class TreeKeeper(Trees):
 
 
 def _below(region: Sequence[str] | None, top: str) -> tuple[str, ...] | None:
-    """Return a region as it is from the top of a working tree."""
     return None if region is None else tuple(os.path.relpath(path, top) for path in region)
 
 
@@ -394,7 +392,6 @@ def _worktrees(shadow: Shadow, where: Where) -> Worktrees:
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as JSON values, with some of its files."""
     from prsm_files.worktrees.records import told_file  # once there is one
 
     return {
@@ -414,8 +411,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 def _note(outcome: Outcome) -> str:
     """Return what a parent is told beside its child's result."""
-    files = ", ".join(path_text(path) for path in outcome.files[:SHOWN])
-    files += f" and {len(outcome.files) - SHOWN} more" if len(outcome.files) > SHOWN else ""
+    files = _few(outcome.files)
     if outcome.result == "nothing":
         return "It changed no files."
     if outcome.result == "merged":
@@ -436,11 +432,14 @@ def _note(outcome: Outcome) -> str:
     return "\n".join((head, *lines, cure))
 
 
+def _few(files: Sequence[str]) -> str:
+    more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+    return ", ".join(map(path_text, files[:SHOWN])) + more
+
+
 def _note_of_part(outcome: Outcome) -> str:
     outside = {one.path for one in outcome.outside}
-    inside = [path_text(path) for path in outcome.files if path not in outside]
-    merged = ", ".join(inside[:SHOWN]) or "nothing"
-    merged += f" and {len(inside) - SHOWN} more" if len(inside) > SHOWN else ""
+    merged = _few([path for path in outcome.files if path not in outside]) or "nothing"
     lines = [f"- {path_text(one.path)}: {one.why}" for one in outcome.outside[:SHOWN]]
     if len(outcome.outside) > SHOWN:
         lines.append(f"- and {len(outcome.outside) - SHOWN} more")

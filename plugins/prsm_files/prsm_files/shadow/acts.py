@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from prsm_core import ConfigError
 from prsm_files.shadow.files import put_json, read_note, sync
-from prsm_files.shadow.records import Change
+from prsm_files.shadow.records import Change, find_id
 from prsm_files.shadow.whereabouts import INTENT, OWED
 
 if TYPE_CHECKING:
@@ -103,16 +103,9 @@ class ActLog:
 
         Raises ConfigError for the beginning of several, and for one that is damaged.
         """
-        text = wanted.strip().lower()
-        names = {file.name[9:-5]: file for file in self._files()}
-        fits = [text] if text in names else [id_ for id_ in names if text and id_.startswith(text)]
-        if len(fits) > 1:
-            raise ConfigError(
-                f"several acts begin with {wanted!r}: {', '.join(sorted(fits)[:5])}",
-                hint="give more of the id",
-                code="ambiguous_act",
-            )
-        return _read(names[fits[0]]) if fits else None
+        files = {file.name[9:-5]: file for file in self._files()}
+        found = find_id(sorted(files), wanted, "act")
+        return None if found is None else _read(files[found])
 
     def add(self, act: Act) -> Act:
         """Keep an act, durably, once however often it is added. Raises OSError."""

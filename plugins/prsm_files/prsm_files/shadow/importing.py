@@ -82,7 +82,6 @@ def _bad(what: str, hint: str = _HINT) -> ConfigError:
 
 
 def _meta(folder: Path) -> Mapping[str, Any]:
-    """Return what the folder says of itself. Raises ConfigError."""
     try:
         given = json.loads(_read(folder / META, META_BYTES))
     except (ValueError, RecursionError) as error:
@@ -285,7 +284,6 @@ def _line(git: GitDir, path: str, mode: str, data: bytes) -> bytes:
 
 
 def _check_links(root: Root, base: str, tree: str) -> None:
-    """Raise ConfigError for a new link that leads out of the folder."""
     for one in root.compare(base, tree):
         if one.after is not None and one.after.mode == LINK:
             leads_to = os.fsdecode(root.shadow.blob(one.after.blob))

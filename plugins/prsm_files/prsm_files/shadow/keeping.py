@@ -15,7 +15,7 @@ from msgspec import Struct
 from prsm_core import ConfigError
 from prsm_files.shadow.files import from_json, to_json
 from prsm_files.shadow.git import GitFailedError
-from prsm_files.shadow.records import AUTOMATIC, Snapshot
+from prsm_files.shadow.records import AUTOMATIC, Snapshot, find_id
 from prsm_files.shadow.staging import forget_copy
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 REFS = "refs/prsm/"
 _BROKEN = re.compile(rb"ignoring (?:broken|dangling) \S+ " + REFS.encode() + rb"(\S+)")
-_ID = re.compile(r"[0-9a-f]{1,32}")
 _PROBED = 64 << 10  # bytes; an object that git writes to try is smaller
 
 _DAY = 86_400.0
@@ -68,21 +67,15 @@ def kept(root: Root, notes: list[str]) -> list[Snapshot]:
 
 def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
     """Return the snapshot of an id, or of the beginning of one. Raises ConfigError."""
-    text = wanted.strip().lower()
-    fits = [one for one in snapshots if _ID.fullmatch(text) and one.id.startswith(text)]
-    if len(fits) == 1:
-        return fits[0]
-    hint = "`prsm snapshot list` shows those there are"
-    if not fits:
+    by_id = {one.id: one for one in snapshots}
+    found = find_id(list(by_id), wanted, "snapshot")
+    if found is None:
         raise ConfigError(
-            f"there is no snapshot {wanted!r} of this folder", hint=hint, code="unknown_snapshot"
+            f"there is no snapshot {wanted!r} of this folder",
+            hint="`prsm snapshot list` shows those there are",
+            code="unknown_snapshot",
         )
-    names = ", ".join(one.id for one in fits[:5])
-    raise ConfigError(
-        f"several snapshots begin with {wanted!r}: {names}",
-        hint="give more of the id",
-        code="ambiguous_snapshot",
-    )
+    return by_id[found]
 
 
 def drop(git: GitDir, snapshot_id: str) -> None:

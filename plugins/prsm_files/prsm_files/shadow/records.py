@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from prsm_core import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -169,3 +171,19 @@ class Restored(Struct, frozen=True, kw_only=True):
 def joined(root: str, path: str) -> str:
     """Return a path from the top of the folder."""
     return f"{root}/{path}" if root else path
+
+
+def find_id(ids: Sequence[str], wanted: str, what: str) -> str | None:
+    """Return the id that is meant by itself or its beginning; None: it is of none.
+
+    Raises ConfigError for the beginning of several.
+    """
+    text = wanted.strip().lower()
+    fits = [text] if text in ids else [one for one in ids if text and one.startswith(text)]
+    if len(fits) > 1:
+        raise ConfigError(
+            f"several {what}s begin with {wanted!r}: {', '.join(fits[:5])}",
+            hint="give more of the id",
+            code=f"ambiguous_{what}",
+        )
+    return fits[0] if fits else None

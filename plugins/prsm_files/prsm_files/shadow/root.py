@@ -112,8 +112,6 @@ class Captured(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """What has to be stored anew, or no more, of a root."""
-
     stored: dict[str, tuple[int, ...]]  # how each file is
     dropped: list[str]
     skipped: list[Skipped]
@@ -324,7 +322,6 @@ class Root:
         return look
 
     def _why_not(self, path: str, stamp: tuple[int, ...]) -> str | None:
-        """Return why a path is not stored, None where it is."""
         kind, size = stamp[0], stamp[1]
         if stat.S_ISLNK(kind) or stat.S_ISDIR(kind):
             return None

@@ -163,7 +163,7 @@ class Shadow:
             target = self._find(wanted)
             now = self._mended(lambda: self._capture(target))
             spared = self._spared(target, now, spare)
-            plan = plan_all(self._root, spared.target, now)
+            plan = plan_all(self.root, spared.target, now)
             return replace(plan, snapshot=target, spared=spared.files, stays=spared.stays)
 
     def restore(
@@ -204,7 +204,7 @@ class Shadow:
         with self._open():
             needed = {*spared, *self._needed()}
             mine = [one for one in self._kept() if one.kind in AUTOMATIC and one.id not in needed]
-            goes = too_many(mine, rule, self._now(), self._root("").stored_bytes)
+            goes = too_many(mine, rule, self._now(), self.root("").stored_bytes)
             for one in goes:
                 self._drop(one)
             if goes:
@@ -223,12 +223,12 @@ class Shadow:
             return 0
         with self._open():
             kept = self._mended(self._kept)
-            return secure(kept, self._root, self.has_root)
+            return secure(kept, self.root, self.has_root)
 
     def pack(self) -> None:
         """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
         with self._open():
-            pack(self._kept(), self._root, self.has_root)
+            pack(self._kept(), self.root, self.has_root)
 
     @property
     def is_cut_off(self) -> bool:
@@ -254,10 +254,6 @@ class Shadow:
         if not path:
             return self.folder.is_dir()
         return is_inside(path) and RealFolders(self.folder).has(path)
-
-    def root(self, path: str) -> Root:
-        """Return the shadow of a root that there is; for those who are `at_work`."""
-        return self._root(path)
 
     def keep(
         self, roots: Sequence[RootState], *, description: str, notes: tuple[str, ...]
@@ -298,10 +294,10 @@ class Shadow:
         return keeping.find(found, wanted)
 
     def _kept(self) -> list[Snapshot]:
-        return keeping.kept(self._root(""), self.notes)
+        return keeping.kept(self.root(""), self.notes)
 
-    def _root(self, path: str) -> Root:
-        """Return the shadow of a root, ready to be used; one for as long as the lock is held.
+    def root(self, path: str) -> Root:
+        """Return the shadow of a root for those who are `at_work`; one while the lock is held.
 
         Raises HinderedError where a link leads there: it is not of this folder.
         """
@@ -340,7 +336,7 @@ class Shadow:
                 return work()
             except GitFailedError as error:
                 first = error
-        if keeping.is_sound(lambda: self._root("")) or not keeping.takes_more(self.place):
+        if keeping.is_sound(lambda: self.root("")) or not keeping.takes_more(self.place):
             raise first
         aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
         (self.place / "roots").rename(aside)
@@ -388,7 +384,7 @@ class Shadow:
         number = 1 + self._newest_number()
         snapshot = replace(snapshot, number=number)
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot
-            keeping.keep(self._root(state.path), state, snapshot)
+            keeping.keep(self.root(state.path), state, snapshot)
         return snapshot
 
     def _capture(self, target: Snapshot | None = None, about: About | None = None) -> Snapshot:
@@ -422,7 +418,7 @@ class Shadow:
     def _capture_root(
         self, path: str, target: Snapshot | None
     ) -> tuple[RootState, list[str], list[Skipped], list[str]]:
-        root = self._root(path)
+        root = self.root(path)
         captured = root.capture()
         wanted = None if target is None else target.root(path)
         if target is not None and wanted is not None:
@@ -442,13 +438,13 @@ class Shadow:
         self.journal.require_nothing_owed()
         for state in target.roots:
             if self.has_root(state.path):
-                restoring.check_index(self._root(state.path))
+                restoring.check_index(self.root(state.path))
         about = About(kind=SAFETY, description=f"before {target.id} was restored")
         safety = self._mended(lambda: self._take(about, target))
         wanted = self._find(target.id)  # it may have been set aside
         spared = self._spared(wanted, safety, spare)
         target = wanted if spared.target == wanted else self._keep(spared.target)
-        restoring.check_plan(self._root, plan_all(self._root, target, safety))
+        restoring.check_plan(self.root, plan_all(self.root, target, safety))
         number = wanted.number
         intent = Intent(target.id, safety.id, self._now(), with_staging, then, number)
         self.journal.begin(intent)
@@ -471,7 +467,7 @@ class Shadow:
         for state in target.roots:
             before = now.root(state.path)
             if before is not None:
-                root = self._root(state.path)
+                root = self.root(state.path)
                 said = spare(root, plan_root(root, before, state))
                 files += [joined(state.path, path) for path in (*said.files, *said.modes)]
                 stays += said.stays
@@ -488,7 +484,7 @@ class Shadow:
 
     def _finish(self, target: Snapshot, safety: Snapshot, intent: Intent) -> None:
         name = f"restore {safety.id} {intent.begun_at}"
-        note_restored(self.place, self._root, name, safety, target)  # first: a crash does it again
+        note_restored(self.place, self.root, name, safety, target)  # first: a crash does it again
         number = target.number if intent.number is None else intent.number
         verdicts = as_of(self.acts.all(), number)
         undone = self.acts.find(target.id) if target.kind == SAFETY else None
@@ -508,7 +504,7 @@ class Shadow:
         self.journal.finish(intent.then)
 
     def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
-        return write_all(self.folder, self._root, target, now, with_staging=with_staging)
+        return write_all(self.folder, self.root, target, now, with_staging=with_staging)
 
     def _taken_back(self, safety: Snapshot, error: Exception) -> PrsmError:
         """Undo what a failed restore has done; return the error that tells of both."""
@@ -559,7 +555,7 @@ class Shadow:
 
     def _rescued(self, now: Snapshot, target: Snapshot, safety: Snapshot) -> str:
         """Keep a snapshot of what a cut-off restore has left, if it is neither old nor new."""
-        strange = count_strange(self._root, now, (safety, target))
+        strange = count_strange(self.root, now, (safety, target))
         if not strange:
             return ""
         what = f"what a cut-off restore of {target.id} had left"

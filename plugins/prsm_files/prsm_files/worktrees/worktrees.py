@@ -128,7 +128,6 @@ def _silent(_: Sequence[str]) -> Iterator[None]:
 
 
 def _with_files(act: Act, tree: Tree) -> Act:
-    """Return the act of a merge with the files that it writes."""
     return replace(act, wrote=tree.operations)
 
 
@@ -207,7 +206,6 @@ class Worktrees:
             return Made(tree, begins.notes)
 
     def _free_names(self, root: Root, whose: Whose, again: str | None) -> tuple[str, str]:
-        """Return an id and a branch that nobody has."""
         number = 1
         while True:
             end = whose.name if number == 1 else f"{whose.name}-{number}"
@@ -513,7 +511,6 @@ def _in_repository(root: Root, path: str, entry: Entry) -> Entry:
 
 
 def _filtered(root: Root, paths: Sequence[str]) -> set[str]:
-    """Return the paths for which attributes name a filter by now."""
     if not paths:
         return set()
     said = root.person.run("check-attr", "-z", "--stdin", "filter", stdin=listed(paths))

@@ -61,7 +61,7 @@ async def files_of(team, snapshot):
 
     def look(shadow):
         found = next(one for one in shadow.snapshots() if one.id == snapshot.snapshot_id)
-        root = shadow._root("")
+        root = shadow.root("")
         names = root.shadow.run("ls-tree", "-r", "--name-only", found.main.tree).decode().split()
         return {
             name: root.shadow.run("cat-file", "blob", f"{found.main.tree}:{name}").decode()

@@ -162,7 +162,6 @@ def _tell(made: Sequence[Mapping[str, Any]], what: str, *, as_json: bool) -> Non
 
 
 def _act_of(made: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the act by which changes were taken back, if any was."""
     return next((one["act"] for one in made if one.get("act")), None)
 
 

@@ -249,7 +249,6 @@ def _question(owed: Owed | None) -> str:
 
 
 async def _way_back(workspace: str, act: Act) -> Owed | None:
-    """Return what a restore owes that takes another one back."""
     if act.then is None:
         return None
     async with open_ledger(workspace) as store:

@@ -52,8 +52,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # of a call, as the name
 
 
 class _Teller(Struct, frozen=True):
-    """The session that names a snapshot, its newest run and its newest commit."""
-
     session: str
     run: str
     position: int

@@ -139,13 +139,11 @@ def _cells(snapshot: Snapshot) -> Sequence[str | None]:
 
 
 def _unquiet(snapshot: Snapshot) -> Iterator[str]:
-    """Yield who may have written while a snapshot was taken, a line each."""
     for writer in snapshot.unquiet[:SHOWN]:
         yield f"  unquiet: an agent wrote meanwhile: {escape_exact(writer)}"
 
 
 def _left_out(snapshot: Snapshot) -> Iterator[str]:
-    """Yield what a snapshot does not hold, a line each."""
     for one in snapshot.skipped[:SHOWN]:
         size = f" ({format_size(one.size)})" if one.size else ""
         yield f"  left out: {escape_exact(one.path)}{size}: {escape_exact(one.reason)}"

@@ -54,7 +54,6 @@ class _Shell(Struct, frozen=True, kw_only=True):
 
     @property
     def heard(self) -> int:
-        """The number of its last event so far."""
         return self.began if self.ended == OPEN else self.ended
 
 

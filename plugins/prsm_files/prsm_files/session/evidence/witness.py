@@ -86,7 +86,6 @@ class Witness:
         return {one for one in found if one is not None}
 
     async def _tree_before(self, born: int) -> str | None:
-        """Return the tree of the last snapshot that was taken before an event."""
         try:
             _, position = await self._store.find_commit(self._session, born)
             state = await self._store.state(self._session)

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.sink import RunInfo
@@ -40,32 +40,26 @@ CLOSE_SECONDS = 2.0  # how long a sink may take to write what is left at the run
 BATCH = 100
 
 
-class _SinkRunner:
-    def __init__(
-        self,
-        spec: EventSinkSpec,
-        sink: EventSink,
-        guest: Guest,
-        clock: Clock,
-        on_drop: OnDrop,
-        on_fault: OnFault,
-    ) -> None:
-        self._spec = spec
-        self._sink = sink
-        self._guest = guest
-        self._clock = clock
-        self._on_drop = on_drop
-        self._on_fault = on_fault
-        self._queue: deque[Event] = deque()
-        self._wake = asyncio.Event()
-        self.idle = asyncio.Event()  # it has written all that it was given, or never will
+class _SinkRunner(Struct, eq=False):
+    _spec: EventSinkSpec
+    _sink: EventSink
+    _guest: Guest
+    _clock: Clock
+    _on_drop: OnDrop
+    _on_fault: OnFault
+    _queue: deque[Event] = field(default_factory=deque)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    # It has written all that it was given, or never will.
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    _writing: int = 0  # events
+    _closing: bool = False
+    _is_given_up: bool = False
+    _is_told: bool = False  # that it fails
+    _dropped: int = 0  # events, told once per written batch
+    task: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
         self.idle.set()
-        self._writing = 0  # events
-        self._closing = False
-        self._is_given_up = False
-        self._is_told = False  # that it fails
-        self._dropped = 0  # events, told once per written batch
-        self.task: asyncio.Task[None] | None = None
 
     def offer(self, events: Sequence[Event]) -> None:
         kinds = self._spec.kinds

@@ -59,24 +59,14 @@ class ByteTail(Sink):
         return self._kept[-self._limit :].decode("utf-8", "replace")
 
 
-class ByteHead(Sink):
+class ByteHead(ByteTail):
     """Keeps the first `limit` bytes; the rest is read and dropped."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept = bytearray()
-        self.truncated = False
 
     def feed(self, data: bytes) -> None:
         """Append what has room."""
         room = self._limit - len(self._kept)
         self._kept += data[:room]
         self.truncated = self.truncated or len(data) > room
-
-    @property
-    def text(self) -> str:
-        """The kept bytes, decoded with replacement."""
-        return self._kept.decode("utf-8", "replace")
 
 
 class LineBuffer(Sink):

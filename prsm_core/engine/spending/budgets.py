@@ -222,10 +222,8 @@ class BudgetLedger:
 
     def cancel(self, agent_id: str) -> None:
         """Undo a launch that was not written: there is no such agent."""
-        hold, spawner = self._launches.pop(agent_id, (None, None))
-        if hold is None:
-            return
-        hold.give_back()
+        _, spawner = self._launches.get(agent_id, (None, None))
+        self.release(agent_id)
         if spawner is not None:
             spawner.add_used(_SPAWNS, -1)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from msgspec import to_builtins
 
-from prsm_core.cli.control import running_sessions, state_dir
+from prsm_core.cli.control import running_sessions
+from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import print_table, say
 from prsm_core.domain.permissions import Answer
 from prsm_core.door import OpenPermission, OpenRequest
@@ -144,7 +145,7 @@ async def _ask_owners(
     told = []
     for session in await running_sessions(*place):
         try:
-            async with open_control(state_dir(place.workspace), session) as owner:
+            async with _owner(place, session, via="") as owner:
                 told.append((session, await ask(owner)))
         except ControlError as error:
             if place.session is not None or error.code not in GONE:
@@ -174,8 +175,10 @@ async def _find(place: Place, prefix: str) -> tuple[str, OpenRequest]:
     )
 
 
-def _owner(place: Place, session: str) -> AbstractAsyncContextManager[ControlClient]:
-    return open_control(state_dir(place.workspace), session, via=VIA)
+def _owner(
+    place: Place, session: str, via: str = VIA
+) -> AbstractAsyncContextManager[ControlClient]:
+    return open_control(workspace_paths(place.workspace).state, session, via=via)
 
 
 def _refusal(request: str, outcome: Mapping[str, Any] | None) -> ControlError:

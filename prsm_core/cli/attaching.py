@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.builtin import BUILTINS
-from prsm_core.cli.control import choose_running, open_running, state_dir
+from prsm_core.cli.control import choose_running, open_running
 from prsm_core.cli.ledger import open_session
+from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.running import (
     CONSOLE,
     build_frontend,
@@ -77,14 +78,14 @@ async def _attach(frontend: AttachableFrontend, workspace: str, prefix: str | No
 
 
 async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stays: bool) -> int:
-    session, state, via = await choose_running(workspace, prefix), state_dir(workspace), _VIA
+    session, state = await choose_running(workspace, prefix), workspace_paths(workspace).state
     with stdout_of(frontend):
         try:
             with interruptible():
-                async with open_remote(state, session, via=via) as app:
+                async with open_remote(state, session, via=_VIA) as app:
                     if stays:
                         return await frontend.run(app)
-                    joined = JoinedApp(app, state, await app.view(), via=via)  # type: ignore[abstract]
+                    joined = JoinedApp(app, state, await app.view(), via=_VIA)  # type: ignore[abstract]
                     return await frontend.run(joined)
         except KeyboardInterrupt:
             hurry_output(even_results=True)

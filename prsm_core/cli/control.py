@@ -16,7 +16,6 @@ from prsm_core.kit.text import escape_exact
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
 
 async def kill_agent(workspace: str, session: str | None, agent: str) -> None:
@@ -53,7 +52,9 @@ async def open_running(
 
     `via` is told as where a person's answers come from.
     """
-    return open_control(state_dir(workspace), await choose_running(workspace, session), via=via)
+    return open_control(
+        workspace_paths(workspace).state, await choose_running(workspace, session), via=via
+    )
 
 
 async def choose_running(workspace: str, prefix: str | None) -> str:
@@ -75,10 +76,5 @@ async def running_sessions(workspace: str, prefix: str | None) -> list[str]:
             return [info.session_id]
     async with open_ledger(workspace) as store:
         sessions = await store.sessions()
-    state = state_dir(workspace)
+    state = workspace_paths(workspace).state
     return [s.session_id for s in sessions if find_owner(state, s.session_id) is not None]
-
-
-def state_dir(workspace: str) -> Path:
-    """Return the folder in which the sessions of a workspace are owned."""
-    return workspace_paths(workspace).state

@@ -9,10 +9,10 @@ import fcntl
 import logging
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from logging import FileHandler, Formatter, LogRecord
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from prsm_core.config import private_dir
 from prsm_core.kit.text import escape_prose, first_line
@@ -39,24 +39,12 @@ class PrivateLogFile(FileHandler):
     record never waits: while another process holds the lock, the file may grow a little over.
     """
 
-    def __init__(self, folder: Path, formatter: Formatter, max_bytes: int) -> None:
+    def __init__(self, folder: Path, formatter: Formatter, max_bytes: int = MAX_BYTES) -> None:
         self._lock_path = folder / f"{NAME}.lock"
         self._max_bytes = max_bytes
         self._failed = False
         super().__init__(folder / NAME, encoding="utf-8", delay=True)
         self.setFormatter(formatter)
-
-    @classmethod
-    @contextmanager
-    def opened(
-        cls, folder: Path, formatter: Formatter, max_bytes: int = MAX_BYTES
-    ) -> Iterator[Self]:
-        """Open the file of a folder, which is made where it is missing, and close it."""
-        handler = cls(private_dir(folder), formatter, max_bytes)
-        try:
-            yield handler
-        finally:
-            handler.close()
 
     def emit(self, record: LogRecord) -> None:
         """Write a record, into a new file where the one that has the name has no room for it."""
@@ -221,7 +209,7 @@ def log_to_file(folder: Path, redact: Redact) -> Iterator[None]:
     level = root.level
     root.setLevel(min(level, logging.INFO))
     layout = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
-    with PrivateLogFile.opened(folder, FullFormatter(layout, redact)) as file:
+    with closing(PrivateLogFile(private_dir(folder), FullFormatter(layout, redact))) as file:
         file.addFilter(lambda record: record.levelno >= logging.WARNING or is_ours(record))
         root.addHandler(file)
         try:

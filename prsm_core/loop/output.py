@@ -262,56 +262,30 @@ class Outlet(io.TextIOBase):
         return self.pump.descriptor
 
 
-class _Outlets:
-    """The outlets of this process, and the streams that they replace."""
-
-    def __init__(self) -> None:
-        self.pumps: dict[tuple[int, int], Pump] = {}
-        self.replaced: list[tuple[str, TextIO, Outlet]] = []
-
-    def install(self, patience: float) -> None:
-        """Replace stdout and stderr, unless they lead to a file or into memory.
-
-        Where both lead to one place they share a pump, which keeps their order.
-        """
-        for name in ("stdout", "stderr"):
-            stream = getattr(sys, name)
-            place = _stalling_place(stream)
-            if place is None:
-                continue
-            if place not in self.pumps:
-                keeps = name == "stdout" and not stream.isatty()
-                self.pumps[place] = Pump(stream.fileno(), keeps=keeps, patience=patience)
-            outlet = Outlet(self.pumps[place], stream)
-            self.replaced.append((name, stream, outlet))
-            setattr(sys, name, outlet)
-
-    def finish(self) -> None:
-        """Write what can be written; restore the streams, except those that were given up."""
-        hurry_output()
-        for pump in self.pumps.values():
-            try:
-                pump.finish()
-            except KeyboardInterrupt:
-                hurry_output(even_results=True)
-                pump.finish()
-        for name, stream, outlet in self.replaced:
-            if getattr(sys, name) is outlet and not outlet.pump.is_given_up:
-                setattr(sys, name, stream)
-        for pump in self.pumps.values():
-            if not pump.is_given_up:
-                pump.close()
-        self.pumps.clear()
-        self.replaced.clear()
-
-
-_outlets = _Outlets()
+# The outlets of this process, and the streams that they replace.
+_pumps: dict[tuple[int, int], Pump] = {}
+_replaced: list[tuple[str, TextIO, Outlet]] = []
 
 
 def write_aside(*, patience: float = PATIENCE) -> None:
-    """Let a thread write stdout and stderr until `finish_output`. No-op if one does already."""
-    if not _outlets.pumps:
-        _outlets.install(patience)
+    """Let a thread write stdout and stderr until `finish_output`. No-op if one does already.
+
+    A stream that leads to a file or into memory stays. Where both lead to one place they share a
+    pump, which keeps their order.
+    """
+    if _pumps:
+        return
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        place = _stalling_place(stream)
+        if place is None:
+            continue
+        if place not in _pumps:
+            keeps = name == "stdout" and not stream.isatty()
+            _pumps[place] = Pump(stream.fileno(), keeps=keeps, patience=patience)
+        outlet = Outlet(_pumps[place], stream)
+        _replaced.append((name, stream, outlet))
+        setattr(sys, name, outlet)
 
 
 def hurry_output(*, even_results: bool = False) -> None:
@@ -320,22 +294,36 @@ def hurry_output(*, even_results: bool = False) -> None:
     Args:
         even_results: Give up stdout to a program, too: the person wants to leave.
     """
-    for pump in _outlets.pumps.values():
+    for pump in _pumps.values():
         if even_results or not pump.keeps:
             pump.hurry()
 
 
 def redirect_stdout(descriptor: int) -> None:
     """Let the outlet of stdout, if there is one, lead to where another descriptor leads."""
-    for name, _, outlet in _outlets.replaced:
+    for name, _, outlet in _replaced:
         if name == "stdout":
             os.dup2(descriptor, outlet.pump.descriptor, inheritable=False)
             outlet.pump.keeps = False
 
 
 def finish_output() -> None:
-    """Write what can be written, and restore stdout and stderr."""
-    _outlets.finish()
+    """Write what can be written; restore the streams, except those that were given up."""
+    hurry_output()
+    for pump in _pumps.values():
+        try:
+            pump.finish()
+        except KeyboardInterrupt:
+            hurry_output(even_results=True)
+            pump.finish()
+    for name, stream, outlet in _replaced:
+        if getattr(sys, name) is outlet and not outlet.pump.is_given_up:
+            setattr(sys, name, stream)
+    for pump in _pumps.values():
+        if not pump.is_given_up:
+            pump.close()
+    _pumps.clear()
+    _replaced.clear()
 
 
 async def room_in(*streams: TextIO) -> None:

@@ -78,16 +78,8 @@ def cut(line: str, width: int) -> str:
 
 
 def tail(line: str, width: int) -> str:
-    """Return one row: the end of a line that takes more than `width` cells."""
-    if text_width(line) <= width:
-        return line
-    kept, used = "", 0
-    for char in reversed(line):
-        used += char_width(char)
-        if used >= width:
-            break
-        kept = char + kept
-    return "…" + kept
+    """Return one row: the end of a line without styles that takes more than `width` cells."""
+    return cut(line[::-1], width)[::-1]
 
 
 class _Rows:

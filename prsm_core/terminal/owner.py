@@ -43,11 +43,12 @@ class SessionOwner:
 
     async def resolve_permission(self, request: str, verdict: str) -> bool:
         """Answer a permission request; see AppHandle."""
-        return await self._give(lambda: self._client.resolve_permission(request, verdict))
+        given = await self._while_there(lambda: self._client.resolve_permission(request, verdict))
+        return bool(given)
 
     async def answer(self, request: str, answer: Answer) -> bool:
         """Answer a question; see AppHandle."""
-        return await self._give(lambda: self._client.answer(request, answer))
+        return bool(await self._while_there(lambda: self._client.answer(request, answer)))
 
     async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
         """Send a prompt to an agent; see AppHandle."""
@@ -71,9 +72,6 @@ class SessionOwner:
             if not await self._while_there(lambda: _done(sign)):
                 return
             await asyncio.sleep(BEAT_SECONDS)
-
-    async def _give(self, answer: Callable[[], Awaitable[bool]]) -> bool:
-        return bool(await self._while_there(answer))
 
     async def _while_there(self, ask: Callable[[], Awaitable[T]]) -> T | None:
         """Ask the owner; None once it has ended, which it may at any moment."""

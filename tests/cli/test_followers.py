@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from prsm_console.console import KILLED
 
-from prsm_core.cli.control import state_dir
+from prsm_core.cli.places import workspace_paths
 from prsm_core.domain.account import FAILED, INTERRUPTED
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.errors import ControlError
@@ -68,7 +68,10 @@ async def test_an_owner_that_ends_ends_each_of_five_followers_with_its_reason(
     owner, name = session
     terminals = [await asyncio.to_thread(attached, start_prsm) for _ in range(2)]
     begun = asyncio.Semaphore(0)
-    async with asyncio.timeout(DEADLINE), open_remote(state_dir(str(workspace)), name) as app:
+    async with (
+        asyncio.timeout(DEADLINE),
+        open_remote(workspace_paths(str(workspace)).state, name) as app,
+    ):
         async with asyncio.TaskGroup() as group:
             readers = [group.create_task(follow(app, begun)) for _ in range(3)]
             for _ in readers:

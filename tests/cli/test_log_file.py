@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -132,7 +133,7 @@ def record(text):
 
 
 def test_the_log_never_holds_more_than_its_bound(tmp_path):
-    with PrivateLogFile.opened(tmp_path, FullFormatter("%(message)s"), max_bytes=1000) as handler:
+    with closing(PrivateLogFile(tmp_path, FullFormatter("%(message)s"), 1000)) as handler:
         for number in range(500):
             handler.emit(record(f"{number:03} {'x' * 60}"))
     files = sorted(path.name for path in tmp_path.glob(f"{NAME}*") if path.suffix != ".lock")
@@ -146,9 +147,10 @@ def test_the_log_never_holds_more_than_its_bound(tmp_path):
 WRITER = """
 import logging, sys
 from pathlib import Path
+from contextlib import closing
 from prsm_core.cli.logs import PrivateLogFile
 from prsm_core.cli.logs import FullFormatter
-with PrivateLogFile.opened(Path(sys.argv[1]), FullFormatter("%(message)s"), 20000) as handler:
+with closing(PrivateLogFile(Path(sys.argv[1]), FullFormatter("%(message)s"), 20000)) as handler:
     for number in range(300):
         text = f"{sys.argv[2]} {number:03} {'x' * 60}"
         handler.emit(logging.LogRecord("prsm", 20, "", 1, text, (), None))
@@ -172,7 +174,7 @@ def test_processes_that_write_together_lose_no_line(tmp_path):
 
 
 def test_a_file_that_was_renamed_by_another_is_followed(tmp_path):
-    with PrivateLogFile.opened(tmp_path, FullFormatter("%(message)s")) as handler:
+    with closing(PrivateLogFile(tmp_path, FullFormatter("%(message)s"))) as handler:
         handler.emit(record("first"))
         (tmp_path / NAME).rename(tmp_path / "aside")
         handler.emit(record("second"))

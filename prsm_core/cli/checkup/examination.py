@@ -275,7 +275,8 @@ def check_providers(
             yield broken("providers", f"{where}names {name}: {text}", cure)
         else:
             yield broken("providers", f"{where}names {name}, which is not installed", cure)
-    found = _probe(settings, plugins, paths)
+    with _elsewhere(paths) as place:
+        found = ask_providers(settings, plugins, place)
     if not found:
         cure = f"install one, for example `{EXAMPLE}`; `prsm plugins` shows what keeps one off"
         yield broken("providers", "none is loaded", cure)
@@ -313,13 +314,6 @@ def check_names(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
             yield warning("names", message, finding.hint or "name another")
     if not any(finding.is_wrong for finding in found):
         yield ok("names", "the settings name no provider or model that there surely is not")
-
-
-def _probe(
-    settings: Settings, plugins: PluginManager, paths: Paths
-) -> Mapping[str, ProviderReport]:
-    with _elsewhere(paths) as place:
-        return ask_providers(settings, plugins, place)
 
 
 @contextmanager
@@ -494,10 +488,17 @@ class CheckedSetup:
 def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool) -> CheckedSetup:
     """Load the configuration and the plugins as a run does, and go on where a run would end."""
     standing, trust = _check_trust(paths)
-    settings, problems = _load(paths, environ, standing)
-    plugins, refused = _load_plugins(environ, settings, load_plugins=load_plugins)
+    load = partial(_load, paths, environ, standing)
+    loaded, problems = load()
+    plugins, refused = _load_plugins(environ, loaded.settings, load_plugins=load_plugins)
     if load_plugins and not problems and not refused:
-        settings, problems, plugins = _load_for(plugins, paths, environ, standing)
+        # Once more: only the plugins know which names may have a section, and what it may hold.
+        loaded, problems = load(
+            known_plugins=provider_names(plugins),
+            plugin_sections=plugin_sections(plugins, begins_run=True),
+        )
+        plugins = plugins.with_settings(loaded.of_plugins)
+    settings = loaded.settings
     found = refused or _plugin_findings(plugins, settings, loading_seconds(environ))
     findings = (*found, *(problems or [_config_is_ok(paths)]), trust)
     trusted = standing is not None and standing.trusted
@@ -519,30 +520,8 @@ def _load_plugins(
 
 def _load(
     paths: Paths, environ: Mapping[str, str], standing: Standing | None, **known: Any
-) -> tuple[Settings, list[Finding]]:
-    loaded, findings = _loaded(paths, environ, standing, **known)
-    return (Settings() if loaded is None else loaded.settings), findings
-
-
-def _load_for(
-    plugins: PluginManager, paths: Paths, environ: Mapping[str, str], standing: Standing | None
-) -> tuple[Settings, list[Finding], PluginManager]:
-    """Load the settings with what these plugins take, and give it to them."""
-    loaded, findings = _loaded(
-        paths,
-        environ,
-        standing,
-        known_plugins=provider_names(plugins),
-        plugin_sections=plugin_sections(plugins, begins_run=True),
-    )
-    if loaded is None:
-        return Settings(), findings, plugins
-    return loaded.settings, findings, plugins.with_settings(loaded.of_plugins)
-
-
-def _loaded(
-    paths: Paths, environ: Mapping[str, str], standing: Standing | None, **known: Any
-) -> tuple[LoadedSettings | None, list[Finding]]:
+) -> tuple[LoadedSettings, list[Finding]]:
+    """Load the settings, those built in where the configuration is wrong."""
     try:
         loaded = load_settings(
             paths=paths,
@@ -553,7 +532,8 @@ def _loaded(
         )
     except ConfigError as error:
         cure = error.hint or CURE
-        return None, [broken("config", problem, cure) for problem in one_by_one(error)]
+        wrong = [broken("config", problem, cure) for problem in one_by_one(error)]
+        return LoadedSettings(settings=Settings(), sources={}, notices=()), wrong
     return loaded, [warning("config", text, "correct it there") for text in loaded.mistakes]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prsm_core.cli.checkup.folders import format_size
-from prsm_core.cli.ledger import open_ledger, open_session
+from prsm_core.cli.ledger import open_ledger, open_session, write_ledger
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.deleting import Places, delete
@@ -24,7 +24,6 @@ from prsm_core.cli.sessions.listing import name_of
 from prsm_core.engine.control.session_lock import Owner, SessionLock, find_owner
 from prsm_core.engine.door.naming import checked_name, name_session
 from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError
-from prsm_core.store import SqliteStore
 from prsm_core.store.removal import compact, measure
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ async def rename_session(workspace: str, prefix: str, name: str, *, as_json: boo
     _ = checked_name(name)
     async with open_session(workspace, prefix) as (_, info):
         session, task = info.session_id, info.task
-    async with await SqliteStore.open(workspace_ledger(workspace)) as store:
+    async with write_ledger(workspace) as store:
         new = await name_session(store, info, name)
     if as_json:
         click.echo(json.dumps({"session": session, "name": new}))

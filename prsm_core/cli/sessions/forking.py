@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.cli.ledger import open_session
-from prsm_core.cli.places import workspace_ledger
+from prsm_core.cli.ledger import open_session, write_ledger
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.listing import name_of
 from prsm_core.domain.ids import Ids
@@ -18,7 +17,6 @@ from prsm_core.engine.door.naming import checked_name
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import ConfigError
 from prsm_core.loop.run import run_to_end
-from prsm_core.store import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +53,7 @@ def fork(launch: Launch, request: Fork) -> None:
 async def _fork(request: Fork, wanted: ForkRequest) -> None:
     async with open_session(request.workspace, request.session) as (_, info):
         session, called = info.session_id, name_of(info.name, info.task)
-    async with await SqliteStore.open(workspace_ledger(request.workspace)) as store:
+    async with write_ledger(request.workspace) as store:
         state = await fork_session(store, session, wanted, Ids(time.time), time.time())
     origin = state.origins[-1]
     if request.as_json:

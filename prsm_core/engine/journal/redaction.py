@@ -182,7 +182,8 @@ def _lines(kind: type, place: str) -> Iterator[str]:
     Where a field always holds a record, these are the fields of that. Only a text of the very type
     is told by itself to be clean: one of another type may equal what it is not.
     """
-    hints, told = get_annotations(kind), _TOLD_AGAIN.get(kind)
+    hints = {name: hint for base in kind.__mro__ for name, hint in get_annotations(base).items()}
+    told = _TOLD_AGAIN.get(kind)
     clean = _CLEAN if told is None else f"{_CLEAN} and held != {place}.{told}"
     texts = kind.texts if issubclass(kind, Write) else WRITTEN[kind]
     for name in (*texts, *_COMES_BACK.get(kind, ())):

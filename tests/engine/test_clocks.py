@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.turns import StopReason
-from prsm_core.engine.turns.clock import TurnClock
+from prsm_core.engine.turns.limits import TurnClock
 from prsm_core.kit.clocks import SystemClock, first_of
 from tests.engine.harness import DEADLINE
 

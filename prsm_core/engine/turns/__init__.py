@@ -2,8 +2,7 @@
 
 run           one turn: opened in the ledger, streamed, closed; its phases, as a table
 fold          what its events add up to
-limits        what ends it before its own end, and who watches that
-clock         how long it reasons, is silent, and lets a tool run
+limits        how long it reasons and is silent, and what ends it before its own end
 going_on      what an earlier engine has left of it
 context       what the model is given; `model_parameters` what it is called with
 parts         what turns are given; `ports` what they need of the agents above them

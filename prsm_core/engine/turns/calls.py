@@ -95,10 +95,6 @@ class TurnCalls(Struct, eq=False):
         """Whether task_complete was accepted, or is about to be."""
         return self.has_completed or any(c.name == "task_complete" for c in self.open)
 
-    def waits(self) -> tuple[Wait, ...]:
-        """Return the waits of the open calls, oldest first."""
-        return tuple([call.wait for call in self.open if call.wait is not None])
-
     def opened(self, call_id: str) -> Call | None:
         """Return the open call of this id; None where there is none."""
         return next((call for call in self.open if call.id == call_id), None)

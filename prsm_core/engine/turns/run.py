@@ -49,10 +49,9 @@ from prsm_core.engine.guarded.provider import GuardedSession
 from prsm_core.engine.spending.budgets import Allowance, price_of
 from prsm_core.engine.tokens import count_tokens
 from prsm_core.engine.turns.calls import LongCalls, TurnCalls
-from prsm_core.engine.turns.clock import TurnClock
 from prsm_core.engine.turns.context import assemble_context, window_of
 from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
-from prsm_core.engine.turns.limits import QUIET_SECONDS, Owner, TurnLimits, TurnStop
+from prsm_core.engine.turns.limits import QUIET_SECONDS, Owner, TurnClock, TurnLimits, TurnStop
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.lifecycle.machine import Machine
 
@@ -264,7 +263,8 @@ class TurnRun:
         if not may_change or newest is not self or life.is_over:
             return
         if is_blocked:
-            life.blocked(self.calls.waits())
+            waits = [call.wait for call in self.calls.open if call.wait is not None]
+            life.blocked(tuple(waits))
             return
         life.moved()
         if self.calls.asking and self.is_idle:

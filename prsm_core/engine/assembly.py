@@ -509,7 +509,6 @@ class Assembly:
             workspace=self.files.folders.of,
             system_prompt=self.skills.prompt,
             clock=clock,
-            ids=config.ids,
             new_id=config.ids.ulid,
             now_ms=lambda: int(clock.time() * 1000),
             background=self.background,

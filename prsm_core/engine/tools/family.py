@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import accumulate
 from json import dumps
 from typing import TYPE_CHECKING, Any
@@ -388,14 +389,14 @@ def await_child(
     return call.receive_from(child, fits, lambda: child.has_ended, state, name)
 
 
+def _named(child: AgentRecord) -> dict[str, Any]:
+    name, state = child.descriptor.name, child.state.value
+    return {"agent_id": child.agent_id, "name": name, "state": state}
+
+
 def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
     """Return what a parent is told of a child it was given."""
-    told = {
-        "agent_id": child.agent_id,
-        "name": child.descriptor.name,
-        "state": child.state.value,
-        "reused": reused,
-    }
+    told = {**_named(child), "reused": reused}
     if child.stand_in:
         told["note"] = child.stand_in
     return told
@@ -403,14 +404,13 @@ def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
 
 def _check_names(requests: Iterable[SpawnRequest]) -> None:
     """Raise AgentSpawnError where two of these children would have one name."""
-    names: set[str] = set()
-    for name in (request.name for request in requests if request.name is not None):
-        if name in names:
+    names = Counter(request.name for request in requests if request.name is not None)
+    for name, count in names.items():
+        if count > 1:
             raise AgentSpawnError(
                 f"two children cannot both be named {name!r}",
                 hint="choose other names or leave them out",
             )
-        names.add(name)
 
 
 def _budget(limits: Mapping[str, float] | None) -> Budget | None:
@@ -475,11 +475,7 @@ def _calls(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _status(child: AgentRecord) -> dict[str, Any]:
-    status = {
-        "agent_id": child.agent_id,
-        "name": child.descriptor.name,
-        "state": child.state.value,
-    }
+    status = _named(child)
     if child.result is not None:
         status["summary"] = child.result.summary or child.result.error or ""
     return status

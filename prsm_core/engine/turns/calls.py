@@ -341,7 +341,7 @@ class TurnCalls(Struct, eq=False):
     def unique_id(self, call_id: str | None) -> str:
         """Return the vendor's id of a call, or one like it that no call of the turn has."""
         if not call_id:
-            return self.parts.ids.ulid()
+            return self.parts.new_id()
         wanted = keepable(call_id, self.parts.journal.redact)
         return unused_id(wanted, lambda name: name in self.rows or self.opened(name) is not None)
 

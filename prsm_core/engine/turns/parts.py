@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.domain.ids import Ids
     from prsm_core.domain.images import Image
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.journal.steps import AgentSteps
@@ -69,8 +68,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     workspace: Callable[[str], str]  # of the session, for who works in a folder
     system_prompt: Callable[[AgentDescriptor], str]  # as a model is given it now
     clock: Clock
-    ids: Ids
-    new_id: Callable[[], str]  # a ULID; bound once for all turns
+    new_id: Callable[[], str]  # a ULID
     now_ms: Callable[[], int]  # Unix milliseconds
     background: Background
     journal: Journal

@@ -321,7 +321,7 @@ class VendorCalls(Struct, eq=False):
 
     def _unused_id(self, wanted: str | None) -> str:
         if not wanted:
-            return self._parts.ids.ulid()
+            return self._parts.new_id()
         return unused_id(wanted, self._fold.calls.__contains__)
 
     async def ended(self, event: ToolCallFinished) -> None:

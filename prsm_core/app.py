@@ -29,7 +29,6 @@ from prsm_core.engine.providers.listings import Listings, ProviderReport
 from prsm_core.engine.providers.registry import (
     Owned,
     ProviderRegistry,
-    configured_specs,
     open_owned,
     open_registry,
 )
@@ -278,10 +277,10 @@ async def survey_providers(
     """
     from prsm_core.engine.providers.listings import survey
 
-    names = _surveyed(settings, plugins) if only is None else [only]
-    if only is not None and only not in configured_specs(plugins.collect(ProviderSpec), settings):
-        plugins.get(ProviderSpec, only)
     async with _look(settings, plugins, paths) as registry:
+        if only is not None and only not in registry.names:
+            plugins.get(ProviderSpec, only)
+        names = registry.offered if only is None else [only]
         redact = Redactor(known_secrets(settings, os.environ)).text
         return await survey(registry, names, with_models=with_models, redact=redact)
 
@@ -314,9 +313,3 @@ def _look(
         absent=plugins.absent(ProviderSpec),
         executor=choose_executor(plugins, settings),
     )
-
-
-def _surveyed(settings: Settings, plugins: PluginManager) -> list[str]:
-    """Return the providers that may be used without being named, and those the settings name."""
-    specs = configured_specs(plugins.collect(ProviderSpec), settings)
-    return [name for name, spec in specs.items() if spec.selectable or name in settings.providers]

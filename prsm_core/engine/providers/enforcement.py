@@ -162,7 +162,7 @@ class Enforcement:
         """The providers of which this run does not know yet whether they can start agents."""
         if self._unseen is None:  # every answer to a call asks
             seen = self._known.keys() - self._stale
-            self._unseen = (self._providers.offered & self._providers.names) - seen
+            self._unseen = frozenset(self._providers.offered) - seen
         return self._unseen
 
     def look_at_all(self) -> None:

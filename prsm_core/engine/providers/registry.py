@@ -242,13 +242,10 @@ class ProviderRegistry:
         self._preparing: asyncio.Task[None] | None = None
 
     @property
-    def offered(self) -> frozenset[str]:
+    def offered(self) -> list[str]:
         """The names of those that may be used without being named, or that have a section."""
-        return frozenset(
-            name
-            for name, spec in self._specs.items()
-            if spec.selectable or name in self._settings.providers
-        )
+        named = self._settings.providers
+        return [name for name, spec in self._specs.items() if spec.selectable or name in named]
 
     @property
     def summaries(self) -> dict[str, str]:

@@ -138,7 +138,7 @@ class Advice(Record, frozen=True, kw_only=True):
         own = call.record.descriptor.provider
         if self.settings.defaults.peers:
             return self.settings.defaults.peers
-        others = await self.enforcement.usable(self.providers.offered - {own})
+        others = await self.enforcement.usable(set(self.providers.offered) - {own})
         return tuple(f"{name}/default" for name in others)
 
 

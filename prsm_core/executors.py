@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import field
 
 from prsm_core.domain.record import Record
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -235,16 +235,12 @@ class Executor(Protocol):
         """
 
 
-class ExecutorSpec(Record, frozen=True, kw_only=True):
+class ExecutorSpec(Registration, frozen=True, kw_only=True):
     """Registers an executor; `sandbox.executor` of the configuration names the one that is used.
 
     `factory()` returns an `Executor`.
     """
 
-    name: str
-    summary: str
-    factory: str | Callable[[], Executor]
+    word = "executor"
 
-    def __post_init__(self) -> None:
-        """Check the name."""
-        check_name("executor", self.name)
+    factory: str | Callable[[], Executor]

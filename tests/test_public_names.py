@@ -68,6 +68,8 @@ PRIVATE_NAMES = {
     *("OpenCalls", "OpenTurn", "Picture", "SessionLog", "TakenNames"),
     # A plugin meets these by their attributes: it has no need to make one.
     *("AbortSignal", "TokenBudget"),
+    # The base of what is registered.
+    "Registration",
 }
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.record import Record
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -45,7 +44,7 @@ class FilesCare:
         """Remove the worktrees that were given up. Raises PrsmError; some are left then."""
 
 
-class WorkspaceFilesSpec(Record, frozen=True, kw_only=True):
+class WorkspaceFilesSpec(Registration, frozen=True, kw_only=True):
     """Registers what keeps files: snapshots, changes, worktrees, and what weighs claims.
 
     `factory(paths)` is given where PRSM keeps its own files, and returns what opens the
@@ -53,11 +52,7 @@ class WorkspaceFilesSpec(Record, frozen=True, kw_only=True):
     returns a `FilesCare`, which commands ask where a session is deleted.
     """
 
-    name: str
-    summary: str
+    word = "keeper of files"
+
     factory: str | Callable[[Any], Any]
     care: str | Callable[[Any], FilesCare] | None = None
-
-    def __post_init__(self) -> None:
-        """Check the name."""
-        check_name("keeper of files", self.name)

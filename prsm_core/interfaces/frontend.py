@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.record import Record
 from prsm_core.interfaces.app_handle import AppHandle, RunHandle
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration
 from prsm_core.interfaces.runs import RunOptions, RunResult
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ FrontendWithSettings = Callable[[Mapping[str, Any], Any], "Frontend | HubFronten
 SCOPES = ("session", "hub")
 
 
-class FrontendSpec(Record, frozen=True, kw_only=True):
+class FrontendSpec(Registration, frozen=True, kw_only=True):
     """Registers a frontend; `prsm` takes the interactive one of highest priority on a terminal.
 
     A frontend that is not interactive has no person: every Ask is denied or answered by --on-ask.
@@ -54,8 +53,8 @@ class FrontendSpec(Record, frozen=True, kw_only=True):
     that shares the `section` of another one of its plugin names that, and has no model of its own.
     """
 
-    name: str
-    summary: str
+    word = "frontend"
+
     interactive: bool
     priority: int
     factory: str | FrontendFactory | FrontendWithSettings
@@ -66,7 +65,7 @@ class FrontendSpec(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check the name and the scope."""
-        check_name("frontend", self.name)
+        super().__post_init__()
         if self.section is not None and self.settings is not None:
             raise ValueError(f"frontend {self.name}: it has a section, or shares one; not both")
         if self.scope not in SCOPES:

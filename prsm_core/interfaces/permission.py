@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
-from prsm_core.domain.record import Record
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration
 
 Decision = Awaitable[Verdict | None] | Verdict | None
 PermissionCheck = Callable[[PermissionRequest, PermissionContext], Decision]
@@ -15,7 +14,7 @@ CheckWithSettings = Callable[[PermissionRequest, PermissionContext, Any], Decisi
 IsSolo = Callable[[Mapping[str, str], str], Awaitable[bool] | bool]
 
 
-class PermissionCheckSpec(Record, frozen=True, kw_only=True):
+class PermissionCheckSpec(Registration, frozen=True, kw_only=True):
     """Registers a check; None means no opinion. A check that raises or times out denies.
 
     `check` may be an import string. It returns its verdict, or an awaitable of it, which runs in a
@@ -40,8 +39,8 @@ class PermissionCheckSpec(Record, frozen=True, kw_only=True):
     configuration may hold. The check gets an instance of it as its third argument.
     """
 
-    name: str
-    summary: str
+    word = "permission check"
+
     priority: int
     check: str | PermissionCheck | CheckWithSettings
     in_bypass: bool = False
@@ -51,7 +50,3 @@ class PermissionCheckSpec(Record, frozen=True, kw_only=True):
     labels: frozenset[str] = frozenset()
     settings: str | type[Any] | None = None
     solo: str | IsSolo | None = None
-
-    def __post_init__(self) -> None:
-        """Check the name."""
-        check_name("permission check", self.name)

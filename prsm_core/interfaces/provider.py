@@ -16,7 +16,7 @@ import msgspec
 from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode, add_shared
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -454,7 +454,7 @@ ProviderFactory = Callable[[Mapping[str, Any], ProviderServices], Provider]
 Forgetter = Callable[[Path, Collection[str]], None]
 
 
-class ProviderSpec(Record, frozen=True, kw_only=True):
+class ProviderSpec(Registration, frozen=True, kw_only=True):
     """Registers a provider; `factory(settings, services)` builds one configuration of it.
 
     `settings` is the provider's own section of the configuration, a plain mapping. A run that
@@ -489,8 +489,8 @@ class ProviderSpec(Record, frozen=True, kw_only=True):
     set: one that nothing reads is told as a run begins.
     """
 
-    name: str
-    summary: str
+    word = "provider"
+
     factory: str | ProviderFactory
     selectable: bool = True
     good_for: str = ""
@@ -500,7 +500,3 @@ class ProviderSpec(Record, frozen=True, kw_only=True):
     handed: tuple[str, ...] = ()
     server_names: str = ".+"
     reads_labels: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        """Check the name."""
-        check_name("provider", self.name)

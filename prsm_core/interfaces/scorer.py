@@ -6,26 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from prsm_core.domain.models import ModelCapability, TaskProfile
-from prsm_core.domain.record import Record
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration
 
 ModelScorer = Callable[[ModelCapability, TaskProfile], float | None]
 ScorerWithSettings = Callable[[ModelCapability, TaskProfile, Any], float | None]
 
 
-class ModelScorerSpec(Record, frozen=True, kw_only=True):
+class ModelScorerSpec(Registration, frozen=True, kw_only=True):
     """Registers a scorer (0..1, None = no opinion); the result is the weighted mean.
 
     `settings` is a msgspec.Struct or an import string of one: what `scorers.NAME` of the
     configuration may hold. The scorer gets an instance of it as its third argument.
     """
 
-    name: str
-    summary: str
+    word = "model scorer"
+
     weight: float
     score: str | ModelScorer | ScorerWithSettings
     settings: str | type[Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Check the name."""
-        check_name("model scorer", self.name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration
 
 if TYPE_CHECKING:
     from prsm_core.domain.events import Event
@@ -44,7 +44,7 @@ class EventSink(ABC):
 SinkFactory = Callable[[RunInfo, Any], EventSink]  # a mapping, or an instance of `settings`
 
 
-class EventSinkSpec(Record, frozen=True, kw_only=True):
+class EventSinkSpec(Registration, frozen=True, kw_only=True):
     """Registers a sink; `kinds` limits the event types, None means all.
 
     `settings` is a msgspec.Struct or an import string of one: what `sinks.NAME` of the
@@ -58,8 +58,8 @@ class EventSinkSpec(Record, frozen=True, kw_only=True):
     that nothing reads is told as a run begins.
     """
 
-    name: str
-    summary: str
+    word = "event sink"
+
     factory: str | SinkFactory
     kinds: frozenset[str] | None = None
     maxsize: int = 1000
@@ -70,6 +70,6 @@ class EventSinkSpec(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check the name and the overflow rule."""
-        check_name("event sink", self.name)
+        super().__post_init__()
         if self.overflow not in {"drop_oldest", "drop_newest"}:
             raise ValueError(f"event sink {self.name}: overflow {self.overflow!r} is unknown")

@@ -11,7 +11,7 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.record import Record
 from prsm_core.domain.structs import json_schema
 from prsm_core.domain.tools import ToolSpec
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +156,7 @@ WhenLabels = Callable[[Mapping[str, str]], bool]
 _ROLES = frozenset(role.value for role in AgentRole)
 
 
-class ToolContribution(Record, frozen=True, kw_only=True):
+class ToolContribution(Registration, frozen=True, kw_only=True):
     """Registers a tool that agents may call beside PRSM's own.
 
     `description` is what a model is told of it. `arguments` is a msgspec struct of what it takes:
@@ -192,8 +192,8 @@ class ToolContribution(Record, frozen=True, kw_only=True):
     `section` it has none of its own and shares that of the tool of this name.
     """
 
-    name: str
-    summary: str
+    word = "tool"
+
     description: str
     arguments: type[Struct]
     roles: frozenset[str]
@@ -213,7 +213,7 @@ class ToolContribution(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check the name, the roles and the arguments."""
-        check_name("tool", self.name)
+        super().__post_init__()
         if not self.roles or not self.roles <= _ROLES:
             raise ValueError(f"tool {self.name}: its roles are some of {', '.join(sorted(_ROLES))}")
         kind: Any = self.arguments  # a plugin may say anything

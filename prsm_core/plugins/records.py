@@ -48,17 +48,7 @@ HOOKS: Mapping[str, type[Spec]] = {
     "prsm_workspace_files": WorkspaceFilesSpec,
     "prsm_executors": ExecutorSpec,
 }
-WORDS: Mapping[type, str] = {
-    ProviderSpec: "provider",
-    PermissionCheckSpec: "permission check",
-    CommandPolicySpec: "command policy",
-    ModelScorerSpec: "model scorer",
-    EventSinkSpec: "event sink",
-    FrontendSpec: "frontend",
-    ToolContribution: "tool",
-    WorkspaceFilesSpec: "keeper of files",
-    ExecutorSpec: "executor",
-}
+WORDS: Mapping[type, str] = {kind: kind.word for kind in HOOKS.values()}
 
 
 class PluginState(StrEnum):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import field
 
 from prsm_core.domain.record import Record
-from prsm_core.interfaces.records import check_name
+from prsm_core.interfaces.records import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -188,7 +188,7 @@ class CommandPolicy(ABC):
         return False
 
 
-class CommandPolicySpec(Record, frozen=True, kw_only=True):
+class CommandPolicySpec(Registration, frozen=True, kw_only=True):
     """Registers a command policy; `permissions.command_policy` of the configuration names one.
 
     `factory` may be an import string. It is called with the first command, with the rules of all
@@ -196,12 +196,8 @@ class CommandPolicySpec(Record, frozen=True, kw_only=True):
     for people, what the policy runs unasked in a workspace that the user trusts.
     """
 
-    name: str
-    summary: str
+    word = "command policy"
+
     factory: str | Callable[[CommandRules], CommandPolicy]
     timeout: float = 5.0
     project_checks: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Check the name."""
-        check_name("command policy", self.name)

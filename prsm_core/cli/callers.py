@@ -25,7 +25,7 @@ _GUARDED = "__is_guarded__"
 
 def agents_may(function: F) -> F:
     """Let agents call a command that only looks, or that leaves the decision to an engine."""
-    return agents_may_unless(_never)(function)
+    return agents_may_unless(lambda _: False)(function)
 
 
 def agents_may_unless(decides: Decides) -> Callable[[F], F]:
@@ -76,7 +76,3 @@ def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     setattr(call, _GUARDED, True)
     return call
-
-
-def _never(_: Mapping[str, Any]) -> bool:
-    return False

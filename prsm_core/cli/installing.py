@@ -459,12 +459,8 @@ def find_places() -> list[Place]:
 def removal_lines() -> list[str]:
     """Return the lines for a shell: first the folders, then the packages."""
     folders = [place.path for place in find_places()]
-    outer = [path for path in folders if not _is_within(path, folders)]
+    outer = [path for path in folders if not any(one in path.parents for one in folders)]
     return [*(f"rm -rf -- {shlex.quote(str(path))}" for path in outer), _package_line()]
-
-
-def _is_within(path: Path, folders: Sequence[Path]) -> bool:
-    return any(path != other and path.is_relative_to(other) for other in folders)
 
 
 def _package_line() -> str:

@@ -49,8 +49,9 @@ async def write_ledger(workspace: str) -> AsyncIterator[SqliteStore]:
 
 async def _gone(missing: Path) -> AsyncIterator[str]:
     """Yield folders that are there no more, but whose sessions are in a ledger beside this one."""
-    ledgers = sorted(missing.parent.parent.glob(f"*/{missing.name}"), key=_written, reverse=True)
-    for path in ledgers[:LOOKED_AT]:
+    ledgers = missing.parent.parent.glob(f"*/{missing.name}")
+    newest = sorted(ledgers, key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in newest[:LOOKED_AT]:
         with suppress(StoreError):  # a damaged ledger of another folder is told to whoever asks it
             async with await SqliteStore.open(path, read_only=True) as store:
                 sessions = await store.sessions()
@@ -65,10 +66,6 @@ def is_gone(folder: str) -> bool:
     The ledger may be of another machine: its names may be longer than any that this one can have.
     """
     return not os.path.isdir(folder)  # noqa: PTH112 - Path.is_dir raises for such a name
-
-
-def _written(ledger: Path) -> float:
-    return ledger.stat().st_mtime
 
 
 @asynccontextmanager

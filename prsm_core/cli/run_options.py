@@ -227,13 +227,10 @@ def given_again(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
         if holds.get(name) is None:
             holds[name] = kept.get(name)
     for name in _REPEATED:
-        holds[name] = _last_of_each((*kept.get(name, ()), *given.get(name, ())))
+        values = (*kept.get(name, ()), *given.get(name, ()))
+        # Without repetitions: what is given at each resume does not add up.
+        holds[name] = tuple(dict.fromkeys(values[::-1]))[::-1]
     return holds
-
-
-def _last_of_each(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return values without their repetitions: what is given at each resume does not add up."""
-    return tuple(dict.fromkeys(values[::-1]))[::-1]
 
 
 def told_of_kept(kept: Mapping[str, Any]) -> Iterator[str]:

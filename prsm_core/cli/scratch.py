@@ -117,14 +117,14 @@ def run_scratch(launch: Launch, body: Body, *, ui: str | None, without: Sequence
     tell_quarantined(plugins)
     # The state is that of all workspaces: the current folder may be gone.
     run = ScratchRun(plugins=plugins, frontend=frontend, state=workspace_paths(os.sep).state)
+
+    async def play() -> int:
+        with interruptible():
+            return await body(run)
+
     install_child_watcher()
     with leaving_nothing_typed(stdin_descriptor()):
-        return run_to_end(_interruptible(body, run))
-
-
-async def _interruptible(body: Body, run: ScratchRun) -> int:
-    with interruptible():
-        return await body(run)
+        return run_to_end(play())
 
 
 def _load_plugins(launch: Launch, ui: str | None, without: Sequence[str]) -> PluginManager:

@@ -149,7 +149,9 @@ def watched(loop: asyncio.AbstractEventLoop, ticker: Ticker | None = None) -> It
     ticker = ticker or Ticker()
     me = threading.get_ident()
     end = partial(signal.pthread_kill, me, _SIGNAL)
-    watch = LoopWatch(loop, partial(_place_in, me), end, _loading_plugins)
+    watch = LoopWatch(
+        loop, lambda: place_of_frame(sys._current_frames().get(me)), end, _loading_plugins
+    )
 
     def run() -> None:
         while ticker.wait():
@@ -164,10 +166,6 @@ def watched(loop: asyncio.AbstractEventLoop, ticker: Ticker | None = None) -> It
         ticker.stop()
         thread.join()
         signal.signal(_SIGNAL, before)
-
-
-def _place_in(thread: int) -> Place | None:
-    return place_of_frame(sys._current_frames().get(thread))
 
 
 def _loading_plugins() -> list[str]:

@@ -138,7 +138,8 @@ def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
 def _wait(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> None:
     if not tasks:
         return
-    _until_done(loop, loop.create_task(_some_time_for(tasks)))
+    seconds = time_to_leave(END_SECONDS)
+    _until_done(loop, loop.create_task(asyncio.wait(tasks, timeout=seconds)))
     for task in tasks:
         if not task.done():
             place = place_of_task(task)
@@ -147,10 +148,6 @@ def _wait(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> Non
         elif not task.cancelled() and task.exception() is not None:
             error = task.exception()
             _log.warning("task %r failed at the end", task.get_name(), exc_info=error)
-
-
-async def _some_time_for(tasks: set[asyncio.Task[Any]]) -> None:
-    await asyncio.wait(tasks, timeout=time_to_leave(END_SECONDS))
 
 
 def _end_threads(executor: ThreadPoolExecutor) -> None:

@@ -45,7 +45,9 @@ def format_table(
 
 
 def _format(headers: Sequence[str], rows: Sequence[Sequence[str | None]], width: int | None) -> str:
-    cells = [[_cell(value) for value in row] for row in (headers, *rows)]
+    cells = [
+        ["-" if value is None else escape_exact(value) for value in row] for row in (headers, *rows)
+    ]
     widths, gap = [max(map(text_width, column)) for column in zip(*cells, strict=True)], _GAP
     if width is not None:
         words = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
@@ -53,10 +55,6 @@ def _format(headers: Sequence[str], rows: Sequence[Sequence[str | None]], width:
         gap = _NARROW if between <= spare < len(_GAP) * between else _GAP
         widths = _fitted(widths, words, width - len(gap) * between)
     return "\n".join(line for row in cells for line in _lines(row, widths, gap))
-
-
-def _cell(value: str | None) -> str:
-    return "-" if value is None else escape_exact(value)
 
 
 def _longest_word(cell: str) -> int:

@@ -12,7 +12,7 @@ from prsm_core.cli.checkup.finding import Finding, broken, ok, warning
 from prsm_core.config.paths import temp_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from prsm_core.config import Paths
@@ -28,7 +28,8 @@ def check_folders(paths: Paths, ledger: Path, environ: Mapping[str, str]) -> Ite
     bad: list[Finding] = []
     if notice := temp_notice(paths, environ):
         bad.append(warning("folders", notice, ELSEWHERE))
-    for folder in _folders(paths, ledger):
+    below = (paths.state / "runs", paths.state / "logs")
+    for folder in (paths.data, ledger.parent, paths.state, *below):
         bad.extend(finding for finding in _look(folder) if finding not in bad)
     yield from bad
     if not bad:
@@ -62,10 +63,6 @@ def format_size(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-def _folders(paths: Paths, ledger: Path) -> Sequence[Path]:
-    return (paths.data, ledger.parent, paths.state, paths.state / "runs", paths.state / "logs")
 
 
 def _look(folder: Path) -> Iterator[Finding]:

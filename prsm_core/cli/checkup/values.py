@@ -43,18 +43,15 @@ def find_mistakes(
     except ConfigError as error:
         yield ("defaults", "cwd"), error.message
     for name, gate in settings.gates.items():
-        for program in filter(_is_missing, commands.programs(gate.command)):
-            key = ("gates", name, "command")
-            yield key, f"gates.{name} runs {program}, which is not on the PATH"
+        for program in commands.programs(gate.command):
+            if shutil.which(program) is None:
+                key = ("gates", name, "command")
+                yield key, f"gates.{name} runs {program}, which is not on the PATH"
     yield from _servers(settings.mcp_servers, ("mcp_servers",))
     yield from _tools(settings.permissions.tools, ("permissions", "tools"))
     for name, expert in settings.experts.items():
         yield from _servers(expert.mcp_servers, ("experts", name, "mcp_servers"))
         yield from _tools(expert.tools or (), ("experts", name, "tools"))
-
-
-def _is_missing(program: str) -> bool:
-    return shutil.which(program) is None
 
 
 def _servers(

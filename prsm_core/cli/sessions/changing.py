@@ -27,10 +27,7 @@ from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError
 from prsm_core.store.removal import compact, measure
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from pathlib import Path
-
-    from prsm_core.interfaces.provider import ProviderSpec
+    from collections.abc import Sequence
 
 
 async def rename_session(workspace: str, prefix: str, name: str, *, as_json: bool) -> None:
@@ -89,11 +86,7 @@ async def delete_session(
         click.echo(json.dumps({**told, "bytes": won}))
     else:
         say(f"deleted {what}" + (f", and its worktrees: {len(trees)}" if trees else ""))
-    _tell_strangers(state, keepers.providers)
-
-
-def _tell_strangers(state: Path, specs: Collection[ProviderSpec]) -> None:
-    for folder in strangers(state, specs):
+    for folder in strangers(state, keepers.providers):
         text = f"what a provider that is not installed keeps in databases stays in {folder}"
         say(f"prsm: note: {text}", err=True)
 

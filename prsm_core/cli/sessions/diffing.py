@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.events import Event
-    from prsm_core.interfaces.store import SessionInfo, Store
+    from prsm_core.interfaces.store import SessionInfo
 
     Pair = tuple[int, int]  # where something stands in one list and in the other
 
@@ -98,20 +98,9 @@ def _compare(ours: Sequence[Item], theirs: Sequence[Item]) -> Iterable[Differenc
         yield from (_only(item, is_ours=True) for item in ours[i:i_next])
         yield from (_only(item, is_ours=False) for item in theirs[j:j_next])
         if (i_next, j_next) != ends and ours[i_next].value != theirs[j_next].value:
-            yield _otherwise(ours[i_next], theirs[j_next])
+            a, b = ours[i_next], theirs[j_next]
+            yield replace(_only(a, is_ours=True), a=a.value, b=b.value, seq_b=b.seq)
         i, j = i_next + 1, j_next + 1
-
-
-def _otherwise(a: Item, b: Item) -> Difference:
-    return Difference(
-        kind=a.kind,
-        agent=a.agent,
-        what=a.key,
-        a=a.value,
-        b=b.value,
-        seq_a=a.seq,
-        seq_b=b.seq,
-    )
 
 
 def _only(item: Item, *, is_ours: bool) -> Difference:
@@ -246,15 +235,14 @@ def aligned(ours: Sequence[str], theirs: Sequence[str], *, most: int = MOST) -> 
     ends = len(ours) - tail, len(theirs) - tail
     yield from ((n, n) for n in range(head))
     middle = ours[head : ends[0]], theirs[head : ends[1]]
-    is_short = len(middle[0]) * len(middle[1]) <= most
-    pairs = _of_short(*middle) if is_short else _of_long(*middle)
+    pairs: Iterable[Pair]
+    if len(middle[0]) * len(middle[1]) <= most:
+        blocks = SequenceMatcher(None, *middle, autojunk=False).get_matching_blocks()
+        pairs = ((block.a + n, block.b + n) for block in blocks for n in range(block.size))
+    else:
+        pairs = _of_long(*middle)
     yield from ((head + i, head + j) for i, j in pairs)
     yield from ((ends[0] + n, ends[1] + n) for n in range(tail))
-
-
-def _of_short(ours: Sequence[str], theirs: Sequence[str]) -> Iterable[Pair]:
-    blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
-    return ((block.a + n, block.b + n) for block in blocks for n in range(block.size))
 
 
 def _of_long(ours: Sequence[str], theirs: Sequence[str]) -> Iterable[Pair]:
@@ -297,7 +285,7 @@ async def print_diff(workspace: str, one: str, other: str, *, as_json: bool) -> 
         sessions = await store.sessions()
         infos = [choose_session(sessions, prefix) for prefix in (one, other)]
         logs = [[event async for event in store.events(info.session_id)] for info in infos]
-        spent = [await _spent(store, info) for info in infos]
+        spent = [total(row.spent for row in await store.agents(info.session_id)) for info in infos]
     found = compare(*logs)
     told = {
         "a": infos[0].session_id,
@@ -312,10 +300,6 @@ async def print_diff(workspace: str, one: str, other: str, *, as_json: bool) -> 
         _print(infos, found, spent)
 
 
-async def _spent(store: Store, info: SessionInfo) -> Spent:
-    return total(row.spent for row in await store.agents(info.session_id))
-
-
 def _print(
     infos: Sequence[SessionInfo], found: Sequence[Difference], spent: Sequence[Spent]
 ) -> None:
@@ -327,13 +311,10 @@ def _print(
         head = "first difference" if number == 0 else "then"
         say(f"{head}: {escape_exact(each.agent)}, {each.kind}: {first_line(each.what, _SHOWN)}")
         for side, value, seq in (("A", each.a, each.seq_a), ("B", each.b, each.seq_b)):
-            say(f"  {side}{_at(seq)}: {_side(value)}")
+            at = "" if seq is None else f" (event {seq})"
+            say(f"  {side}{at}: {_side(value)}")
     for side, used in zip("AB", spent, strict=True):
         say(f"{side} used {used.text}")
-
-
-def _at(seq: int | None) -> str:
-    return "" if seq is None else f" (event {seq})"
 
 
 def _side(value: Any) -> str:
@@ -342,9 +323,8 @@ def _side(value: Any) -> str:
         return "not there"
     if value is True:
         return "there"
-    told = ", ".join(f"{name}: {_plain(each)}" for name, each in value.items())
-    return first_line(told, _SHOWN)
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    texts = {
+        name: each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
+        for name, each in value.items()
+    }
+    return first_line(", ".join(f"{name}: {text}" for name, text in texts.items()), _SHOWN)

@@ -113,18 +113,15 @@ def _tree(nodes: Sequence[AgentNode], places: Mapping[str, str]) -> Iterator[str
             yield "</li></ul>" * (depth - node.depth) + "</li>"
         depth = node.depth
         used = node.usage_self.as_spent
+        took = "" if node.elapsed_s is None else f"{format_duration(node.elapsed_s)}, "
         yield (
             f'<li><a href="#{places[node.id]}">{_text(node.name)}</a> '
             f'<b class="{_class(node.state)}">{_text(node.state)}</b> '
             f'<span class="dim">{_text(node.role)}, {_text(node.provider)}/'
-            f"{_text(node.model)}, {_text(_took(node))}tokens: {_text(used.tokens_text)}, "
+            f"{_text(node.model)}, {took}tokens: {_text(used.tokens_text)}, "
             f"cost: {_text(used.cost_text)}</span>"
         )
     yield "</li></ul>" * (depth + 1)
-
-
-def _took(node: AgentNode) -> str:
-    return "" if node.elapsed_s is None else f"{format_duration(node.elapsed_s)}, "
 
 
 def _agent(node: AgentNode, place: str, entries: Sequence[Entry]) -> Iterator[str]:
@@ -142,7 +139,8 @@ def _agent(node: AgentNode, place: str, entries: Sequence[Entry]) -> Iterator[st
         elif entry["kind"] == "thinking":
             yield f"<details><summary>thinking</summary>{_pre(entry['text'])}</details>"
         elif entry["kind"] != "tool_result":
-            yield f'<div class="entry {entry["kind"]}"><b>{_who(entry)}</b>{_at(entry)}'
+            who = "to the agent" if entry["kind"] == "user_message" else "the agent"
+            yield f'<div class="entry {entry["kind"]}"><b>{who}</b>{_at(entry)}'
             yield f'<div class="text">{_text(entry["text"])}</div></div>'
     yield "</section>"
 
@@ -157,10 +155,6 @@ def _call(entry: Entry, result: Entry | None) -> Iterator[str]:
     if result is not None and result["text"]:
         yield _pre(result["text"])
     yield "</details>"
-
-
-def _who(entry: Entry) -> str:
-    return "to the agent" if entry["kind"] == "user_message" else "the agent"
 
 
 def _at(entry: Entry) -> str:

@@ -103,7 +103,8 @@ def _read(file: str) -> Any:
         lines = _lines(data, file)
         if (transcript := read_transcript(lines)) is not None:
             return transcript
-        what = "events of a session, which lack its rows" if _are_events(lines) else "not JSON"
+        are_events = lines and lines[0].keys() >= {"seq", "session", "type"}
+        what = "events of a session, which lack its rows" if are_events else "not JSON"
         raise ConfigError(f"{file}: is {what}: {error}", hint=_CURE, code="foreign") from error
     if isinstance(value, dict) and "format" not in value:  # a transcript may have one line only
         return read_transcript(_lines(data, file)) or value
@@ -131,10 +132,6 @@ def _lines(data: bytes, file: str) -> list[Mapping[str, Any]]:
         where = f"lines of it are no JSON objects, and left out: {len(odd)}, the first is {odd[0]}"
         say(f"prsm: note: {file}: {where}", err=True)
     return found
-
-
-def _are_events(lines: Sequence[Mapping[str, Any]]) -> bool:
-    return bool(lines) and lines[0].keys() >= {"seq", "session", "type"}
 
 
 def _checked(value: Any, file: str) -> Mapping[str, Any]:
@@ -525,14 +522,11 @@ def _arguments(given: Any) -> Mapping[str, Any]:
 def _text(content: Any) -> str:
     """Return the text of a content, which may be one of parts."""
     if isinstance(content, list):
-        return "\n".join(str(part["text"]) for part in content if _has_text(part))
+        texts = (as_object(part).get("text") for part in content)
+        return "\n".join(text for text in texts if isinstance(text, str))
     if content is None or isinstance(content, str):
         return content or ""
     return json.dumps(content, ensure_ascii=False)
-
-
-def _has_text(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("text"), str)
 
 
 def _at(line: Line) -> float:

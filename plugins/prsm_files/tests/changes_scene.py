@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 
 from prsm_files.changes.acting import Rejecter
-from prsm_files.changes.attribution import attribute
+from prsm_files.changes.attribution import WritingCall, attribute
 from prsm_files.changes.merging import Wanted
-from prsm_files.changes.records import WritingCall
 from prsm_files.changes.tracker import Tracker
 
 from plugins.prsm_files.tests.shadow_scene import Scene

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from prsm_files.changes.attribution import NOBODY, Hands, attribute, could_make
-from prsm_files.changes.records import Found
+from prsm_files.changes.attribution import NOBODY, Found, Hands, attribute, could_make
 from prsm_files.shadow.records import Entry
 
 from plugins.prsm_files.tests.changes_scene import call, whose

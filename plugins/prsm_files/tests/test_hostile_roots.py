@@ -6,8 +6,7 @@ import shutil
 
 import pytest
 from prsm_files.changes.merging import Wanted
-from prsm_files.shadow.exporting import export_folder
-from prsm_files.shadow.importing import import_folder
+from prsm_files.shadow.exchange import export_folder, import_folder
 from prsm_files.shadow.records import Entry
 
 from plugins.prsm_files.tests.changes_scene import begun, found_by, wanted

@@ -10,8 +10,7 @@ from base64 import b85encode
 from pathlib import Path
 
 import pytest
-from prsm_files.shadow.exporting import export_folder
-from prsm_files.shadow.importing import PATCH_BYTES, Most, import_folder
+from prsm_files.shadow.exchange import PATCH_BYTES, Most, export_folder, import_folder
 
 from plugins.prsm_files.tests.shadow_scene import Scene, every_byte
 from prsm_core.errors import ConfigError

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_files.changes.records import Cell, Edit, Replacement
+from prsm_files.changes.attribution import Cell, Edit, Replacement
 from prsm_files.changes.splitting import Part, split
 
 LINES = "".join(f"line {n}\n" for n in range(6))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from prsm_files.changes.records import Cell, Edit, Replacement
+    from prsm_files.changes.attribution import Cell, Edit, Replacement
 
 _MOST = 5000  # differing lines in which what is the same is sought: it takes their square
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from prsm_files.changes.attribution import could_make
+from prsm_files.changes.attribution import Found, could_make
 from prsm_files.changes.looking import Known, RootLook
-from prsm_files.changes.records import Found
 from prsm_files.changes.splitting import Part, split
 from prsm_files.shadow.files import put_json, read_json
 from prsm_files.shadow.git import GitFailedError, as_lines
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_files.changes.records import Edit, WritingCall
+    from prsm_files.changes.attribution import Edit, WritingCall
     from prsm_files.shadow.git import GitDir
     from prsm_files.shadow.records import Change
     from prsm_files.shadow.worktree import Shadow

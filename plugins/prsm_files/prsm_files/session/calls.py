@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.permissions.edits import EDIT_TOOLS, NEW, OLD, WHOLE
-from prsm_files.changes.records import Cell, Edit, Replacement, WritingCall
+from prsm_files.changes.attribution import Cell, Edit, Replacement, WritingCall
 from prsm_files.shadow.files import put_json, read_json
 
 if TYPE_CHECKING:

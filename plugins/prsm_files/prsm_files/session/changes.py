@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
     from prsm_core.files import ChangeRow, Decision, FilesContext, Folders, Hold, WritingCall
     from prsm_files.changes.acting import Acted, Rejection
-    from prsm_files.changes.records import Attributed, Edit, Found
-    from prsm_files.changes.records import WritingCall as WrittenCall
+    from prsm_files.changes.attribution import Attributed, Edit, Found
+    from prsm_files.changes.attribution import WritingCall as WrittenCall
     from prsm_files.changes.tracing import Origin
     from prsm_files.changes.tracker import Scan
     from prsm_files.commits import Outcome

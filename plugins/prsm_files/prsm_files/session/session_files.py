@@ -20,8 +20,7 @@ from msgspec import Struct
 
 from prsm_core.files import WorkspaceFiles
 from prsm_core.kit import first_of
-from prsm_files.session.evidence.evidence import ClaimProof, Sources
-from prsm_files.session.evidence.gates import GateRunner
+from prsm_files.session.evidence.evidence import ClaimProof, GateRunner, Sources
 from prsm_files.session.folders import Workspaces
 from prsm_files.session.keeper import FilesKeeper
 from prsm_files.session.late import LateWatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from prsm_files.session.evidence.gates import OUTPUT_LIMIT, SHOWN_LINES, GateRunner
+from prsm_files.session.evidence.evidence import GATE_OUTPUT, SHOWN_LINES, GateRunner
 
 from prsm_core.config.schema import GateSettings
 from prsm_core.domain.agents import AgentRole
@@ -88,7 +88,7 @@ async def test_of_a_flood_the_last_lines_are_kept(runner):
     [verdict] = await runner(flood="yes | head -c 3000000 | tr -d '\\n'; exit 1").run(
         AgentRole.WORKER
     )
-    assert len(verdict.output) == OUTPUT_LIMIT
+    assert len(verdict.output) == GATE_OUTPUT
 
 
 async def test_a_gate_that_cannot_run_is_broken(runner):

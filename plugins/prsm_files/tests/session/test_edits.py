@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_files.changes.records import Cell, Edit, Replacement
+from prsm_files.changes.attribution import Cell, Edit, Replacement
 from prsm_files.changes.splitting import split
 from prsm_files.session.calls import edits_of
 

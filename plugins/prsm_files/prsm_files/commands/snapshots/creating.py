@@ -37,8 +37,7 @@ from prsm_files.commands.snapshots.opening import open_shadow, with_shadow
 from prsm_files.commands.snapshots.showing import say_taken, told
 from prsm_files.session.deciding import told_change
 from prsm_files.session.naming import naming, newest_commit, taken_by_hand
-from prsm_files.shadow.exporting import export_folder
-from prsm_files.shadow.importing import import_folder
+from prsm_files.shadow.exchange import export_folder, import_folder
 from prsm_files.shadow.records import About
 
 if TYPE_CHECKING:

@@ -7,30 +7,41 @@ failing gate sends the agent back, so that it can mend what it broke.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from prsm_core import OrchestrationError
+from prsm_core import OrchestrationError, PrsmError
 from prsm_core.engine.processes.shell import run_captured
-from prsm_core.files import UNCHECKED, Evidence, Level, Proof, is_in_repository
+from prsm_core.files import UNCHECKED, Evidence, Level, Proof, is_in_repository, run_shell
 from prsm_core.kit.quotation import quote
 from prsm_files.session.evidence import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from prsm_core import AgentResult, Clock
-    from prsm_core.files import AgentRecord, ChangeRow, FilesContext, Folders, ProcessLauncher
+    from prsm_core import AgentResult, AgentRole, Clock
+    from prsm_core.files import (
+        AgentRecord,
+        ChangeRow,
+        CommandSandbox,
+        FilesContext,
+        Folders,
+        GateSettings,
+        ProcessLauncher,
+    )
     from prsm_files.artifacts import Artifact, Blob
     from prsm_files.session.evidence.command_log import CommandLog
-    from prsm_files.session.evidence.gates import GateRunner, GateVerdict
     from prsm_files.session.evidence.witness import Seen, Witness
 
 SECONDS = 20.0
 OUTPUT_LIMIT = 2**20
+GATE_OUTPUT = 8 * 2**10  # bytes kept of the end of a gate's output
+SHOWN_LINES = 20
 
 # The newest commit of this line that was made before a time, and what it holds of some paths. It
 # reads nothing but objects: no index, no filter, no hook, and no network.
@@ -41,6 +52,101 @@ shift
 [ -z "$commit" ] || exec git ls-tree -z -l "$commit" -- "$@"
 """
 _ENTRY = re.compile(r"(100\d{3}) blob ([0-9a-f]+) +(\d+)\t(.*)", re.DOTALL)
+
+
+class GateVerdict(Struct, frozen=True, kw_only=True):
+    """How a gate ended; what could not even run is broken, and no agent's fault."""
+
+    name: str
+    problem: str | None  # None: it passed
+    output: str = ""  # its last lines
+    is_broken: bool = False
+    is_required: bool = True
+    folder: str = ""  # the workspace that it judged
+    is_whole: bool = True  # that is the session's own
+    is_new: bool = True  # it ran now; else it passed before, and nothing has changed since
+
+
+class GateRunner:
+    """Lets the gates of one engine run in turn: they often share ports and build folders."""
+
+    def __init__(
+        self,
+        gates: Mapping[str, GateSettings],
+        *,
+        workspace: str,
+        launcher: ProcessLauncher,
+        clock: Clock,
+        env: Mapping[str, str],
+        variables_of: Callable[[str], Mapping[str, str]],
+        sandbox: Callable[[], CommandSandbox] | None = None,
+    ) -> None:
+        self._gates = gates
+        self._workspace = workspace
+        self._launcher = launcher
+        self._clock = clock
+        self._env = env
+        self._variables_of = variables_of
+        self._sandbox = sandbox
+        self._one_at_a_time = asyncio.Lock()
+        self._passed: dict[tuple[str, str], int] = {}  # by gate and folder: what was done by then
+
+    def _wanted(self, roles: frozenset[AgentRole]) -> list[tuple[str, GateSettings]]:
+        gates = self._gates.items()
+        return [(n, gate) for n, gate in gates if not gate.roles or roles.intersection(gate.roles)]
+
+    async def run(
+        self,
+        roles: frozenset[AgentRole],
+        workspace: str | None = None,
+        *,
+        now: Callable[[], int] = lambda: 0,
+        edited: int | None = None,
+    ) -> list[GateVerdict]:
+        """Run each gate for one of the roles in the order of the configuration; none may be for it.
+
+        They run in the workspace, or in its like in a worktree. One that has passed there does not
+        run again where the last edit, by the number of an event, was over by then.
+        """
+        folder, verdicts = workspace or self._workspace, []
+        async with self._one_at_a_time:
+            for name, gate in self._wanted(roles):
+                begins = now()
+                passed = self._passed.get((name, folder))
+                if edited is not None and passed is not None and edited <= passed:
+                    verdict, is_new = GateVerdict(name=name, problem=None), False
+                else:
+                    verdict, is_new = await self._run(name, gate, folder), True
+                self._passed.pop((name, folder), None)
+                if verdict.problem is None:
+                    self._passed[name, folder] = begins if is_new else passed or 0
+                about = {"folder": folder, "is_whole": folder == self._workspace}
+                verdict = replace(verdict, is_required=gate.required, is_new=is_new, **about)
+                verdicts.append(verdict)
+        return verdicts
+
+    async def _run(self, name: str, gate: GateSettings, workspace: str) -> GateVerdict:
+        try:
+            result = await run_shell(
+                self._launcher,
+                f"exec 2>&1\n{gate.command}",  # lines of both outputs, in their order
+                cwd=os.fspath(Path(workspace, gate.cwd or "")),
+                timeout_s=gate.timeout_seconds,
+                clock=self._clock,
+                env={**self._env, **self._variables_of(workspace)},
+                output_limit=GATE_OUTPUT,
+                keep_end=True,
+                sandbox=None if self._sandbox is None else self._sandbox(),
+            )
+        except PrsmError as error:
+            return GateVerdict(name=name, problem=f"could not run: {error.message}", is_broken=True)
+        problem = None
+        if result.timed_out:
+            problem = f"did not end within {gate.timeout_seconds:g} s"
+        elif result.exit_code != 0:
+            problem = f"failed with exit code {result.exit_code}"
+        lines = result.stdout.rstrip().splitlines()[-SHOWN_LINES:]
+        return GateVerdict(name=name, problem=problem, output="\n".join(lines))
 
 
 class Sources(Struct, frozen=True, kw_only=True):

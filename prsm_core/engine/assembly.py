@@ -527,7 +527,7 @@ class Assembly:
             images=TurnImages(config.state_dir, self.providers.capabilities, self.journal),
             program_of=self.providers.program_of,
             with_news=TeamNews(
-                self.planner.team_of,
+                self.workforce,
                 lambda: self.enforcement.unseen,
                 self.enforcement.look_at_all,
             ).add,

@@ -126,6 +126,7 @@ class AgentRecord(Struct, eq=False):
     started_at: float | None = None  # monotonic; None before its first life
     # What it was told of the models that its children may have; None: what its prompt says of them.
     team: str | None = None
+    team_source: tuple[object, AgentDescriptor] | None = None  # what `team` was made of
     skills: tuple[Skill, ...] | None = None  # … and of the skills that there are
     told: str | None = None  # the message that its parent was last told its result by
     birth: int = 0  # its number among all agents
@@ -259,7 +260,7 @@ class AgentRecord(Struct, eq=False):
 
     def forget_conversation(self) -> None:
         """Have the next life begin a conversation: it knows what its system prompt says."""
-        self.resume_token = self.context_used = self.team = None
+        self.resume_token = self.context_used = self.team = self.team_source = None
         self.ride(ThreadKept(thread=None))
 
     def live_on(self) -> None:

@@ -218,7 +218,7 @@ class TeamNews(Struct, eq=False):
     are: to change one begins a new session. Who begins to make children has the others looked at.
     """
 
-    team_of: Callable[[AgentDescriptor], str]
+    workforce: Callable[[], Workforce]
     unseen: Callable[[], Collection[str]]
     look: Callable[[], None]
 
@@ -228,13 +228,15 @@ class TeamNews(Struct, eq=False):
             if tool in _MAKING:
                 self.look()
             return outcome
-        team = self.team_of(record.descriptor)
-        if team == record.team or not isinstance(outcome.data, Mapping):
+        source = self.workforce(), record.descriptor
+        if record.team_source == source:  # nearly always: each answer comes by here
             return outcome
-        told = record.team
+        team, told = source[0].team_of(source[1]), record.team
+        if team != told and not isinstance(outcome.data, Mapping):
+            return outcome
         if told is None:
             told = told_of_team(record.descriptor.system_prompt)
-        record.team, news = team, news_of_team(told, team)
+        record.team, record.team_source, news = team, source, news_of_team(told, team)
         if not news:
             return outcome
         notice = "\n".join(filter(None, (outcome.data.get("notice"), news)))

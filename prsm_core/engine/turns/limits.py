@@ -403,9 +403,11 @@ class TurnLimits(Struct, eq=False):
     def _plan(self, seconds: float) -> None:
         seconds += _MARGIN_SECONDS
         self._due = self.time.now() + seconds
-        self._timer = self.time.call_later(seconds, self._on_due)
+        # It is called itself: a bound method would take 64 bytes of each turn.
+        self._timer = self.time.call_later(seconds, self)
 
-    def _on_due(self) -> None:
+    def __call__(self) -> None:
+        """Take the look that was planned."""
         self._timer = None
         try:
             if self.look():

@@ -24,7 +24,7 @@ from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.terminal import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
     from prsm_core.config.schema import NotifySettings
     from prsm_core.domain.events import Event
@@ -44,17 +44,12 @@ WORDS = {"needs_you": "needs you", "ended": "has ended", "held": "is held"}
 _NAME = re.compile(r"[\w.-]{1,40}")
 
 
-def _is_held(event: Event) -> bool:
-    """Whether a login or a limit holds the agent now, and not one that goes on again."""
-    return event.data.get("waiting_on") is not None
-
-
-# By the type of an event: the kind that it is told as, if the condition holds.
-KINDS: Mapping[str, tuple[str, Callable[[Event], bool]]] = {
-    "permission_requested": ("needs_you", lambda _: True),
-    "question_asked": ("needs_you", lambda _: True),
-    "agent_held": ("held", _is_held),
-    "run_finished": ("ended", lambda _: True),
+# By the type of an event: the kind that it is told as.
+KINDS = {
+    "permission_requested": "needs_you",
+    "question_asked": "needs_you",
+    "agent_held": "held",
+    "run_finished": "ended",
 }
 _ANSWERS = frozenset({"permission_resolved", "question_answered"})
 
@@ -131,10 +126,11 @@ class NotifySink(EventSink):
         for event in batch:
             if event.type == "agent_spawned" and event.agent is not None:
                 self._names[event.agent] = event.data["name"]
-            kind, is_one = KINDS.get(event.type, ("", bool))
+            kind = KINDS.get(event.type, "")
             if kind not in self._settings.about or event.data.get("request") in answered:
                 continue
-            if is_one(event):
+            # One that is held by a login or a limit no more goes on again.
+            if kind != "held" or event.data.get("waiting_on") is not None:
                 found.append(Notification(kind, self._session, self._name(event.agent)))
         return found
 

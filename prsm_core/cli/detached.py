@@ -62,19 +62,16 @@ def _own(launch: Launch, told: Mapping[str, Any], wire: socket.socket) -> int:
     def build(setup: Setup) -> tuple[FrontendSpec, Callable[[], Frontend]]:
         tell_quarantined(setup.plugins)
         frontend = DetachedFrontend(Announcement(wire, setup.paths.state / "logs"))
-        return _spec(interactive=request.on_ask is None), lambda: frontend
+        spec = FrontendSpec(
+            name="detached",
+            summary="Nobody is there; a person may attach.",
+            interactive=request.on_ask is None,
+            priority=0,
+            factory="prsm_core.cli.detached:DetachedFrontend",
+        )
+        return spec, lambda: frontend
 
     return run_in(launch, request, build)
-
-
-def _spec(*, interactive: bool) -> FrontendSpec:
-    return FrontendSpec(
-        name="detached",
-        summary="Nobody is there; a person may attach.",
-        interactive=interactive,
-        priority=0,
-        factory="prsm_core.cli.detached:DetachedFrontend",
-    )
 
 
 @dataclass(frozen=True, slots=True)

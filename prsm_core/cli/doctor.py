@@ -12,7 +12,7 @@ from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from prsm_core.cli.checkup.finding import Finding
     from prsm_core.cli.launch import Launch
@@ -34,7 +34,7 @@ def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
     Exits with 1 if something is broken.
     """
     import os
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from prsm_core.cli.checkup.examination import examine
     from prsm_core.cli.logs import configure_logging
@@ -46,21 +46,17 @@ def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
     # A vendor's program may quote the address of its proxy, password and all.
     redact = Redactor(environment_secrets(os.environ)).text
     findings = [
-        _redacted(finding, redact)
-        for finding in examine(workspace, load_plugins=launch.load_plugins)
+        replace(found, message=redact(found.message), cure=found.cure and redact(found.cure))
+        for found in examine(workspace, load_plugins=launch.load_plugins)
     ]
     if as_json:
         click.echo(json.dumps(list(map(asdict, findings)), indent=2))
     else:
-        click.echo(_encodable(_lines(findings, stdout_width())))
+        # Its encoding may be what is wrong.
+        encoding = sys.stdout.encoding or "utf-8"
+        text = _lines(findings, stdout_width())
+        click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
     return 1 if any(finding.status == "broken" for finding in findings) else 0
-
-
-def _redacted(finding: Finding, redact: Callable[[str], str]) -> Finding:
-    from dataclasses import replace
-
-    cure = None if finding.cure is None else redact(finding.cure)
-    return replace(finding, message=redact(finding.message), cure=cure)
 
 
 def _lines(findings: Sequence[Finding], columns: int | None) -> str:
@@ -90,9 +86,3 @@ def _wrapped(head: str, text: str, columns: int | None) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _encodable(text: str) -> str:
-    """Return text that stdout takes: its encoding may be what is wrong."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.cli.sessions.leftovers import remove_leftovers, strangers
+from prsm_core.cli.sessions.deleting import remove_leftovers, strangers
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderSpec
 

@@ -6,6 +6,6 @@ replaying     one, event by event
 exporting     one, to a file               importing     one, from a file
 diffing       what differs between two
 forking       another one, from a point    deleting      its removal, which a kill does not tear
-leftovers     what others keep of one         unfinished    deletions that were cut off
+unfinished    deletions that were cut off
 keepers       who removes what is kept of one beside the ledger
 """

@@ -17,9 +17,8 @@ from prsm_core.cli.checkup.folders import format_size
 from prsm_core.cli.ledger import open_ledger, open_session, write_ledger
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.cli.sessions.deleting import Places, delete
+from prsm_core.cli.sessions.deleting import Places, delete, strangers
 from prsm_core.cli.sessions.keepers import Keepers, require_no_trees
-from prsm_core.cli.sessions.leftovers import strangers
 from prsm_core.cli.sessions.listing import name_of
 from prsm_core.engine.control.session_lock import Owner, SessionLock, find_owner
 from prsm_core.engine.door.naming import checked_name, name_session

@@ -12,9 +12,6 @@ from prsm_core.cli.options import json_option, text_argument, workspace_option
 if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
 
-MESSAGES = 6  # of a session that is shown
-LISTED = 20  # sessions
-
 
 @click.group(short_help="List, show, rename, delete, compact, fork, export, import.")
 @click.pass_obj
@@ -32,7 +29,7 @@ def sessions(launch: Launch) -> None:
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    default=LISTED,
+    default=20,
     show_default=True,
     metavar="N",
     help="At most so many; older ones are counted.",
@@ -56,7 +53,7 @@ def list_sessions(limit: int, workspace: str, as_json: bool) -> None:
 @click.option(
     "--messages",
     type=click.IntRange(min=0),
-    default=MESSAGES,
+    default=6,
     show_default=True,
     metavar="N",
     help="How many of the last messages.",

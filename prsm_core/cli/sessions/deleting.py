@@ -4,6 +4,9 @@ The ledger's own transaction is what deletes a session. What is of it elsewhere 
 `deletions/` of the state directory, and removed afterwards; then the note goes. So a note of a
 session that is still there tells that nothing was done yet, and one of a session that is not there
 tells what is left to do. A note that is half written is of the first kind.
+
+What a provider keeps of an agent bears, somewhere in its name, the agent's id or the token of its
+thread, or its plugin knows how to find it: see `ProviderSpec`.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +23,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from prsm_core.cli.places import DELETIONS, deletion_notes
-from prsm_core.cli.sessions.leftovers import remove_leftovers
 from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import PrsmError, SessionOwnedError, StoreError
+from prsm_core.plugins.guard import Guest
+from prsm_core.plugins.objects import load_object
 from prsm_core.store.removal import (
     cited_in,
     holds_session,
@@ -36,9 +41,10 @@ from prsm_core.store.removal import (
 from prsm_core.workspace.images import FILE, IMAGES, remove_images
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from prsm_core.cli.sessions.keepers import Keepers
+    from prsm_core.interfaces.provider import ProviderSpec
 
 
 class Note(Record, frozen=True, kw_only=True):
@@ -173,3 +179,72 @@ def _read(path: Path) -> Note | None:
         images=about["images"],
         snapshots=about.get("snapshots", ()),
     )
+
+
+_SHORTEST = 16  # characters of a name that can be nobody else's
+
+
+def remove_leftovers(
+    state: Path, session: str, names: Collection[str], specs: Iterable[ProviderSpec] = ()
+) -> int:
+    """Delete all that bears one of the `names`, and the session's log; return how many.
+
+    What lies in a folder that goes is not counted by itself. Raises PrsmError for what cannot be
+    deleted; some may be gone by then.
+    """
+    for spec in specs:
+        _have_forgotten(state / "providers", spec, names)
+    own = [name.rpartition("/")[2] for name in names]
+    own = [name for name in own if len(name) >= _SHORTEST]
+    count = 0
+    try:
+        if own:
+            theirs = re.compile("|".join(map(re.escape, own)))
+            for path in _found(state / "providers", theirs):
+                _remove(path)
+                count += 1
+        log = state / "logs" / f"{session}.log"
+        if log.exists():
+            log.unlink()
+            count += 1
+    except OSError as error:
+        raise PrsmError(
+            f"{error.filename} cannot be deleted: {error.strerror}",
+            hint="see to its permissions: the next `prsm sessions` command tries again",
+        ) from error
+    return count
+
+
+def strangers(state: Path, specs: Iterable[ProviderSpec]) -> list[Path]:
+    """Return the folders of providers that are not among these, and so can have forgotten none."""
+    known = {spec.name for spec in specs}
+    folders = sorted((state / "providers").glob("*"))
+    return [folder for folder in folders if folder.name.partition("@")[0] not in known]
+
+
+def _have_forgotten(folder: Path, spec: ProviderSpec, names: Collection[str]) -> None:
+    """Have a provider take out what names in files do not tell, of each login that it had."""
+    if spec.forget is None:
+        return
+    for private in (folder / spec.name, *sorted(folder.glob(f"{spec.name}@*"))):
+        if private.is_dir():
+            forget = load_object(spec.forget, plugin=spec.name)
+            with Guest("provider", spec.name, spec.forget).calling("forget", passes=(PrsmError,)):
+                forget(private, names)
+
+
+def _found(folder: Path, name: re.Pattern[str]) -> Iterator[Path]:
+    """Yield what bears the name, but nothing below that; no link is followed."""
+    for where, folders, files in os.walk(folder):
+        there = [*folders, *files]
+        folders[:] = [each for each in folders if not name.search(each)]
+        yield from (Path(where, each) for each in there if name.search(each))
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    if not any(path.parent.iterdir()):
+        path.parent.rmdir()

@@ -68,7 +68,7 @@ _HOMES = {
     "interfaces.sink": "EventSink EventSinkSpec RunInfo",
     "interfaces.store": "Store",
     "interfaces.tool": "PeerMessage PeerNow ToolCall ToolContribution",
-    "lifecycle.machine": "Machine",
+    "lifecycle": "Machine",
     "permissions.paths": "why_not_read",
     "version": "__version__",
 }

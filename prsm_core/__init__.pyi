@@ -97,6 +97,6 @@ from prsm_core.interfaces.tool import PeerMessage as PeerMessage
 from prsm_core.interfaces.tool import PeerNow as PeerNow
 from prsm_core.interfaces.tool import ToolCall as ToolCall
 from prsm_core.interfaces.tool import ToolContribution as ToolContribution
-from prsm_core.lifecycle.machine import Machine as Machine
+from prsm_core.lifecycle import Machine as Machine
 from prsm_core.permissions.paths import why_not_read as why_not_read
 from prsm_core.version import __version__ as __version__

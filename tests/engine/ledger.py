@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.lifecycle.agent import RESTART, validate_transition
+from prsm_core.lifecycle import AGENT_MACHINE, RESTART
 from prsm_core.store.codec import decode
 from prsm_core.store.copies import check_told
 from tests.store.dumps import query, reading
@@ -130,7 +130,7 @@ def _check_states(ends: Iterable[tuple], events: list[dict[str, Any]]) -> None:
         assert states[-1] == state, name
         for source, target in pairwise(map(AgentState, states)):
             trigger = RESTART if source.is_terminal else None
-            validate_transition(source, target, trigger=trigger)
+            AGENT_MACHINE.validate(source, target, trigger=trigger)
         assert [move["from"] for move in moves[name]] == states[:-1]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.errors import InvalidTransitionError
-from prsm_core.lifecycle.agent import AGENT_MACHINE, RESTART, path_to, validate_transition
+from prsm_core.lifecycle import AGENT_MACHINE, RESTART, path_to
 
 S = AgentState
 WAITING = {S.WAITING_FOR_PARENT, S.WAITING_FOR_CHILD, S.WAITING_FOR_EXPERT}
@@ -31,10 +31,10 @@ STATES = st.sampled_from(AgentState)
 def test_exactly_these_transitions_are_legal(source, target):
     assert (target in AGENT_MACHINE.targets(source)) == ((source, target) in LEGAL)
     if (source, target) in LEGAL:
-        validate_transition(source, target)
+        AGENT_MACHINE.validate(source, target)
     else:
         with pytest.raises(ValueError, match="no transition"):
-            validate_transition(source, target)
+            AGENT_MACHINE.validate(source, target)
 
 
 @pytest.mark.requirement("E33")
@@ -42,10 +42,10 @@ def test_exactly_these_transitions_are_legal(source, target):
 @pytest.mark.parametrize("source", list(AgentState))
 def test_an_ended_agent_lives_again_by_a_restart_only(source, target):
     if (source, target) in RESTARTS:
-        validate_transition(source, target, trigger=RESTART)
+        AGENT_MACHINE.validate(source, target, trigger=RESTART)
     else:
         with pytest.raises(InvalidTransitionError):
-            validate_transition(source, target, trigger=RESTART)
+            AGENT_MACHINE.validate(source, target, trigger=RESTART)
 
 
 @given(choices=st.lists(st.integers(0, 100), max_size=50))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.errors import InvalidTransitionError
-from prsm_core.lifecycle.machine import Machine
+from prsm_core.lifecycle import Machine
 
 
 class Light(Enum):

@@ -48,7 +48,7 @@ from prsm_core.interfaces.provider import (
     ProviderStatus,
 )
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.lifecycle.agent import RESTART, validate_transition
+from prsm_core.lifecycle import AGENT_MACHINE, RESTART
 from prsm_core.permissions import PermissionBroker, build_policy
 from prsm_core.store import SqliteStore
 from prsm_testing.doubles import until
@@ -487,7 +487,7 @@ def check_log(log: Sequence[Event]) -> None:
             assert states.get(event.agent, AgentState.PENDING.value) == source
             states[event.agent] = target
             trigger = RESTART if AgentState(source).is_terminal else None
-            validate_transition(AgentState(source), AgentState(target), trigger=trigger)
+            AGENT_MACHINE.validate(AgentState(source), AgentState(target), trigger=trigger)
 
 
 def held() -> dict[str, Any]:

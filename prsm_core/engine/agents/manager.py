@@ -11,7 +11,7 @@ from prsm_core.domain.writes import AgentRestarted, AgentSpawned, Told
 from prsm_core.engine.providers.team import news_of_team, told_of_team
 from prsm_core.engine.state import AgentRecord
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
-from prsm_core.lifecycle.agent import RESTART
+from prsm_core.lifecycle import RESTART
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

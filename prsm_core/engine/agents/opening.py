@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
     from prsm_core.domain.ids import Ids
-    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import TurnState
     from prsm_core.engine.guarded.provider import Opener
     from prsm_core.engine.journal.steps import AgentSteps
@@ -306,10 +305,6 @@ class Contexts(Record, frozen=True, kw_only=True):
         """Return an agent's conversation by the log, without the prompts of these ids."""
         events = await self.conversations.told(record.agent_id)
         return remember(events, self.ids.ulid, without)
-
-    async def unread(self, record: AgentRecord) -> Sequence[RoutedMessage]:
-        """Return what an agent has not read, as the ledger has it."""
-        return await self.conversations.unread(record.agent_id)
 
     async def open_turn(self, record: AgentRecord) -> TurnState:
         """Return the turn that an agent has open, as the ledger has it."""

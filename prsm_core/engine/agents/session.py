@@ -379,7 +379,8 @@ class AgentSession:
         received = {call: answer.messages for call, answer in lost.items()}
         await parts.steps.write(record, ReceivesUndone(turn_id=turn.turn_id, received=received))
         going_on.undo(received)
-        parts.inbox.restore(record, await parts.contexts.unread(record))
+        unread = await parts.contexts.conversations.unread(record.agent_id)
+        parts.inbox.restore(record, unread)
 
     async def _opening(
         self, carried: Carried | None

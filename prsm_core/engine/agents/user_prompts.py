@@ -97,7 +97,8 @@ class UserPrompts(Struct, eq=False):
         if not images and not may_refer:
             yield KeptText(said)
             return
-        shows_images = await self._shows_images(provider)
+        is_external = self.providers.is_external(provider)
+        shows_images = not is_external and (await self.providers.get(provider)).capabilities.images
         if images and not shows_images:
             raise ConfigError(
                 f"{provider} takes no images", hint="choose another provider", code="no_images"
@@ -106,16 +107,11 @@ class UserPrompts(Struct, eq=False):
         from prsm_core.workspace.references import Read
 
         read = Read()
-        if may_refer and not self.providers.is_external(provider):
+        if may_refer and not is_external:
             read = await self._read(said, shows_images=shows_images)
         has_images = images or read.images
         async with holding_images(self.state_dir / IMAGES) if has_images else nullcontext():
             yield await asyncio.to_thread(self._kept, said, images, read)
-
-    async def _shows_images(self, provider: str) -> bool:
-        if self.providers.is_external(provider):
-            return False
-        return (await self.providers.get(provider)).capabilities.images
 
     async def _read(self, said: str, *, shows_images: bool) -> Read:
         from prsm_core.permissions.paths import why_not_read  # once there may be a reference

@@ -14,7 +14,7 @@ from msgspec import Struct
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import MessageSent, StateChanged
-from prsm_core.lifecycle.agent import path_to, validate_transition
+from prsm_core.lifecycle import AGENT_MACHINE, path_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -123,7 +123,7 @@ class AgentSteps(Struct, eq=False, dict=True):
         if trigger is None:
             path = path_to(source, target)
         else:
-            validate_transition(source, target, trigger=trigger)
+            AGENT_MACHINE.validate(source, target, trigger=trigger)
             path = (target,)
         changes = []
         for state in path:

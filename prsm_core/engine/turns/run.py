@@ -53,7 +53,7 @@ from prsm_core.engine.turns.context import assemble_context, window_of
 from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
 from prsm_core.engine.turns.limits import QUIET_SECONDS, Owner, TurnClock, TurnLimits, TurnStop
 from prsm_core.kit.sanitize import sanitize
-from prsm_core.lifecycle.machine import Machine
+from prsm_core.lifecycle import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -41,7 +41,7 @@ from prsm_core.errors import (
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.kit.temporary import temporary_folder
-from prsm_core.lifecycle.agent import RESTART, validate_transition
+from prsm_core.lifecycle import AGENT_MACHINE, RESTART
 from prsm_core.permissions import PermissionBroker, build_policy
 from prsm_testing.fake_clock import FakeClock
 from prsm_testing.memory_ledger import MemoryLedger
@@ -676,7 +676,7 @@ def _check_states(ledger: MemoryLedger, events: Sequence[Event], findings: Findi
 def _is_legal(states: Sequence[AgentState]) -> bool:
     try:
         for source, target in pairwise(states):
-            validate_transition(source, target, trigger=RESTART if source.is_terminal else None)
+            AGENT_MACHINE.validate(source, target, trigger=RESTART if source.is_terminal else None)
     except InvalidTransitionError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""The life of an agent, as a table.
+"""State machines: one generic machine, and the life of an agent as its table.
 
 PENDING → STARTING → RUNNING → COMPLETED | FAILED | KILLED, with RUNNING ⇄ WAITING_FOR_*.
 An ended agent lives again only by the `restart` trigger, which comes with a new incarnation:
@@ -8,9 +8,55 @@ incarnation as well, in the state that it had: nothing has happened to it.
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
 from prsm_core.domain.agents import AgentState
 from prsm_core.errors import InvalidTransitionError
-from prsm_core.lifecycle.machine import Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+S = TypeVar("S", bound=Enum | str)
+
+
+class Machine(Generic[S]):
+    """The legal transitions of one kind of thing, whose states are members of an Enum, or texts.
+
+    `name` is what errors call it; `table` has, by state, those that may follow. One that is not in
+    it leads nowhere.
+
+    Some transitions belong to a named `trigger` (a restart, say) and are illegal without it, so
+    that nothing leaves a terminal state by accident.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: Mapping[S, Iterable[S]],
+        *,
+        triggers: Mapping[str, Iterable[tuple[S, S]]] | None = None,
+    ) -> None:
+        self.name = name
+        self._table = {source: frozenset(targets) for source, targets in table.items()}
+        self._triggers = {trigger: frozenset(pairs) for trigger, pairs in (triggers or {}).items()}
+
+    def targets(self, source: S, *, trigger: str | None = None) -> frozenset[S]:
+        """Return the states that may follow `source`."""
+        if trigger is None:
+            return self._table.get(source, frozenset())
+        pairs = self._triggers.get(trigger, frozenset())
+        return frozenset(target for origin, target in pairs if origin == source)
+
+    def validate(self, source: S, target: S, *, trigger: str | None = None) -> None:
+        """Raise InvalidTransitionError unless `source` may become `target`."""
+        if target not in self.targets(source, trigger=trigger):
+            raise InvalidTransitionError(self.name, _word(source), _word(target))
+
+
+def _word(state: Enum | str) -> str:
+    return str(state.value if isinstance(state, Enum) else state)
+
 
 RESTART = "restart"
 
@@ -39,13 +85,6 @@ AGENT_MACHINE: Machine[AgentState] = Machine(
         },
     },
 )
-
-
-def validate_transition(
-    source: AgentState, target: AgentState, *, trigger: str | None = None
-) -> None:
-    """Raise InvalidTransitionError (a ValueError) unless the agent may go there."""
-    AGENT_MACHINE.validate(source, target, trigger=trigger)
 
 
 def path_to(source: AgentState, target: AgentState) -> tuple[AgentState, ...]:

@@ -1,1 +1,0 @@
-"""State machines: one generic machine, and the tables that use it."""

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
     from prsm_core.domain.tools import McpEndpoint
-    from prsm_core.engine.agents.host import OpenEndpoint
+    from prsm_core.engine.agents.parts import OpenEndpoint
     from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.interfaces.clock import Clock

@@ -60,7 +60,7 @@ def _word(state: Enum | str) -> str:
 
 RESTART = "restart"
 
-_WAITING = frozenset(
+WAITING = frozenset(
     {
         AgentState.WAITING_FOR_PARENT,
         AgentState.WAITING_FOR_CHILD,
@@ -74,8 +74,8 @@ AGENT_MACHINE: Machine[AgentState] = Machine(
     {
         AgentState.PENDING: {AgentState.STARTING} | _FAILURE,
         AgentState.STARTING: {AgentState.RUNNING} | _FAILURE,
-        AgentState.RUNNING: _WAITING | {AgentState.COMPLETED} | _FAILURE,
-        **{state: {AgentState.RUNNING} | _FAILURE for state in _WAITING},
+        AgentState.RUNNING: WAITING | {AgentState.COMPLETED} | _FAILURE,
+        **{state: {AgentState.RUNNING} | _FAILURE for state in WAITING},
     },
     triggers={
         RESTART: {
@@ -95,6 +95,6 @@ def path_to(source: AgentState, target: AgentState) -> tuple[AgentState, ...]:
     """
     if target in AGENT_MACHINE.targets(source):
         return (target,)
-    if source in _WAITING and target in AGENT_MACHINE.targets(AgentState.RUNNING):
+    if source in WAITING and target in AGENT_MACHINE.targets(AgentState.RUNNING):
         return (AgentState.RUNNING, target)
     raise InvalidTransitionError(AGENT_MACHINE.name, source.value, target.value)

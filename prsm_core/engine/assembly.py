@@ -15,11 +15,11 @@ from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.labelling import Labelling
-from prsm_core.engine.agents.life import Lives, Slots
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import Contexts, Opening
+from prsm_core.engine.agents.parts import Inbox, SessionParts, Slots
 from prsm_core.engine.agents.peers import Peers
-from prsm_core.engine.agents.session import AgentSession, Inbox, SessionParts
+from prsm_core.engine.agents.session import AgentSession, Lives
 from prsm_core.engine.agents.skills import Skills
 from prsm_core.engine.agents.user_prompts import Prompting, UserPrompts
 from prsm_core.engine.journal.steps import AgentSteps
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
-    from prsm_core.engine.agents.host import OpenEndpoint
+    from prsm_core.engine.agents.parts import OpenEndpoint
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
@@ -153,7 +153,7 @@ class Assembly:
         self.detector = self._make_detector()
         self.steps = self._make_steps()
         mail = self._roster, self.router, self.steps, self.detector, journal
-        self.peers = Peers(*mail, self._lives)
+        self.peers = Peers(*mail, self._lives.wait_anew)
         self.requests = self._make_requests()
         self.ends = self._make_ends()
         of = self._roster, self.steps, journal, self.providers.program_of
@@ -500,6 +500,7 @@ class Assembly:
             workspace=config.workspace,
             ids=config.ids,
             clock=config.clock,
+            compaction=compact,
         )
 
     def _turn_parts(self) -> TurnParts:
@@ -630,3 +631,10 @@ class Assembly:
             scorers=self.config.scorers,
             journal=self.journal,
         )
+
+
+async def compact(*of: Any) -> None:
+    """Run a compaction; what does so is loaded once a conversation is too long."""
+    from prsm_core.engine.agents.compacting import Compaction
+
+    await Compaction(*of).run()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import CallClosed
-    from prsm_core.engine.agents.life import Lives
     from prsm_core.engine.agents.peers import Peers
+    from prsm_core.engine.agents.session import Lives
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.requests.human import HumanRequests

@@ -17,7 +17,7 @@ from prsm_core.domain.permissions import Question
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import ErrorKind
 from prsm_core.domain.writes import AgentHeld
-from prsm_core.engine.agents.life import WAITING
+from prsm_core.lifecycle import WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -22,23 +22,13 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Allow, Answer, PermissionRequest, Question
     from prsm_core.domain.usage import Spent
     from prsm_core.engine.agents.life import AgentLife
-    from prsm_core.engine.agents.session import SessionParts
+    from prsm_core.engine.agents.parts import SessionParts
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.run import TurnRun
-    from prsm_core.interfaces.provider import AgentHost
     from prsm_core.interfaces.store import AgentRow
 
 _VENDOR_PREFIX = re.compile(r"mcp__?[A-Za-z0-9-]+?__?(?=[a-z])")
-
-
-class OpenEndpoint(Protocol):
-    """How a host offers its tools by MCP; the engine is given it, for it knows no MCP."""
-
-    def __call__(
-        self, host: AgentHost, agent: str, *, patience_s: float | None = None
-    ) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Open an endpoint that leads to the tools of this host, of the agent of this id."""
 
 
 _PAST_SESSIONS = 20  # whose agents are asked what they used

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.agents.ends import AgentEnds
-    from prsm_core.engine.agents.life import Lives
-    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.agents.session import AgentSession, Lives
     from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.providers.enforcement import Enforcement

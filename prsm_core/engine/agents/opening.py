@@ -26,6 +26,7 @@ from prsm_core.kit.quotation import quote, quote_word
 
 if TYPE_CHECKING:
     from collections.abc import (
+        Awaitable,
         Callable,
         Collection,
         Iterable,
@@ -276,6 +277,9 @@ class Contexts(Record, frozen=True, kw_only=True):
     workspace: str
     ids: Ids
     clock: Clock
+    compaction: Callable[
+        ..., Awaitable[None]
+    ]  # runs one; the arguments are those of a `Compaction`
 
     def now_ms(self) -> int:
         """Return the time, in milliseconds."""
@@ -294,12 +298,10 @@ class Contexts(Record, frozen=True, kw_only=True):
         self, record: AgentRecord, trigger: Trigger, fixed: int, opener: Opener
     ) -> None:
         """Have an agent's conversation summarised; see `Compaction`."""
-        from prsm_core.engine.agents.compacting import Compaction  # once one is too long
-
         remembered = await self.remember(record)
         fixed += count_tokens(record.descriptor.system_prompt)
         room = self.room(record)
-        await Compaction(record, self, remembered, trigger, fixed, room, opener).run()
+        await self.compaction(record, self, remembered, trigger, fixed, room, opener)
 
     async def remember(self, record: AgentRecord, without: Collection[str] = ()) -> Remembered:
         """Return an agent's conversation by the log, without the prompts of these ids."""

@@ -17,10 +17,9 @@ from prsm_core.kit.sanitize import sanitize
 from prsm_core.messaging.waits import ANYONE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.engine.agents.life import Lives
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.state import AgentRecord, Roster
@@ -42,7 +41,8 @@ class Peers(Struct, eq=False):
     steps: AgentSteps
     detector: DeadlockDetector
     journal: Journal
-    lives: Lives
+    # Has a blocked agent wait for who has begun since, too.
+    wait_anew: Callable[[str], None]
     # Those that may write to any other agent, or spawn one that may.
     senders: dict[str, AgentRecord] = field(default_factory=dict)
     # Whose wait has ended in a knot; see `may_give_up`.
@@ -62,7 +62,7 @@ class Peers(Struct, eq=False):
         self.senders[record.agent_id] = record
         self.detector.may_write(tuple(self.senders))
         for agent_id in self.detector.graph.blocked if was_nobody else ():
-            self.lives.wait_anew(agent_id)
+            self.wait_anew(agent_id)
         return tools
 
     def falls_silent(self, record: AgentRecord) -> None:

@@ -59,8 +59,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import HumanRequest, Step, Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.agents.ends import AgentEnds
-    from prsm_core.engine.agents.life import Lives
-    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.agents.session import AgentSession, Lives
     from prsm_core.engine.journal.spoken import Spoken
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.providers.listings import Listings

@@ -8,27 +8,25 @@ stays open while it waits, unless others need the process.
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
-from prsm_core.domain.messages import MessageType
-from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
-from prsm_core.domain.writes import MessageSent, ReceivesUndone, ThreadKept, Told
+from prsm_core.domain.writes import ReceivesUndone, ThreadKept, Told
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.holds import HeldBy, released
 from prsm_core.engine.agents.host import SessionHost
-from prsm_core.engine.agents.life import WAITING, AgentLife
+from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.providers.registry import NOT_LOGGED_IN
 from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
-from prsm_core.engine.state import MESSAGES_IN_A_PROMPT
-from prsm_core.engine.turns.context import Prompt, render_messages, render_repeat
+from prsm_core.engine.turns.context import Prompt
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck import StuckWatch
 from prsm_core.engine.turns.waits import AnyMessage, WaitOf
@@ -40,162 +38,24 @@ from prsm_core.errors import (
     ProviderNotAvailableError,
     PrsmError,
 )
+from prsm_core.kit.clocks import first_of
+from prsm_core.lifecycle import WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.config import Settings
-    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.agents.holds import Holds
-    from prsm_core.engine.agents.host import OpenEndpoint
-    from prsm_core.engine.agents.labelling import Labelling
-    from prsm_core.engine.agents.life import Slots
-    from prsm_core.engine.agents.opening import Contexts, Opening
-    from prsm_core.engine.agents.peers import Peers
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.providers.listings import Listings
-    from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.providers.retry import Breakers, RetryPolicy
-    from prsm_core.engine.quiet import QuietMoment
-    from prsm_core.engine.spawn.idle import IdleChildren
-    from prsm_core.engine.state import AgentRecord, Roster
-    from prsm_core.engine.turns.call import Toolbox
+    from prsm_core.engine.agents.parts import SessionParts
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.going_on import GoingOn
-    from prsm_core.engine.turns.parts import TurnParts
-    from prsm_core.engine.turns.permits import Permits
-    from prsm_core.engine.turns.ports import Ends
-    from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
-    from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
-    from prsm_core.messaging.deadlock import DeadlockDetector
-    from prsm_core.messaging.router import MessageRouter
 
 
-class Inbox(Struct, eq=False):
-    """Turns what agents have in their mailboxes, and what they owe, into prompts."""
-
-    roster: Roster
-    router: MessageRouter
-    steps: AgentSteps
-    peers: Peers
-    idle: IdleChildren
-
-    def leave(self, record: AgentRecord) -> None:
-        """Take note that an agent answers and writes nothing any more: others look again."""
-        self.peers.falls_silent(record)
-        for child in record.children:
-            self.router.wake(child)
-
-    def take_reminder(self, record: AgentRecord) -> Prompt | None:
-        """Return, once, a question that must be shown again."""
-        if (question := record.next_reminder()) is None:
-            return None
-        message = question.message
-        return replace(self._repeat(message), reminds=message.correlation_id)
-
-    def take_unread(self, record: AgentRecord) -> Prompt | None:
-        """Return unread messages as a prompt; those beyond the limit come with the next one."""
-        is_wanted = record.is_prompted_by
-        claimed = self.router.claim_all(record.agent_id, is_wanted, MESSAGES_IN_A_PROMPT)
-        if not claimed:
-            return None
-        for message in claimed:
-            if message.type is MessageType.QUESTION:
-                record.note_delivered(message)
-        text = render_messages(claimed, self.roster.names())
-        return Prompt(text=text, consumed=tuple(m.message_id for m in claimed))
-
-    def take_forgotten(self, record: AgentRecord) -> Prompt | None:
-        """Return, once, a question that the model has been shown and has not answered."""
-        repeated = record.notes.repeated
-        for about, question in record.questions.items():
-            if question.delivered and about not in repeated:
-                return replace(self._repeat(question.message), repeats=about)
-        return None
-
-    def forget(self, record: AgentRecord, told: Mapping[str, Any]) -> None:
-        """Let what an answer has told, that is undone now, be told again."""
-        about = told.get("correlation_id")
-        if told.get("reminder") and about in record.questions:
-            others = tuple(one for one in record.notes.reminders if one != about)
-            record.note(reminders=(about, *others))
-        heard = dict(record.notes.heard)
-        for report in told.get("progress", ()):
-            child = report["from"]
-            heard[child] = min(heard.get(child, 0), self.roster.get(child).notes.reports - 1)
-            if child not in record.progress:
-                record.heard_of(child, {key: report[key] for key in report if key != "from"})
-        if heard != record.notes.heard:
-            record.note(heard=heard)
-
-    def restore(self, record: AgentRecord, messages: Sequence[RoutedMessage]) -> None:
-        """Hold again what an agent has not read, some of which it had read before."""
-        for message in messages:
-            if message.type is MessageType.QUESTION:
-                record.note_undelivered(message)
-            elif message.type is MessageType.TASK_RESULT and message.source is not None:
-                self.idle.hold(self.roster.get(message.source), unread=message.message_id)
-        self.router.restore(record.agent_id, messages)
-
-    async def refuse_questions(self, record: AgentRecord) -> None:
-        """Tell those whose question was delivered, repeated, and never answered."""
-        for correlation_id, question in tuple(record.questions.items()):
-            asker = question.message.source
-            if correlation_id not in record.notes.repeated or asker is None:
-                continue
-            record.settled(correlation_id)
-            if self.roster.get(asker).is_over:
-                continue
-            refusal = self.steps.message(
-                record,
-                MessageType.ANSWER,
-                asker,
-                {"error": "parent_did_not_answer"},
-                correlation_id,
-            )
-            await self.steps.write(record, MessageSent(message=refusal))
-
-    def _repeat(self, message: RoutedMessage) -> Prompt:
-        return Prompt(text=render_repeat(message, self.roster.names()))
-
-
-class SessionParts(Record, frozen=True, kw_only=True):
-    """What the sessions of all agents use."""
-
-    settings: Settings
-    ends: Ends
-    steps: AgentSteps
-    detector: DeadlockDetector
-    slots: Slots
-    quiet: QuietMoment
-    files: WorkspaceFiles  # which weigh claims
-    is_closing: Callable[[], bool]  # the engine is: nothing begins any more
-    forget: Callable[[str], None]  # keeps nothing of the life of an agent that has ended
-    turns: TurnParts
-    providers: ProviderRegistry
-    listings: Listings
-    breakers: Breakers
-    retry: RetryPolicy
-    holds: Holds
-    opening: Opening
-    contexts: Contexts
-    inbox: Inbox
-    tools: Callable[[AgentRecord], Toolbox]
-    permits: Permits
-    labelling: Labelling
-    open_endpoint: OpenEndpoint | None
-    roster: Roster
-    store: Store
-    journal: Journal
-    clock: Clock
-    background: Background
-
+_log = logging.getLogger("prsm.engine")
 
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 GATE_FAILED = "gate_failed"  # the code of a refusal that sends an agent back
@@ -768,3 +628,122 @@ def _end_of(child: AgentRecord) -> WaitOf:
         targets=lambda: (child.agent_id,),
         ready=lambda: child.has_ended,
     )
+
+
+DRAIN_SECONDS = 5.0  # how long an ended agent's turn may take to close before it is cancelled
+STOP_SECONDS = 10.0  # how long a cancelled session may take to let go of everything
+
+
+class _Life(Struct, eq=False):
+    record: AgentRecord
+    session: AgentSession
+    task: asyncio.Task[None]
+    until: float | None = None  # monotonic: it is cancelled, and waited for until then
+    is_left: bool = False  # it was waited for, in vain: nobody does so again
+
+    @property
+    def is_open(self) -> bool:
+        return not self.task.done() and not self.is_left
+
+
+class Lives(Struct, eq=False):
+    """Owns the newest life of every agent, until it has ended and let go of all."""
+
+    background: Background
+    clock: Clock
+    _newest: dict[str, _Life] = field(default_factory=dict)
+
+    def begin(self, record: AgentRecord, session: AgentSession) -> None:
+        """Run a session as the agent's life from now on."""
+        name = f"agent {record.descriptor.name}"
+        task = self.background.start(session.run(), name=name, is_bare=True)
+        self._newest[record.agent_id] = _Life(record, session, task)
+
+    def forget(self, agent_id: str) -> None:
+        """Keep nothing of an agent's life: it is over, and so is the agent."""
+        self._newest.pop(agent_id, None)
+
+    def session_of(self, agent_id: str) -> AgentSession | None:
+        """Return the session of an agent's newest life; None before its first, and once over."""
+        life = self._newest.get(agent_id)
+        return None if life is None else life.session
+
+    def task_of(self, agent_id: str) -> asyncio.Task[None] | None:
+        """Return the task of an agent's newest life; None before its first, and once over."""
+        life = self._newest.get(agent_id)
+        return None if life is None else life.task
+
+    def wait_anew(self, agent_id: str) -> None:
+        """Let an agent that is blocked wait for those too that have begun since."""
+        if (session := self.session_of(agent_id)) is not None:
+            session.life.wait_anew()
+
+    def running(self) -> list[asyncio.Task[None]]:
+        """Return the tasks of all lives that have not let go of everything."""
+        return [life.task for life in self._newest.values() if not life.task.done()]
+
+    def begin_stop(self, record: AgentRecord) -> None:
+        """Cancel an agent's life, once: a second time would break off its cleaning up."""
+        life = self._newest.get(record.agent_id)
+        if life is None or life.task.done() or life.until is not None:
+            return
+        life.until = self.clock.now() + self.background.parting.most(STOP_SECONDS)
+        if not life.task.cancelling():
+            life.task.cancel()
+
+    async def stop(self, record: AgentRecord) -> None:
+        """Cancel an agent's life and wait until it has let go of everything.
+
+        What does not let go in time is left behind; its turn is closed in the ledger.
+        """
+        life = self._newest.get(record.agent_id)
+        if life is None or not life.is_open:
+            return
+        task = life.task
+        self.begin_stop(record)
+        left = max((life.until or 0.0) - self.clock.now(), 0.0)
+        if await first_of(self.clock, left, lambda: asyncio.wait({task})) or task.done():
+            return
+        life.is_left = True
+        life.session.life.leave_slot()
+        who = (record.descriptor.provider, record.descriptor.name)
+        _log.warning("provider %s does not let go of %s: its session is left behind", *who)
+        await self._within(STOP_SECONDS, life.session.abandon_turn)
+
+    async def leave(self, record: AgentRecord) -> None:
+        """Have an ended agent's life let go of everything, for no two may run at a time.
+
+        Raises AgentSpawnError when it does not.
+        """
+        life = self._newest.get(record.agent_id)
+        if life is None:
+            return
+        await self._drain([life], DRAIN_SECONDS)
+        if not life.task.done():
+            raise AgentSpawnError(
+                f"the last session of {record.descriptor.name} has not closed yet",
+                hint="try again later, or spawn another agent",
+                code="still_running",
+            )
+
+    async def drain_all(self, seconds: float) -> None:
+        """Give all lives this time to end by themselves, then stop them."""
+        await self._drain([*self._newest.values()], seconds)
+
+    async def _drain(self, lives: Sequence[_Life], seconds: float) -> None:
+        late = [life.task for life in lives if life.is_open]
+        if late:
+            await self._within(seconds, lambda: asyncio.wait(late))
+        await self._stop(lives)
+
+    async def stop_all(self) -> None:
+        """Stop all lives, all at a time."""
+        await self._stop([*self._newest.values()])
+
+    async def _stop(self, lives: Sequence[_Life]) -> None:
+        alive = [life.record for life in lives if life.is_open]
+        if alive:  # most have ended: they get no task
+            await asyncio.gather(*map(self.stop, alive))
+
+    async def _within(self, seconds: float, wait: Callable[[], Awaitable[object]]) -> bool:
+        return await first_of(self.clock, self.background.parting.most(seconds), wait)

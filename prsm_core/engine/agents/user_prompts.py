@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Settings
-    from prsm_core.engine.agents.life import Lives
+    from prsm_core.engine.agents.session import Lives
     from prsm_core.engine.journal.steps import AgentSteps
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry

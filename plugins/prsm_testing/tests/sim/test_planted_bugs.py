@@ -84,7 +84,7 @@ BUGS = {
         frozenset({"incarnations"}),
     ),
     "a turn whose provider does not let go is never closed": Bug(
-        "engine/agents/life.py",
+        "engine/agents/session.py",
         "        await self._within(STOP_SECONDS, life.session.abandon_turn)\n",
         "        pass\n",
         frozenset({"fold"}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentState
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.engine.turns.waits import Wait
-
-_log = logging.getLogger("prsm.engine")
 
 
 # Of several, the first one is told.

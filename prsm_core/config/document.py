@@ -51,11 +51,19 @@ def read_document(path: Path) -> Document | None:
 
 def read_text(path: Path) -> str | None:
     """Read a file of moderate size as UTF-8; None if there is none. Raises ConfigError."""
+    if not os.path.lexists(path):  # most are not there
+        return None
+    # A repository could hold a named pipe where a file is expected.
+    from prsm_core.kit.regular import read_regular
+
     try:
-        data = _read_bytes(path)
+        data = read_regular(path, MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno in {errno.EINVAL, errno.EISDIR}:
+            hint = "put a file of text in its place, or move it away"
+            raise ConfigError(f"{path}: is not a regular file", hint=hint) from error
         raise cannot_be_read(path, error) from error
     return decode(data, path)
 
@@ -80,21 +88,6 @@ def parse_text(text: str, *, source: str) -> Document:
 def parse_value(text: str, *, origin: str) -> Document:
     """Read the YAML value of a variable or an option; errors name `origin`, not the value."""
     return _Reader(origin, numbered=False).read(text)
-
-
-def _read_bytes(path: Path) -> bytes:
-    # A repository could hold a named pipe where a file is expected.
-    if not os.path.lexists(path):  # most are not there
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    from prsm_core.kit.regular import read_regular
-
-    try:
-        return read_regular(path, MAX_BYTES + 1)
-    except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.EISDIR}:
-            raise
-        hint = "put a file of text in its place, or move it away"
-        raise ConfigError(f"{path}: is not a regular file", hint=hint) from error
 
 
 class _Loader(yaml.SafeLoader):

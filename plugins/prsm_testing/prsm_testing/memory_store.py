@@ -19,7 +19,7 @@ from prsm_core.domain.changes import to_change_row
 from prsm_core.domain.notes import NO_NOTES, Notes
 from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, SessionState, TurnEnd
 from prsm_core.domain.steps import HumanRequest
-from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
+from prsm_core.domain.usage import Spent, total
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, SessionLog, Store, TakenNames
 from prsm_core.store import arguments_hash
@@ -313,15 +313,9 @@ def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
         ended_at=row.get("ended_at"),
         last_tool=None,
         last_event_at=None,
-        spent=total(_spent(turn) for turn in turns if turn.get("closed_by") is not None),
+        spent=_sum_up(map(_Known, turns)) or Spent(),
         chosen=Notes.from_dict(row.get("notes") or {}).chosen,
     )
-
-
-def _spent(turn: Values) -> Spent:
-    usage = TokenUsage(**{name: turn[name] for name in TokenUsage.__struct_fields__})
-    sources = Provenance(turn["usage_provenance"]), Provenance(turn["cost_provenance"])
-    return Spent.of_turn(usage, turn["cost_usd"], *sources)
 
 
 def read_state(ledger: MemoryLedger, session_id: str, at: int | None) -> SessionState:

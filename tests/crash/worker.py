@@ -35,6 +35,7 @@ from prsm_core.cli import main
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.writes import CallClosed, MessageSent, ReceivesUndone
 from prsm_core.store import SqliteStore, writer
+from prsm_core.store.connection import has_begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -101,7 +102,7 @@ class Doom:
         inner = SqliteStore._start
 
         async def started(store: SqliteStore, **options: Any) -> Any:
-            if store._lies_there():
+            if has_begun(store._path):
                 self._begin()
             return await inner(store, **options)
 

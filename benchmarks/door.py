@@ -121,7 +121,7 @@ async def _open_door(count: int) -> AsyncIterator[tuple[Team, LocalApp, Path]]:
         async with store, open_team(behave, store=store) as team:
             app = LocalApp(team.engine, RunOptions(workspace=folder), store, SESSION)
             async with aclosing(app):
-                await app.start_run("lead")
+                await app.runs.start("lead")
                 await _until_idle(store, count)
                 yield team, app, path
 

@@ -19,7 +19,7 @@ from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.engine.agents.host import SessionHost
-from prsm_core.engine.door.local import LocalApp
+from prsm_core.engine.door.local import LocalAgents, LocalRuns
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.plugins import PluginManager
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from benchmarks.harness import Plan
+    from prsm_core.engine.door.local import LocalApp
 
 LIMIT_SECONDS = 30.0
 # The deepest nesting that is searched, and the most members of one collection.
@@ -228,10 +229,10 @@ def walk_all(times: int) -> list[Walk]:
 async def _walked() -> list[Walk]:
     end = _is_turn_of_the_lead
     walks = Walks(
-        task=Walk("task", TASK, begin=LocalApp.start_run, end=end),
+        task=Walk("task", TASK, begin=LocalRuns.start, end=end),
         question=Walk("question", QUESTION, begin=SessionHost.call_tool),
         permission=Walk("permission", COMMAND, begin=SessionHost.authorize),
-        kill=Walk("kill", begin=LocalApp.kill),
+        kill=Walk("kill", begin=LocalAgents.kill),
         resume=Walk("resume", begin=OrchestrationEngine.resume, end=end),
     )
     with _tracing(walks):
@@ -255,9 +256,9 @@ async def _play(walks: Walks) -> None:
         folder = Path(name)
         async with asyncio.timeout(LIMIT_SECONDS):
             async with _opened(folder) as app:
-                session = (await app.start_run(f"{TASK}: lead them.")).session
+                session = (await app.runs.start(f"{TASK}: lead them.")).session
                 await _until_made(folder / "begun")
-                await app.kill("killed")
+                await app.agents.kill("killed")
                 walks.kill.close()
                 await _until_called(app, WAITS)
             walks.question.close()
@@ -291,7 +292,7 @@ async def _opened(folder: Path, session: str | None = None) -> AsyncIterator[Loc
 async def _allow_all(app: LocalApp) -> None:
     async for event in app.events():
         if event.type == "permission_requested":
-            await app.resolve_permission(event.data["request"], "once")
+            await app.requests.resolve(event.data["request"], "once")
 
 
 async def _until_made(mark: Path) -> None:

@@ -149,7 +149,7 @@ class Usage(Record, frozen=True, kw_only=True):
 
 
 class Waiting(Record, frozen=True, kw_only=True):
-    """What an agent asks a person, as the tree tells it; `AppHandle.requests` tells more.
+    """What an agent asks a person, as the tree tells it; `Requests.open` tells more.
 
     request, kind, since: Its id, permission or question, and when it asked, in Unix seconds.
     tool, command, paths, reason, question, options: As of the request.
@@ -210,7 +210,7 @@ class AgentNode(Record, frozen=True, kw_only=True):
     context: How full the model's window was at the end of its last turn; None where nobody told.
     open_tools, prompts: The calls that run, and a person's prompts that it has not read.
 
-    `AppHandle.tree` does not tell the last five, and a view not the changes.
+    `Agents.tree` does not tell the last five, and a view not the changes.
     """
 
     id: str
@@ -372,7 +372,7 @@ class SessionSummary(Record, frozen=True, kw_only=True):
 class HubSession(SessionSummary, frozen=True, kw_only=True):
     """A session as a hub lists it.
 
-    waits: Its open requests, as `AppHandle.requests` tells them; none of one that nobody owns.
+    waits: Its open requests, as `Requests.open` tells them; none of one that nobody owns.
     """
 
     waits: tuple[OpenRequest, ...] = ()

@@ -109,12 +109,12 @@ async def test_a_run_through_the_application_has_events_a_tree_and_histories(ope
 
     behaviours["master"] = master
     async with opened() as app:
-        run = await app.start_run("count things")
+        run = await app.runs.start("count things")
         result = await run.result()
         assert (result.status, result.summary, result.exit_code) == ("completed", "all counted", 0)
         kinds = [event.type async for event in _until_finished(app)]
         assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
-        tree = await app.tree()
+        tree = await app.agents.tree()
         assert (tree.session, tree.run) == (run.session, run.run_id)
         [root] = tree.agents
         assert (root.name, root.state, root.usage_self.total_tokens) == (
@@ -123,8 +123,8 @@ async def test_a_run_through_the_application_has_events_a_tree_and_histories(ope
             3,
         )
         assert [child.name for child in root.children] == ["a"]
-        assert (await app.history("a"))[0].text == "count"
-        summary = await app.history("a", "summary")
+        assert (await app.agents.history("a"))[0].text == "count"
+        summary = await app.agents.history("a", "summary")
         assert summary[-1].tool == "task_complete"
 
 
@@ -146,9 +146,9 @@ async def test_without_a_keeper_of_files_a_run_works_and_a_required_gate_stops_i
     gate = {"command": "true"}
     told = {"gates": {"tests": {**gate, "required": False}}}
     async with opened(builtins=(), settings=told) as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         assert (await run.result()).status == "completed"
-        assert list(await app.changes()) == []
+        assert list(await app.changes.list()) == []
     with pytest.raises(PluginError, match=r"gates\.tests is required") as refused:
         async with opened(builtins=(), settings={"gates": {"tests": gate}}):
             pass
@@ -158,20 +158,20 @@ async def test_without_a_keeper_of_files_a_run_works_and_a_required_gate_stops_i
 
 async def test_overrides_of_a_run_take_the_place_of_the_options(opened):
     async with opened() as app:
-        run = await app.start_run("x", model="script/other")
+        run = await app.runs.start("x", model="script/other")
         await run.result()
-        [agent] = (await app.tree()).agents
+        [agent] = (await app.agents.tree()).agents
         assert agent.model == "other"
 
 
 async def test_what_keeps_a_run_from_starting_is_raised_where_it_is_started(opened, tmp_path):
     async with opened() as app:
         with pytest.raises(ConfigError, match="blank"):
-            await app.start_run("  ")
+            await app.runs.start("  ")
         with pytest.raises(PrsmError, match="'nobody' is not installed"):
-            await app.start_run("x", provider="nobody")
+            await app.runs.start("x", provider="nobody")
         assert not (tmp_path / "home" / "data").exists(), "no run, no ledger"
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         assert (await run.result()).status == "completed"
 
 
@@ -181,7 +181,7 @@ async def test_a_sandbox_that_is_required_and_missing_is_told_and_leaves_no_ledg
     monkeypatch.setenv("PATH", str(tmp_path))
     async with opened(settings={"sandbox": "require"}) as app:
         with pytest.raises(ConfigError, match=r"sandbox\.mode is require"):
-            await app.start_run("x")
+            await app.runs.start("x")
     assert not (tmp_path / "home" / "data").exists()
 
 
@@ -205,22 +205,22 @@ async def test_a_person_decides_and_always_holds_for_the_subtree(opened, behavio
 
     behaviours.update(master=master, a=a, b=other, c=other)
     async with opened(interactive=True) as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         asked = await first(app, "permission_requested")
-        [row] = await app.requests()
+        [row] = await app.requests.open()
         assert (row.request, row.kind, row.name) == (
             asked.data["request"],
             "permission",
             "a",
         )
         with pytest.raises(ConfigError, match="no answer"):
-            await app.resolve_permission(asked.data["request"], "perhaps")
-        assert await app.resolve_permission(asked.data["request"], "always")
-        assert not await app.resolve_permission(asked.data["request"], "deny")
+            await app.requests.resolve(asked.data["request"], "perhaps")
+        assert await app.requests.resolve(asked.data["request"], "always")
+        assert not await app.requests.resolve(asked.data["request"], "deny")
         async with aclosing(app.events(after=asked.seq)) as events:
             async for event in events:
                 if event.type == "permission_requested":
-                    assert await app.resolve_permission(event.data["request"], "deny")
+                    assert await app.requests.resolve(event.data["request"], "deny")
                     break
         assert (await run.result()).status == "completed"
     assert isinstance(verdicts["a"], Allow)
@@ -253,7 +253,7 @@ async def test_what_an_agent_wrote_of_the_environment_counts_in_later_sessions(
     for worker, on_ask in ((check, "deny"), (edit, "deny"), (edit, "allow"), (check, "deny")):
         behaviours.update(master=master, worker=worker)
         async with opened(trusted=True, on_ask=on_ask) as app:
-            await (await app.start_run("x")).result()
+            await (await app.runs.start("x")).result()
     assert verdicts == [Allow, Deny, Allow, Deny]
 
 
@@ -264,11 +264,11 @@ async def test_a_question_is_answered_through_the_application(opened, behaviours
 
     behaviours["master"] = master
     async with opened(interactive=True) as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         asked = await first(app, "question_asked")
-        assert not await app.answer("nonsense", Answer(text="?"))
-        assert await app.answer(asked.data["request"], Answer(choices=("blue",)))
-        assert not await app.answer(asked.data["request"], Answer(choices=("red",)))
+        assert not await app.requests.answer("nonsense", Answer(text="?"))
+        assert await app.requests.answer(asked.data["request"], Answer(choices=("blue",)))
+        assert not await app.requests.answer(asked.data["request"], Answer(choices=("red",)))
         assert (await run.result()).summary == "blue"
 
 
@@ -285,7 +285,7 @@ async def test_a_deny_rule_holds_for_run_bash_and_is_told(opened, behaviours):
 
     behaviours.update(master=master, a=a)
     async with opened(settings={"permissions": {"deny": ["shred"]}}) as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         assert (await run.result()).status == "completed"
 
 
@@ -303,7 +303,7 @@ async def test_a_new_life_may_run_again_what_the_old_one_repeated(opened, behavi
 
     behaviours.update(master=master, a=a)
     async with opened() as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         assert (await run.result()).status == "completed"
 
 
@@ -317,15 +317,15 @@ async def test_a_persons_prompt_reaches_the_agent(opened, behaviours):
     ready, sent = asyncio.Event(), asyncio.Event()
     behaviours["master"] = master
     async with opened() as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         await ready.wait()
         with pytest.raises(ConfigError, match="no delivery 'shout'"):
-            await app.prompt_agent("master", "hurry", "shout")
-        assert await app.prompt_agent("master", "hurry") == "queued"
+            await app.agents.prompt("master", "hurry", "shout")
+        assert await app.agents.prompt("master", "hurry") == "queued"
         sent.set()
         assert (await run.result()).summary == "hurry"
         with pytest.raises(MessageRoutingError, match="has ended"):
-            await app.prompt_agent("master", "too late")
+            await app.agents.prompt("master", "too late")
 
 
 async def test_killing_names_those_it_ended(opened, behaviours):
@@ -346,13 +346,13 @@ async def test_killing_names_those_it_ended(opened, behaviours):
     running = asyncio.Event()
     behaviours.update(master=master, a=a, b=b)
     async with opened() as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         await running.wait()
-        assert await app.kill("a") == ["a", "b"]
+        assert await app.agents.kill("a") == ["a", "b"]
         with pytest.raises(MessageRoutingError, match="ended"):
-            await app.kill("a")
+            await app.agents.kill("a")
         with pytest.raises(MessageRoutingError, match="no agent"):
-            await app.kill("nobody")
+            await app.agents.kill("nobody")
         assert (await run.result()).status == "completed"
 
 
@@ -369,17 +369,17 @@ async def test_restarting_an_agent_needs_a_run(opened, behaviours):
     again = asyncio.Event()
     behaviours.update(master=master, a=complete)
     async with opened() as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         await ready.wait()
-        await app.restart("a", "two")
+        await app.agents.restart("a", "two")
         with pytest.raises(ConfigError, match="a run ends with its master"):
-            await app.restart("master", "more")
+            await app.agents.restart("master", "more")
         again.set()
         assert (await run.result()).summary == "a is done"
         with pytest.raises(ConfigError, match="no run"):
-            await app.restart("a", "three")
+            await app.agents.restart("a", "three")
         with pytest.raises(ConfigError, match="no run"):
-            await app.restart("master", "more")
+            await app.agents.restart("master", "more")
 
 
 async def test_leaving_the_application_interrupts_its_run(opened, behaviours):
@@ -389,7 +389,7 @@ async def test_leaving_the_application_interrupts_its_run(opened, behaviours):
     behaviours["master"] = master
     before = asyncio.all_tasks()
     async with opened() as app:
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         await first(app, "turn_started")
     assert (await run.result()).status == "interrupted"
     assert asyncio.all_tasks() - before == set()
@@ -397,13 +397,13 @@ async def test_leaving_the_application_interrupts_its_run(opened, behaviours):
 
 async def test_two_runs_of_a_session_go_one_after_the_other(opened):
     async with opened() as app:
-        one = await app.start_run("one")
+        one = await app.runs.start("one")
         await one.result()
-        two = await app.start_run("two")
+        two = await app.runs.start("two")
         assert (await two.result()).status == "completed"
         assert two.session == one.session
         assert two.run_id > one.run_id
-        names = [agent.name for agent in (await app.tree()).agents]
+        names = [agent.name for agent in (await app.agents.tree()).agents]
         assert len(names) == len(set(names)) == 2
 
 
@@ -439,7 +439,7 @@ async def test_the_model_scorers_of_plugins_decide_what_agents_are_recommended(o
     known = {"provider": "script", "tier": "strong"}
     good = {**known, "affinities": {"coding": 0.9}}
     async with opened(settings={"model_registry": {"a": known, "b": good}}) as app:
-        await (await app.start_run("go")).result()
+        await (await app.runs.start("go")).result()
     [answer] = answers
     assert [entry["model"] for entry in answer["models"]] == ["script/b", "script/a"]
     assert [entry["score"] for entry in answer["models"]] == [0.74, 0.5]
@@ -459,7 +459,7 @@ async def test_where_no_package_brings_mcp_an_agent_that_needs_it_is_told_which_
 
     behaviours["master"] = master
     async with opened() as app:
-        assert (await (await app.start_run("go")).result()).status == "completed"
+        assert (await (await app.runs.start("go")).result()).status == "completed"
 
 
 LATE = "tests.tool_plugin_late"
@@ -481,7 +481,7 @@ async def test_a_tool_of_a_plugin_is_offered_and_held_by_its_check(opened, behav
 
     behaviours["master"] = master
     async with opened(with_tools=True, labels={"steps": "yes"}) as app:
-        assert (await (await app.start_run("go")).result()).status == "completed"
+        assert (await (await app.runs.start("go")).result()).status == "completed"
     assert "move" in seen["names"]
 
 
@@ -494,5 +494,5 @@ async def test_nothing_of_a_tools_plugin_is_imported_for_agents_without_labels(o
 
     behaviours["master"] = master
     async with opened(with_tools=True) as app:
-        assert (await (await app.start_run("go")).result()).status == "completed"
+        assert (await (await app.runs.start("go")).result()).status == "completed"
     assert LATE not in sys.modules

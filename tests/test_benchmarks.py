@@ -64,10 +64,10 @@ def test_each_walk_begins_where_its_value_does_and_passes_functions_files_and_ty
     walks = {walk.name: walk for walk in walk_all(1)}
     begins = {name: next(iter(walk.functions))[2] for name, walk in walks.items()}
     assert begins == {
-        "task": "LocalApp.start_run",
+        "task": "LocalRuns.start",
         "question": "SessionHost.call_tool",
         "permission": "SessionHost.authorize",
-        "kill": "LocalApp.kill",
+        "kill": "LocalAgents.kill",
         "resume": "OrchestrationEngine.resume",
     }
     for name, walk in walks.items():

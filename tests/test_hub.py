@@ -106,8 +106,8 @@ async def question(app, run=None):
 
 
 async def run_once(app, choice):
-    run = await app.start_run("choose")
-    await app.answer(await question(app, run.run_id), Answer(choices=(choice,)))
+    run = await app.runs.start("choose")
+    await app.requests.answer(await question(app, run.run_id), Answer(choices=(choice,)))
     return await run.result()
 
 
@@ -118,9 +118,9 @@ async def test_two_sessions_run_at_once_each_in_its_workspace(place, asks):
         hub.open(place.options(place.one)) as first,
         hub.open(place.options(place.two)) as second,
     ):
-        runs = [await first.start_run("choose"), await second.start_run("choose")]
+        runs = [await first.runs.start("choose"), await second.runs.start("choose")]
         for app, choice in ((second, "blue"), (first, "red")):
-            await app.answer(await question(app), Answer(choices=(choice,)))
+            await app.requests.answer(await question(app), Answer(choices=(choice,)))
         ended = [(await run.result()).summary for run in runs]
         assert ended == ["red", "blue"]
         assert [run.session for run in runs] == [first.options.session, second.options.session]
@@ -141,9 +141,9 @@ async def test_what_waits_is_told_of_all_sessions(place, asks):
         hub.open(place.options(place.one)) as first,
         hub.open(place.options(place.two)) as second,
     ):
-        await first.start_run("choose")
+        await first.runs.start("choose")
         request = await question(first)
-        await second.start_run("idle")
+        await second.runs.start("idle")
         rows = {row.session: row for row in await hub.sessions()}
         [waits] = rows[first.options.session].waits
         assert (waits.request, waits.name, waits.question) == (
@@ -161,7 +161,7 @@ async def test_a_frontend_that_raises_has_its_session_closed_and_the_others_go_o
 
         async def show():
             async with hub.open(place.options(place.one)) as app:
-                await app.start_run("choose")
+                await app.runs.start("choose")
                 await question(app)
                 raise RuntimeError(app.options.session)
 
@@ -181,10 +181,10 @@ async def test_a_session_that_breaks_is_told_to_its_own_frontend_alone(place, as
 
         async def show():
             async with hub.open(place.options(place.one)) as app:
-                run = await app.start_run("choose")
+                run = await app.runs.start("choose")
                 request = await question(app)
                 monkeypatch.setattr(app._store, "commit", full)
-                await app.answer(request, Answer(choices=("red",)))
+                await app.requests.answer(request, Answer(choices=("red",)))
                 return await run.result()
 
         with pytest.raises(StoreError, match="the disk is full"):
@@ -210,7 +210,7 @@ async def test_a_workspace_that_cannot_be_opened_is_refused_and_leaves_nothing(p
 
 async def test_a_session_has_one_owner_and_is_reached_by_others(place, asks):
     async with place.hub() as hub, hub.open(place.options(place.one)) as app:
-        run = await app.start_run("choose")
+        run = await app.runs.start("choose")
         session = run.session
         with pytest.raises(SessionOwnedError):
             async with hub.open(place.options(place.one, session=session)):
@@ -218,7 +218,7 @@ async def test_a_session_has_one_owner_and_is_reached_by_others(place, asks):
         async with hub.attach(session) as same, place.hub() as stranger:
             assert same is app
             async with stranger.attach(session) as door:
-                assert await door.answer(await question(door), Answer(choices=("red",)))
+                assert await door.requests.answer(await question(door), Answer(choices=("red",)))
         assert (await run.result()).summary == "red"
     async with place.hub() as later, later.open(place.options(place.one, session=session)) as app:
         assert (await run_once(app, "blue")).summary == "blue"
@@ -248,7 +248,7 @@ async def test_what_a_frontend_leaves_open_is_closed_with_the_hub(place, asks):
     async with place.hub() as hub:
         opened = hub.open(place.options(place.one))
         app = await opened.__aenter__()
-        await app.start_run("choose")
+        await app.runs.start("choose")
         await question(app)
     [row] = await hub.sessions()
     assert (row.status, row.pid) == ("interrupted", None)
@@ -299,7 +299,7 @@ async def test_a_ledger_that_cannot_be_read_hides_no_session_of_another(place, a
 async def test_of_a_run_that_was_cut_off_nothing_waits_for_a_person(place, asks, tmp_path):
     async with place.hub() as hub:
         async with hub.open(place.options(place.one)) as app:
-            run = await app.start_run("choose")
+            run = await app.runs.start("choose")
             await question(app)
             [ledger] = place.ledgers()
             _copy_of_another_process(ledger, tmp_path / "copy.db")
@@ -308,8 +308,8 @@ async def test_of_a_run_that_was_cut_off_nothing_waits_for_a_person(place, asks,
         (tmp_path / "copy.db").rename(ledger)  # as it was when its engine died
         async with hub.open(place.options(place.one, session=run.session)) as app:
             [row] = await hub.sessions()
-            view, waiting = await app.view(), await app.requests()
-            again = await app.start_run("choose")
+            view, waiting = await app.view(), await app.requests.open()
+            again = await app.runs.start("choose")
             asked = await question(app, again.run_id)
             [now] = await hub.sessions()
     assert (row.status, row.pid, list(row.waits)) == ("interrupted", os.getpid(), [])

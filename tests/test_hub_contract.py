@@ -47,7 +47,7 @@ class ScriptedScene(HubScene):
 
     async def finish(self, session):
         app = self._app(session)
-        await app.answer("q", Answer(choices=("red",)))
+        await app.requests.answer("q", Answer(choices=("red",)))
         app.finish()
         await asyncio.sleep(0)
 
@@ -59,13 +59,13 @@ class LocalScene(HubScene):
     async def until_asked(self, session):
         async with self.hub.attach(session) as app:
             async for event in app.events():
-                if event.type == "question_asked" and await app.requests():
+                if event.type == "question_asked" and await app.requests.open():
                     return
 
     async def finish(self, session):
         async with self.hub.attach(session) as app:
-            [request] = await app.requests()
-            assert await app.answer(request.request, Answer(choices=("red",)))
+            [request] = await app.requests.open()
+            assert await app.requests.answer(request.request, Answer(choices=("red",)))
             try:
                 async for _ in app.events():
                     pass

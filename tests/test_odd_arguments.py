@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -12,7 +13,16 @@ import pytest
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
 from prsm_core.errors import ConfigError, PrsmError
-from prsm_core.interfaces.frontend import AppHandle, RunOptions
+from prsm_core.interfaces.app_handle import (
+    Agents,
+    AppHandle,
+    Changes,
+    Requests,
+    Runs,
+    Sessions,
+    Snapshots,
+)
+from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.interfaces.hub import Hub
 from prsm_core.kit.arguments import _KINDS
 from tests.engine.door.scenes import double_scene, local_scene, remote_scene
@@ -35,11 +45,21 @@ PLAIN = {
 SCENES = {"local": local_scene, "remote": remote_scene, "double": double_scene}
 
 
-def calls(protocol):
+GROUPS = (Runs, Agents, Requests, Changes, Snapshots, Sessions)
+
+
+def methods(*doors):
+    """Yield each method of doors, and its name from the handle."""
+    for door in doors:
+        prefix = f"{door.__name__.lower()}." if door in GROUPS else ""
+        for name, method in inspect.getmembers(door, inspect.isfunction):
+            if not name.startswith("_"):
+                yield prefix + name, method
+
+
+def calls(*doors):
     """Yield each method, and arguments for it of which one is odd."""
-    for name, method in inspect.getmembers(protocol, inspect.isfunction):
-        if name.startswith("_"):
-            continue
+    for name, method in methods(*doors):
         wanted = [
             one for one in inspect.signature(method).parameters.values() if one.name != "self"
         ]
@@ -74,7 +94,7 @@ async def judged(door, name, arguments):
     """Return what is wrong with how a door takes these arguments, if anything."""
     try:
         async with asyncio.timeout(DEADLINE):
-            await done(getattr(door, name)(**arguments))
+            await done(attrgetter(name)(door)(**arguments))
     except PrsmError as error:
         lacks = error.code == "bad_argument" and not error.hint
         return f"{name}({arguments}): {error.message} has no cure" if lacks else None
@@ -87,10 +107,10 @@ async def judged(door, name, arguments):
 async def test_an_application_takes_or_refuses_whatever_it_is_given(scene, tmp_path):
     async with SCENES[scene](tmp_path) as opened:
         bad = []
-        for name, arguments in calls(AppHandle):
+        for name, arguments in calls(AppHandle, *GROUPS):
             wrong = await judged(opened.app, name, arguments)
             bad += [wrong] if wrong else []
-            await opened.app.interrupt_run()
+            await opened.app.runs.interrupt()
         assert not bad, "\n".join(one[:300] for one in bad)
 
 
@@ -111,10 +131,10 @@ async def test_a_hub_takes_or_refuses_whatever_it_is_given(place):  # noqa: F811
 async def test_what_is_of_a_wrong_kind_is_named_with_what_is_right(tmp_path):
     async with local_scene(tmp_path) as scene:
         for act, names in (
-            (scene.app.start_run(None), "`task` is of type NoneType"),
-            (scene.app.start_run("x", model=7), "`model` is of type int"),
-            (scene.app.start_run("x", nonsense=7), "no option `nonsense`"),
-            (scene.app.prompt_agent("master", "x", images="ab"), "`images` is of type str"),
+            (scene.app.runs.start(None), "`task` is of type NoneType"),
+            (scene.app.runs.start("x", model=7), "`model` is of type int"),
+            (scene.app.runs.start("x", nonsense=7), "no option `nonsense`"),
+            (scene.app.agents.prompt("master", "x", images="ab"), "`images` is of type str"),
         ):
             with pytest.raises(ConfigError) as refused:
                 await act
@@ -126,9 +146,8 @@ async def test_what_is_of_a_wrong_kind_is_named_with_what_is_right(tmp_path):
 def test_every_annotation_of_a_door_is_known():
     told = {
         one.annotation.removesuffix(" | None")
-        for protocol in (AppHandle, Hub)
-        for name, method in inspect.getmembers(protocol, inspect.isfunction)
+        for _, method in methods(AppHandle, *GROUPS, Hub)
         for one in inspect.signature(method).parameters.values()
-        if not name.startswith("_") and one.name not in {"self", "overrides"}
+        if one.name not in {"self", "overrides"}
     }
     assert told <= _KINDS.keys()

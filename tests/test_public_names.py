@@ -70,6 +70,8 @@ PRIVATE_NAMES = {
     *("AbortSignal", "TokenBudget"),
     # The base of what is registered.
     "Registration",
+    # The groups of an AppHandle.
+    *("Agents", "Changes", "Requests", "Runs", "Sessions", "Snapshots"),
 }
 
 

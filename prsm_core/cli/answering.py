@@ -72,7 +72,7 @@ async def answer_request(place: Place, prefix: str, words: Sequence[str]) -> Non
     session, request = await _find(place, prefix)
     async with _owner(place, session) as owner:
         if not await _give(owner, request, words):
-            raise _refusal(request.request, await owner.outcome(request.request))
+            raise _refusal(request.request, await owner.requests.outcome(request.request))
     click.echo(f"answered {_short(request.request)}")
 
 
@@ -106,7 +106,7 @@ async def _give_one_of_all(
         if await _give(owner, request, words):
             click.echo(f"answered {_short(id_)}, {request.name}: {_what(request)}")
             return True
-        refusal = _refusal(id_, await owner.outcome(id_))
+        refusal = _refusal(id_, await owner.requests.outcome(id_))
     say(f"prsm: {refusal.message}", err=True)
     return False
 
@@ -117,11 +117,11 @@ async def _give(owner: ControlClient, request: OpenRequest, words: Sequence[str]
         verdict = parse_verdict(" ".join(words), options)
         if verdict is None:
             raise click.UsageError(f"the answer to {_short(id_)} is {_offered(options)}")
-        return await owner.resolve_permission(id_, verdict)
+        return await owner.requests.resolve(id_, verdict)
     said = read_answer(words, options)
     if said is None:
         raise click.UsageError(f"the answer to {_short(id_)} is {_offered(options)}, or a text")
-    return await owner.answer(id_, said)
+    return await owner.requests.answer(id_, said)
 
 
 def read_answer(words: Sequence[str], options: Sequence[str]) -> Answer | None:
@@ -134,7 +134,7 @@ def read_answer(words: Sequence[str], options: Sequence[str]) -> Answer | None:
 
 async def _open_requests(place: Place) -> list[tuple[str, OpenRequest]]:
     """Return the open requests of the sessions that run."""
-    told = await _ask_owners(place, lambda owner: owner.requests())
+    told = await _ask_owners(place, lambda owner: owner.requests.open())
     return [(session, request) for session, found in told for request in found]
 
 
@@ -165,7 +165,7 @@ async def _find(place: Place, prefix: str) -> tuple[str, OpenRequest]:
             hint=f"give more of the id: {', '.join(request.request for _, request in found[:5])}",
             code="ambiguous_request",
         )
-    for _, outcome in await _ask_owners(place, lambda owner: owner.outcome(prefix)):
+    for _, outcome in await _ask_owners(place, lambda owner: owner.requests.outcome(prefix)):
         if outcome is not None:
             raise _refusal(outcome["request"], outcome)
     raise ControlError(

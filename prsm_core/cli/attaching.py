@@ -28,7 +28,8 @@ from prsm_core.cli.setup import load_setup
 from prsm_core.domain.account import code_of, problems_of
 from prsm_core.domain.events import ends_run
 from prsm_core.domain.usage import Spent
-from prsm_core.engine.control.remote import RemoteApp, RemoteRun, open_remote
+from prsm_core.engine.control.client import RemoteRun, RemoteRuns, asking_group
+from prsm_core.engine.control.remote import RemoteApp, open_remote
 from prsm_core.errors import ControlError
 from prsm_core.interfaces.frontend import Frontend, RunResult
 from prsm_core.loop.output import hurry_output, write_aside
@@ -85,7 +86,7 @@ async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stay
                 async with open_remote(state, session, via=_VIA) as app:
                     if stays:
                         return await frontend.run(app)
-                    joined = JoinedApp(app, state, await app.view(), via=_VIA)  # type: ignore[abstract]
+                    joined = JoinedApp(app, state, await app.view(), via=_VIA)
                     return await frontend.run(joined)
         except KeyboardInterrupt:
             hurry_output(even_results=True)
@@ -111,6 +112,31 @@ class JoinedRun(RemoteRun):
         )
 
 
+class _JoinedRuns(RemoteRuns):
+    """The runs of a session, of which the open one is the first that is started."""
+
+    def __init__(self, app: RemoteApp, run: JoinedRun | None) -> None:
+        super().__init__(app)
+        self._open = run
+        self._is_joined = False
+
+    async def start(self, task: str, **overrides: Any) -> RemoteRun:
+        """Return the open run, once; after that start another at the owner.
+
+        Raises ControlError (code `no_run`) where none was open.
+        """
+        if self._is_joined:
+            return await super().start(task, **overrides)
+        if self._open is None:
+            raise ControlError(
+                f"no run is open in session {self.app.session}",
+                hint="`prsm events` prints what it did",
+                code="no_run",
+            )
+        self._is_joined = True
+        return self._open
+
+
 class JoinedApp(RemoteApp):
     """The owner of a session, with its open run as the first that is started."""
 
@@ -119,26 +145,9 @@ class JoinedApp(RemoteApp):
         run = view.run
         options = replace(app.options, task=None if run is None else run.task)
         super().__init__(state_dir, app.session, options, via=via)
-        self._is_joined = False
-        self._open: JoinedRun | None = None
-        if run is not None and run.status == "running":
-            self._open = JoinedRun(self, run.id, app.session, view.seq)
-
-    async def start_run(self, task: str, **overrides: Any) -> RemoteRun:
-        """Return the open run, once; after that start another at the owner.
-
-        Raises ControlError (code `no_run`) where none was open.
-        """
-        if self._is_joined:
-            return await super().start_run(task, **overrides)
-        if self._open is None:
-            raise ControlError(
-                f"no run is open in session {self.session}",
-                hint="`prsm events` prints what it did",
-                code="no_run",
-            )
-        self._is_joined = True
-        return self._open
+        is_open = run is not None and run.status == "running"
+        joined = JoinedRun(self, run.id, app.session, view.seq) if run and is_open else None
+        self.runs = asking_group(_JoinedRuns)(self, joined)
 
 
 def _result(told: Mapping[str, Any]) -> RunResult:

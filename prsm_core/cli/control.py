@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 async def kill_agent(workspace: str, session: str | None, agent: str) -> None:
     """Kill an agent, and print the names of those that this ended."""
     async with await open_running(workspace, session) as owner:
-        for name in await owner.kill(agent):
+        for name in await owner.agents.kill(agent):
             click.echo(f"killed {escape_exact(name)}")
 
 
 async def set_model(workspace: str, session: str | None, agent: str, model: str) -> None:
     """Let an agent go on with another model, and print which that is."""
     async with await open_running(workspace, session) as owner:
-        name = await owner.set_model(agent, model)
+        name = await owner.agents.set_model(agent, model)
         click.echo(f"{escape_exact(agent)}: {escape_exact(name)} from its next turn on")
 
 
@@ -42,7 +42,7 @@ async def prompt_agent(
 ) -> None:
     """Send a prompt with its images to an agent, and print how it is delivered."""
     async with await open_running(workspace, session) as owner:
-        click.echo(await owner.prompt_agent(agent, text, delivery, images))
+        click.echo(await owner.agents.prompt(agent, text, delivery, images))
 
 
 async def open_running(

@@ -111,7 +111,7 @@ class DetachedFrontend(Frontend):
 
     async def run(self, app: AppHandle) -> int:
         """Return the run's exit code."""
-        run = await app.start_run(app.options.task or "")
+        run = await app.runs.start(app.options.task or "")
         self._announce(run)
         _told.info("run %s of session %s has begun", run.run_id, run.session)
         result = await run.result()

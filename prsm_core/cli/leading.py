@@ -139,7 +139,7 @@ class _ClientFrontend(Frontend):
 
     async def run(self, app: AppHandle) -> int:
         """Serve until the client leaves, or the run ends otherwise; return its exit code."""
-        run = await app.start_run(app.options.task or self._client)
+        run = await app.runs.start(app.options.task or self._client)
         async with asyncio.TaskGroup() as group:
             result = group.create_task(run.result(), name="run")
             serving = group.create_task(self._serve(app), name=self._client)

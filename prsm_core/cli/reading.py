@@ -96,7 +96,7 @@ async def _live_tree(workspace: str, session: str) -> AgentTree | None:
             asyncio.timeout(LIVE_SECONDS),
             open_control(workspace_paths(workspace).state, session) as client,
         ):
-            tree = await client.tree()
+            tree = await client.agents.tree()
             return tree if tree.is_live else None
     except (ControlError, TimeoutError):  # it is stopped, has just begun, or just ended
         return None

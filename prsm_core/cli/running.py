@@ -283,7 +283,7 @@ async def drive(
                 async with rest, _opened(setup, options, spec, owned) as app:
                     code = await frontend.run(app)
                     if options.task is not None and isinstance(frontend, GuardedFrontend):
-                        frontend.check_started(is_started=app.has_started)
+                        frontend.check_started(is_started=app.runs.has_started)
                     return code
             except asyncio.CancelledError:
                 hurry_output(even_results=True)

@@ -8,24 +8,28 @@ derives its own from them.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import asyncio
+from contextlib import AsyncExitStack, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.record import Record
-from prsm_core.engine.quiet import CallWatch
+from prsm_core.door import Snapshot
+from prsm_core.engine.quiet import HOLD_SECONDS, CallWatch
 from prsm_core.engine.state import Evidence
-from prsm_core.errors import AgentSpawnError, ConfigError
+from prsm_core.errors import AgentSpawnError, ConfigError, StoreError
+from prsm_core.interfaces.app_handle import Changes, Snapshots
+from prsm_core.kit.arguments import takes_checked
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, SpawnRequest
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.sessions import SessionSnapshot
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
@@ -158,10 +162,6 @@ class Trees:
     async def settled(self) -> None:
         """Wait until what is merged is removed, for a while."""
 
-    async def left(self, _session: str) -> Sequence[Values]:
-        """Return the worktrees of a session's ended agents that are not merged."""
-        return ()
-
 
 class ChangeWatch(CallWatch, Protocol):
     """Finds what calls have changed while a run is open."""
@@ -202,27 +202,88 @@ class Proof:
         return result
 
 
-class FileActs:
-    """The part of an AppHandle that is about changes, snapshots and undo; see there.
+async def _refuse(_self: object, *_: Any, **__: Any) -> Any:
+    raise not_installed()
 
-    Nobody has found any changes, and all else is refused.
-    """
 
-    async def changes(self) -> Sequence[Values]:
-        """Return all changes of the session, oldest first."""
+class NoChanges(Changes):
+    """The changes of a session in which nobody looks for any: none. What decides is refused."""
+
+    def __init_subclass__(cls) -> None:
+        takes_checked(cls)
+
+    def __init__(self, context: FilesContext, watch: ChangeWatch | None = None) -> None:
+        self._context = context
+        self._watch = watch
+
+    async def list(self) -> Sequence[Values]:
+        """Return nothing."""
         return ()
 
-    async def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise not_installed()
+    async def worktrees(self) -> Sequence[Values]:
+        """Return nothing."""
+        return ()
 
-    show_change = accept = reject = commit_changes = rationale = _refuse
-    take_snapshot = restore_snapshot = undo = _refuse
+    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Keep agents from beginning to write for as long as this is open."""
+        async with AsyncExitStack() as stack:
+            held = self._context.quiet.hold(limit=HOLD_SECONDS)
+            hold = await stack.enter_async_context(held)
+            if self._watch is not None:
+                await stack.enter_async_context(self._watch.while_others_write())
+            yield [self._context.journal.redact(str(call)) for call in hold.disturbing]
+            await asyncio.get_running_loop().create_future()  # until it is closed
+
+    show = rationale = accept = reject = commit = undo = _refuse
+
+
+class NoSnapshots(Snapshots):
+    """The snapshots that a session has had. To take or restore one is refused."""
+
+    def __init_subclass__(cls) -> None:
+        takes_checked(cls)
+
+    def __init__(self, context: FilesContext) -> None:
+        self._context = context
+
+    async def list(self) -> Sequence[Snapshot]:
+        """Return the snapshots of files that were taken for the session, oldest first."""
+        session = self._context.session
+        try:
+            state = await self._context.store.state(session)
+        except StoreError as error:
+            if error.code != "unknown_session":
+                raise
+            return ()
+        return [tell_snapshot(session, one) for one in state.snapshots]
+
+    take = restore = _refuse
+
+
+def tell_snapshot(session: str | None, one: SessionSnapshot) -> Snapshot:
+    """Return a snapshot as frontends are told of it."""
+    return Snapshot(
+        id=one.snapshot_id,
+        kind=one.kind,
+        session=session,
+        position=one.last_commit,
+        taken_at=one.taken_at,
+        agent=one.agent_id,
+        folder=one.folder,
+        tree=one.tree,
+        branch=one.branch,
+        head=one.head,
+        description=one.description,
+        bytes_skipped=one.bytes_skipped,
+        unquiet=tuple(one.unquiet),
+    )
 
 
 class WorkspaceFiles:
     """Keeps the files of one engine's session.
 
     Attributes:
+        context: What they are kept with.
         folders: Where agents work.
         trees: What gives agents worktrees.
         watch: What finds changes; None: nobody looks.
@@ -233,11 +294,14 @@ class WorkspaceFiles:
     watch: ChangeWatch | None = None
 
     def __init__(self, context: FilesContext) -> None:
+        self.context = context
         self.folders, self.trees = Folders(context.workspace), Trees()
 
-    def acts(self, _is_running: Callable[[], bool], _locks: Path | None) -> FileActs:
-        """Return what decides and takes back; other engines are found by their `locks`."""
-        return FileActs()
+    def door(
+        self, _is_running: Callable[[], bool], _locks: Path | None
+    ) -> tuple[Changes, Snapshots]:
+        """Return the groups of an AppHandle; other engines are found by their `locks`."""
+        return NoChanges(self.context), NoSnapshots(self.context)
 
     def before(
         self, _said: str, _folder: str, _agent: str | None

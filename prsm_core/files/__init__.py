@@ -31,7 +31,8 @@ _HOMES = {
     "prsm_core.engine.quiet": "CallWatch Hold QuietMoment WritingCall",
     "prsm_core.engine.state": "AgentRecord Evidence Leases Level Roster",
     "prsm_core.engine.workspace_files": (
-        "ChangeWatch FileActs FilesContext Folders Proof ToldTurn Trees WorkspaceFiles"
+        "ChangeWatch FilesContext Folders NoChanges NoSnapshots Proof ToldTurn Trees "
+        "WorkspaceFiles tell_snapshot"
     ),
     "prsm_core.errors": "AgentSpawnError",
     "prsm_core.interfaces.files": "FilesCare STRAYS WorkspaceFilesSpec",

@@ -49,13 +49,15 @@ from prsm_core.engine.state import Leases as Leases
 from prsm_core.engine.state import Level as Level
 from prsm_core.engine.state import Roster as Roster
 from prsm_core.engine.workspace_files import ChangeWatch as ChangeWatch
-from prsm_core.engine.workspace_files import FileActs as FileActs
 from prsm_core.engine.workspace_files import FilesContext as FilesContext
 from prsm_core.engine.workspace_files import Folders as Folders
+from prsm_core.engine.workspace_files import NoChanges as NoChanges
+from prsm_core.engine.workspace_files import NoSnapshots as NoSnapshots
 from prsm_core.engine.workspace_files import Proof as Proof
 from prsm_core.engine.workspace_files import ToldTurn as ToldTurn
 from prsm_core.engine.workspace_files import Trees as Trees
 from prsm_core.engine.workspace_files import WorkspaceFiles as WorkspaceFiles
+from prsm_core.engine.workspace_files import tell_snapshot as tell_snapshot
 from prsm_core.errors import AgentSpawnError as AgentSpawnError
 from prsm_core.interfaces.files import STRAYS as STRAYS
 from prsm_core.interfaces.files import FilesCare as FilesCare

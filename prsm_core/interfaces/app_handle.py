@@ -5,10 +5,18 @@ Its answers are records of `prsm_core.door`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Mapping,
+        Sequence,
+    )
 
     from prsm_core import door
     from prsm_core.domain.agents import PermissionMode
@@ -18,31 +26,56 @@ if TYPE_CHECKING:
 
     Method = Callable[..., Awaitable[Any]]
 
-__all__ = ["AppHandle", "RunHandle"]
+__all__ = [
+    "Agents",
+    "AppHandle",
+    "Changes",
+    "Requests",
+    "RunHandle",
+    "Runs",
+    "Sessions",
+    "Snapshots",
+]
 
 M = TypeVar("M", bound="Method")
 
 May = Literal["acts", "looks", "asks"]
 # The methods of AppHandle that another process may call with one answer each, and what it takes.
+# One of a group has the name of that before its own: `agents.kill`.
 METHODS: dict[str, tuple[Method, May]] = {}
 
 
 def acts(method: M) -> M:
     """Mark what a person alone may do, and nobody once the session is being closed."""
-    METHODS[method.__name__] = method, "acts"
-    return method
+    return _mark(method, "acts")
 
 
 def looks(method: M) -> M:
     """Mark what changes nothing and tells nothing that agents may not know."""
-    METHODS[method.__name__] = method, "looks"
-    return method
+    return _mark(method, "looks")
 
 
 def asks(method: M) -> M:
     """Mark what a person alone may ask for, also while the session is being closed."""
-    METHODS[method.__name__] = method, "asks"
+    return _mark(method, "asks")
+
+
+def _mark(method: M, may: May) -> M:
+    METHODS[operation_name(method)] = method, may
     return method
+
+
+def operation_name(method: Method) -> str:
+    """Return what a method of AppHandle or of a group is called as an operation."""
+    return method.__qualname__.lower().removeprefix("apphandle.")
+
+
+def derive(base: Any, make: Callable[[Method], Any]) -> Any:
+    """Return a class of a group that has what `base` lacks, made of each abstract method."""
+    made = {name: make(getattr(base, name)) for name in base.__abstractmethods__}
+    for method in made.values():
+        method.__isabstractmethod__ = False  # which `wraps` copies
+    return type(base.__name__, (base,), {"__doc__": base.__doc__, **made})
 
 
 class RunHandle(Protocol):
@@ -61,12 +94,11 @@ class RunHandle(Protocol):
         ...
 
 
-class AppHandle(Protocol):
-    """The same over a local engine and over another process."""
+class Runs(ABC):
+    """The runs of the session, one at a time."""
 
-    options: RunOptions
-
-    async def start_run(self, task: str, **overrides: Any) -> RunHandle:
+    @abstractmethod
+    async def start(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run of `task`; overrides are fields of RunOptions.
 
         An `abort_signal` among them, which is for a run of this process, interrupts the run once
@@ -75,53 +107,65 @@ class AppHandle(Protocol):
         (code `unfit`), and for an unknown mode or a `timeout_s` that is none; and ControlError once
         the session is closed.
         """
-        ...
 
-    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
+    @abstractmethod
+    async def follow_up(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Give the master of the session's last run a follow-up task, as a run of its own.
 
         It keeps its name, its model, its tools and what it knows; it may be one of an earlier
-        process. It is shown the `images`, as by `prompt_agent`. Raises ConfigError while a run is
+        process. It is shown the `images`, as by `agents.prompt`. Raises ConfigError while a run is
         open, for a blank task, for a mode that is no longer the master's (code `mode_differs`),
         where there was no master yet (`no_master`), and where an earlier process was cut off before
         that master, or an agent below it, had ended (`not_ended`).
         """
-        ...
 
     @acts
-    async def interrupt_run(self) -> bool:
+    @abstractmethod
+    async def interrupt(self) -> bool:
         """End the open run as `interrupted`: its agents are killed, and the session stays open.
 
         Returns once `run_finished` is committed; False when no run was open, or its end was
         being written already.
         """
-        ...
 
     @acts
+    @abstractmethod
     async def set_mode(self, mode: PermissionMode) -> None:
         """Let the runs that begin from now on have this mode; agents that live keep theirs."""
-        ...
 
-    @acts
-    async def set_model(self, agent: str, model: str) -> str:
-        """Let an agent go on with another model; return that, as `provider/model`.
+    @asks
+    @abstractmethod
+    async def budget(self) -> door.BudgetReport:
+        """Return what the newest run has used, reserved and left."""
 
-        A turn that runs is not touched: its next one is of that model, in a session that is given
-        the conversation. That is in the ledger when this returns, and holds after a crash; until
-        then `tree` has it as the agent's `next_model`. An agent that has ended, also in an earlier
-        process, takes it in its next life. Where the model cannot be used after all, the one before
-        takes over again, which a notice tells.
 
-        The model is named as anywhere: an alias, `provider/model`, a provider for its default, or
-        a model of the agent's own provider; its effort is that of the alias, or the agent's where
-        the provider stays. Raises MessageRoutingError for an unknown agent, ModelNotAvailableError,
-        with the nearest names, for an unknown model, ProviderNotAvailableError where its provider
-        is not there, and ConfigError where a client chooses it (code `external`).
+class Agents(ABC):
+    """The agents of the session: what they do, say and know."""
+
+    @looks
+    @abstractmethod
+    async def tree(self) -> door.AgentTree:
+        """Return the tree as `prsm tree --json` prints it."""
+
+    @asks
+    @abstractmethod
+    async def history(
+        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
+    ) -> Sequence[door.HistoryEntry]:
+        """Return a page of an agent's conversation, oldest first: the last `limit` entries.
+
+        With `before` they are those of events with smaller numbers: give it the `seq` of the first
+        entry that you have; an empty page is the end. An event is never cut in
+        two: where one has more entries than `limit`, it comes whole; so a page may be shorter, too.
+        With `detail="summary"` there are the texts and the names of the tools alone.
+
+        The agent may be one of an earlier run of the session. Raises MessageRoutingError for one
+        that is unknown, ToolInputError for an unknown detail, ConfigError for a limit below 1.
         """
-        ...
 
     @acts
-    async def prompt_agent(
+    @abstractmethod
+    async def prompt(
         self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
     ) -> str:
         """Send a person's prompt to an agent; return `injected`, `queued` or `interrupting`.
@@ -137,32 +181,59 @@ class AppHandle(Protocol):
         read by the process of the caller. Raises ConfigError before anything is sent: for one that
         is unfit (code `unfit_image`), and for an agent whose provider takes none (`no_images`).
         """
-        ...
 
     @acts
+    @abstractmethod
+    async def set_model(self, agent: str, model: str) -> str:
+        """Let an agent go on with another model; return that, as `provider/model`.
+
+        A turn that runs is not touched: its next one is of that model, in a session that is given
+        the conversation. That is in the ledger when this returns, and holds after a crash; until
+        then the tree has it as `next_model`. An agent that has ended, also in an earlier process,
+        takes it in its next life. Where the model cannot be used after all, the one before
+        takes over again, which a notice tells.
+
+        The model is named as anywhere: an alias, `provider/model`, a provider for its default, or
+        a model of the agent's own provider; its effort is that of the alias, or the agent's where
+        the provider stays. Raises MessageRoutingError for an unknown agent, ModelNotAvailableError,
+        with the nearest names, for an unknown model, ProviderNotAvailableError where its provider
+        is not there, and ConfigError where a client chooses it (code `external`).
+        """
+
+    @acts
+    @abstractmethod
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended.
 
         Raises MessageRoutingError for an agent that is unknown or has ended already.
         """
-        ...
 
     @acts
+    @abstractmethod
     async def restart(self, agent: str, prompt: str) -> None:
         """Start an ended agent again with a new prompt."""
-        ...
+
+
+class Requests(ABC):
+    """What agents ask a person, and the answers."""
+
+    @looks
+    @abstractmethod
+    async def open(self) -> Sequence[door.OpenRequest]:
+        """Return the open permission requests and questions, oldest first."""
 
     @acts
-    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
+    @abstractmethod
+    async def resolve(self, request: str, verdict: str, *, via: str = "") -> bool:
         """Answer a permission request with one of the options that it has.
 
         These are some of once, always, deny, and the answers that make a rule: allow_project,
         allow_global, deny_project, deny_global. `via` says where the person is: the event of the
         answer tells it. Returns False when it was already answered.
         """
-        ...
 
     @acts
+    @abstractmethod
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
         """Answer a question; False when it was already answered.
 
@@ -171,121 +242,27 @@ class AppHandle(Protocol):
         several where the question is not `multiple` (`one_choice`), and for a text that no ledger
         can keep (`unfit`): the question waits on.
         """
-        ...
 
     @looks
+    @abstractmethod
     async def outcome(self, request: str) -> Mapping[str, Any] | None:
         """Return how the request whose id begins so has ended; None where that is not known.
 
         It has `request`, `by` (user, timeout, rule …), `via`, and the `verdict` or the `answer`.
         """
-        ...
-
-    @looks
-    async def requests(self) -> Sequence[door.OpenRequest]:
-        """Return the open permission requests and questions, oldest first."""
-        ...
 
     @asks
+    @abstractmethod
     async def attend(self) -> None:
         """Note that a person is there to answer; say it again as long as that is so."""
-        ...
 
-    def events(self, after: int = 0) -> AsyncIterator[Event]:
-        """Yield committed events of the session after `after`, then live ones with deltas.
 
-        A delta comes behind the events of its agent that precede it, and before those that follow:
-        none comes after the `message_completed` of its message. It says which message it is of,
-        `turn` and `message`, and how many characters of that text come before it, `at`. The first
-        deltas are what was said so far of messages that are not committed; where `after` is above
-        0, also of the last ones that were committed behind it, as far as they are kept. So who has
-        a view takes of each piece what is beyond the text that it has; a piece that begins beyond
-        that follows one that was lost to a slow reader.
-
-        A reader that is too slow loses deltas (told by a notice), never committed events. Raises
-        ConfigError (code `no_such_event`) for a number that the session has not reached.
-        """
-        ...
+class Changes(ABC):
+    """What agents have changed in files, and what a person decides about it."""
 
     @asks
-    async def view(self) -> door.View:
-        """Return one picture of the session, as it was when event `seq` was its last.
-
-        `events(after=view.seq)` goes on from there without a gap or a repetition. A run that
-        was cut off, and that nobody goes on with, is `interrupted`: nothing of it runs or waits.
-        """
-        ...
-
-    @looks
-    async def tree(self) -> door.AgentTree:
-        """Return the tree as `prsm tree --json` prints it."""
-        ...
-
-    @asks
-    async def history(
-        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[door.HistoryEntry]:
-        """Return a page of an agent's conversation, oldest first: the last `limit` entries.
-
-        With `before` they are those of events with smaller numbers: give it the `seq` of the first
-        entry that you have; an empty page is the end. An event is never cut in
-        two: where one has more entries than `limit`, it comes whole; so a page may be shorter, too.
-        With `detail="summary"` there are the texts and the names of the tools alone.
-
-        The agent may be one of an earlier run of the session. Raises MessageRoutingError for one
-        that is unknown, ToolInputError for an unknown detail, ConfigError for a limit below 1.
-        """
-        ...
-
-    @asks
-    async def sessions(self) -> Sequence[door.SessionSummary]:
-        """Return the sessions of this repository's ledger, newest first."""
-        ...
-
-    @asks
-    async def providers(self) -> Sequence[door.ProviderReport]:
-        """Look which providers can be used, which may take seconds."""
-        ...
-
-    @asks
-    async def models(self) -> Sequence[door.ModelRow]:
-        """Return the models that are known, by provider and name.
-
-        Providers that have not listed theirs for a day are asked, which may take seconds.
-        """
-        ...
-
-    @asks
-    async def policy(self) -> Mapping[str, Any]:
-        """Return `rules` (verdict, words, layer), `tools`, `grants` (agent_id, tool, command)."""
-        ...
-
-    @asks
-    async def budget(self) -> door.BudgetReport:
-        """Return what the newest run has used, reserved and left."""
-        ...
-
-    @asks
-    async def complete(self, text: str) -> Sequence[door.Completion]:
-        """Return what the last word of `text` may become, at most 50, in order.
-
-        A word that begins with `@` becomes a file or a folder of the workspace, any other the name
-        of an agent.
-        """
-        ...
-
-    @acts
-    async def fork(self, at: int | None = None) -> str:
-        """Begin another session as this one was at event `at`, the newest if None; return it.
-
-        This one is not touched, also while it runs. The fork is `interrupted` until somebody opens
-        it with `RunOptions.resumes`, and shares the files of the workspace. Raises StoreError for
-        an event that there is not, or one before the first agent.
-        """
-        ...
-
-    @asks
-    async def changes(self) -> Sequence[Mapping[str, Any]]:
+    @abstractmethod
+    async def list(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of files that the session has found, oldest first.
 
         Each has `change`, its id, `path` from the top of the `folder` (bytes that are no UTF-8
@@ -301,19 +278,34 @@ class AppHandle(Protocol):
         which is one that could not be taken back because of `why`; `at` and `decided_at` in Unix
         seconds.
         """
-        ...
 
     @asks
-    async def show_change(self, change: str) -> Mapping[str, Any]:
+    @abstractmethod
+    async def show(self, change: str) -> Mapping[str, Any]:
         """Return a change, decided or not, by its id or the beginning of one.
 
-        It has what `changes` tells of it, `diff`, which is a patch of its lines, and `rationale`:
+        It has what `list` tells of it, `diff`, which is a patch of its lines, and `rationale`:
         the reason, as `rationale` tells one. Raises ConfigError as `accept` does for an id, and
         where contents are not kept (code `no_changes`).
         """
-        ...
+
+    @asks
+    @abstractmethod
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+        """Return why an agent changed a file, or the line of it that has this number now, from 1.
+
+        The file is one that `list` tells of, by its path there, or from the workspace. It is of
+        its newest change that was not taken back, or of that one which made the line: `change`,
+        `path`, `agent`, `name`, `call`, `turn`, `how`, `state` and `at`, as `list` tells them,
+        and `reason`: what the agent said before the call, as `text`, its `kind` (text or
+        thinking), how much it speaks of reasons, `score`, and the event that has it, `seq`; None
+        where it gave none. Raises ConfigError: the session has changed no such file (code
+        `unchanged_path`), or not that line (`unchanged_line`); it has no such line
+        (`no_such_line`), or contents were not kept (`unknown_content`, `no_changes`).
+        """
 
     @acts
+    @abstractmethod
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
@@ -325,9 +317,9 @@ class AppHandle(Protocol):
         id that is of none (code `unknown_change`), of several (`ambiguous_change`), or of one that
         is decided (`already_decided`).
         """
-        ...
 
     @acts
+    @abstractmethod
     async def reject(
         self,
         changes: Sequence[str] = (),
@@ -345,9 +337,38 @@ class AppHandle(Protocol):
         possible or region, is meant by its id, or with `possible`. Raises ConfigError as that does,
         and PrsmError where git is not there or the folder cannot be written.
         """
-        ...
 
     @acts
+    @abstractmethod
+    async def commit(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
+
+        They are those of the ids, or of an agent and all below it, or else all accepted ones that
+        agents of the session made. Only they are committed, merged onto HEAD: what else differs in
+        the files, and what is staged, stays as it is, and no file is written. The `message` takes
+        the place of what is made of their reasons; trailers name agents, providers, models and the
+        session. No hook runs. With `dry_run` it is only said what would be done.
+
+        Returns `commits`, each with `commit`, its id (None in a dry run), `repository`, `subject`,
+        `message`, `agents` (`agent`, `name`), whether it is `possible` and no more that they made
+        it, which is in commits of its own, `changes` (ids) and `files`; `left`, each a `change`,
+        its `path`, and `why` it is in none; and `held`: each a `change`, its `path`, and the
+        `commit` that has it already, HEAD. Raises ConfigError, with nothing done, for ids as
+        `accept` does, or for one that is not accepted yet (code `not_accepted`); where git does
+        not know the person (`no_identity`), a merge or the like is under way (`under_way`), git is
+        at work (`index_locked`), or HEAD moved meanwhile (`moved`).
+        """
+
+    @acts
+    @abstractmethod
     async def undo(
         self,
         what: str = "prompt",
@@ -389,62 +410,9 @@ class AppHandle(Protocol):
         (`unknown_prompt`), for an act that there is not (`unknown_act`, `nothing_to_undo`), and for
         one of another session (`other_session`).
         """
-        ...
-
-    @acts
-    async def take_snapshot(self, description: str = "") -> door.Snapshot:
-        """Keep the files as they are.
-
-        Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
-        ConfigError where files are not kept (code `no_snapshots`).
-        """
-        ...
-
-    @acts
-    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
-        """Let the files, and what is staged, be as in a snapshot; `undo` takes that back.
-
-        It is named by its id or the beginning of one. With `dry_run` it is only said what would
-        change, and `snapshot` is None. Returns and raises what `undo` does for a restore; also
-        ConfigError for one that there is not (code `unknown_snapshot`, `ambiguous_snapshot`).
-        """
-        ...
-
-    @acts
-    async def commit_changes(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        agent: str | None = None,
-        by: str = "agent",
-        message: str | None = None,
-        dry_run: bool = False,
-    ) -> Mapping[str, Any]:
-        """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
-
-        They are those of the ids, or of an agent and all below it, or else all accepted ones that
-        agents of the session made. Only they are committed, merged onto HEAD: what else differs in
-        the files, and what is staged, stays as it is, and no file is written. The `message` takes
-        the place of what is made of their reasons; trailers name agents, providers, models and the
-        session. No hook runs. With `dry_run` it is only said what would be done.
-
-        Returns `commits`, each with `commit`, its id (None in a dry run), `repository`, `subject`,
-        `message`, `agents` (`agent`, `name`), whether it is `possible` and no more that they made
-        it, which is in commits of its own, `changes` (ids) and `files`; `left`, each a `change`,
-        its `path`, and `why` it is in none; and `held`: each a `change`, its `path`, and the
-        `commit` that has it already, HEAD. Raises ConfigError, with nothing done, for ids as
-        `accept` does, or for one that is not accepted yet (code `not_accepted`); where git does
-        not know the person (`no_identity`), a merge or the like is under way (`under_way`), git is
-        at work (`index_locked`), or HEAD moved meanwhile (`moved`).
-        """
-        ...
 
     @asks
-    async def snapshots(self) -> Sequence[door.Snapshot]:
-        """Return the snapshots of files that were taken for the session, oldest first."""
-        ...
-
-    @asks
+    @abstractmethod
     async def worktrees(self) -> Sequence[Mapping[str, Any]]:
         """Return the worktrees of agents that have ended and are not merged.
 
@@ -453,27 +421,149 @@ class AppHandle(Protocol):
         is merged), `files`, and `conflicts` and what is `outside` of its region, each `path` and
         `why`. What is merged is removed.
         """
-        ...
 
-    def hold_files(self) -> AsyncIterator[Sequence[str]]:
+    @abstractmethod
+    def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Keep agents from beginning to write for as long as the iterator is open, 10 minutes long.
 
         Its one value comes once no call may write any more, at the latest after 10 seconds: the
         agents that still may, each with what it runs. Nothing more comes until it is closed.
         """
+
+
+class Snapshots(ABC):
+    """Files as they were."""
+
+    @asks
+    @abstractmethod
+    async def list(self) -> Sequence[door.Snapshot]:
+        """Return the snapshots of files that were taken for the session, oldest first."""
+
+    @acts
+    @abstractmethod
+    async def take(self, description: str = "") -> door.Snapshot:
+        """Keep the files as they are.
+
+        Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
+        ConfigError where files are not kept (code `no_snapshots`).
+        """
+
+    @acts
+    @abstractmethod
+    async def restore(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Let the files, and what is staged, be as in a snapshot; `changes.undo` takes that back.
+
+        It is named by its id or the beginning of one. With `dry_run` it is only said what would
+        change, and `snapshot` is None. Returns and raises what that does for a restore; also
+        ConfigError for one that there is not (code `unknown_snapshot`, `ambiguous_snapshot`).
+        """
+
+
+class Sessions(ABC):
+    """The sessions of this repository's ledger, of which this one is one."""
+
+    @asks
+    @abstractmethod
+    async def list(self) -> Sequence[door.SessionSummary]:
+        """Return the sessions of this repository's ledger, newest first."""
+
+    @acts
+    @abstractmethod
+    async def fork(self, at: int | None = None) -> str:
+        """Begin another session as this one was at event `at`, the newest if None; return it.
+
+        This one is not touched, also while it runs. The fork is `interrupted` until somebody opens
+        it with `RunOptions.resumes`, and shares the files of the workspace. Raises StoreError for
+        an event that there is not, or one before the first agent.
+        """
+
+
+class AppHandle(Protocol):
+    """The same over a local engine and over another process."""
+
+    @property
+    def options(self) -> RunOptions:
+        """What the runs that begin from now on have, if they say nothing else."""
+        ...
+
+    @property
+    def runs(self) -> Runs:
+        """The runs of the session, one at a time."""
+        ...
+
+    @property
+    def agents(self) -> Agents:
+        """The agents of the session: what they do, say and know."""
+        ...
+
+    @property
+    def requests(self) -> Requests:
+        """What agents ask a person, and the answers."""
+        ...
+
+    @property
+    def changes(self) -> Changes:
+        """What agents have changed in files, and what a person decides about it."""
+        ...
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Files as they were."""
+        ...
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of this repository's ledger, of which this one is one."""
+        ...
+
+    def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """Yield committed events of the session after `after`, then live ones with deltas.
+
+        A delta comes behind the events of its agent that precede it, and before those that follow:
+        none comes after the `message_completed` of its message. It says which message it is of,
+        `turn` and `message`, and how many characters of that text come before it, `at`. The first
+        deltas are what was said so far of messages that are not committed; where `after` is above
+        0, also of the last ones that were committed behind it, as far as they are kept. So who has
+        a view takes of each piece what is beyond the text that it has; a piece that begins beyond
+        that follows one that was lost to a slow reader.
+
+        A reader that is too slow loses deltas (told by a notice), never committed events. Raises
+        ConfigError (code `no_such_event`) for a number that the session has not reached.
+        """
         ...
 
     @asks
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Return why an agent changed a file, or the line of it that has this number now, from 1.
+    async def view(self) -> door.View:
+        """Return one picture of the session, as it was when event `seq` was its last.
 
-        The file is one that `changes` tells of, by its path there, or from the workspace. It is of
-        its newest change that was not taken back, or of that one which made the line: `change`,
-        `path`, `agent`, `name`, `call`, `turn`, `how`, `state` and `at`, as `changes` tells them,
-        and `reason`: what the agent said before the call, as `text`, its `kind` (text or
-        thinking), how much it speaks of reasons, `score`, and the event that has it, `seq`; None
-        where it gave none. Raises ConfigError: the session has changed no such file (code
-        `unchanged_path`), or not that line (`unchanged_line`); it has no such line
-        (`no_such_line`), or contents were not kept (`unknown_content`, `no_changes`).
+        `events(after=view.seq)` goes on from there without a gap or a repetition. A run that
+        was cut off, and that nobody goes on with, is `interrupted`: nothing of it runs or waits.
+        """
+        ...
+
+    @asks
+    async def providers(self) -> Sequence[door.ProviderReport]:
+        """Look which providers can be used, which may take seconds."""
+        ...
+
+    @asks
+    async def models(self) -> Sequence[door.ModelRow]:
+        """Return the models that are known, by provider and name.
+
+        Providers that have not listed theirs for a day are asked, which may take seconds.
+        """
+        ...
+
+    @asks
+    async def policy(self) -> Mapping[str, Any]:
+        """Return `rules` (verdict, words, layer), `tools`, `grants` (agent_id, tool, command)."""
+        ...
+
+    @asks
+    async def complete(self, text: str) -> Sequence[door.Completion]:
+        """Return what the last word of `text` may become, at most 50, in order.
+
+        A word that begins with `@` becomes a file or a folder of the workspace, any other the name
+        of an agent.
         """
         ...

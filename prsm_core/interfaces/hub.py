@@ -68,7 +68,7 @@ class Hub(Protocol):
         ...
 
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
-        """Return the last entries of the session's newest master, as `AppHandle.history` does.
+        """Return the last entries of the session's newest master, as `Agents.history` does.
 
         Nobody has to own the session, and nobody is asked. It is what is committed by now; nothing
         before the first agent. Raises StoreError (code `unknown_session`) for one that there is
@@ -85,7 +85,7 @@ class Hub(Protocol):
         ...
 
     async def fork(self, session: str, at: int | None = None) -> str:
-        """Begin another session as this one was at event `at`, and return it; see AppHandle.fork.
+        """Begin another session as this one was at event `at`, and return it; see Sessions.fork.
 
         Raises StoreError for an event that there is not, or one before the first agent.
         """

@@ -49,7 +49,7 @@ async def start_task(app: AppHandle) -> RunHandle:
     """Start a run of the task the command line gave."""
     if not app.options.task:
         raise ConfigError("there is no task to run", hint='give one: prsm run "…"')
-    return await app.start_run(app.options.task)
+    return await app.runs.start(app.options.task)
 
 
 async def follow_run(

@@ -41,33 +41,33 @@ class SessionOwner:
         """Yield the session's events, also when its owner has gone; see `Store.events`."""
         return self._store.events(self.session, after, follow=follow)
 
-    async def resolve_permission(self, request: str, verdict: str) -> bool:
-        """Answer a permission request; see AppHandle."""
-        given = await self._while_there(lambda: self._client.resolve_permission(request, verdict))
+    async def resolve(self, request: str, verdict: str) -> bool:
+        """Answer a permission request; see Requests."""
+        given = await self._while_there(lambda: self._client.requests.resolve(request, verdict))
         return bool(given)
 
     async def answer(self, request: str, answer: Answer) -> bool:
-        """Answer a question; see AppHandle."""
-        return bool(await self._while_there(lambda: self._client.answer(request, answer)))
+        """Answer a question; see Requests."""
+        return bool(await self._while_there(lambda: self._client.requests.answer(request, answer)))
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
-        """Send a prompt to an agent; see AppHandle."""
+    async def prompt(self, agent: str, text: str, delivery: str = "queue") -> str:
+        """Send a prompt to an agent; see Agents."""
         async with self._turn:
-            return await self._client.prompt_agent(agent, text, delivery)
+            return await self._client.agents.prompt(agent, text, delivery)
 
     async def open_requests(self) -> set[str]:
         """Return the ids of what waits for an answer; with its owner a session's requests end."""
-        requests = await self._while_there(self._client.requests)
+        requests = await self._while_there(self._client.requests.open)
         return {request.request for request in requests or ()}
 
     async def spent(self) -> Spent:
         """Return what the agents have used so far; nothing where the owner does not tell it."""
-        tree = await self._while_there(self._client.tree)
+        tree = await self._while_there(self._client.agents.tree)
         return Spent() if tree is None else tree.spent.as_spent
 
     async def until_gone(self, *, attending: bool) -> None:
         """Tell the owner now and again that a person is there; return once it has ended."""
-        sign = self._client.attend if attending else self._client.ping
+        sign = self._client.requests.attend if attending else self._client.ping
         while True:
             if not await self._while_there(lambda: _done(sign)):
                 return

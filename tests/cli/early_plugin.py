@@ -120,7 +120,7 @@ class LateFrontend(Frontend):
             raise ValueError("there is no screen")
 
     async def run(self, app):
-        run = await app.start_run(app.options.task)
+        run = await app.runs.start(app.options.task)
         return (await run.result()).exit_code
 
 

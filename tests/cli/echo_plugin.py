@@ -128,7 +128,7 @@ class PlainFrontend(Frontend):
         self.settings = settings
 
     async def run(self, app):
-        run = await app.start_run(app.options.task)
+        run = await app.runs.start(app.options.task)
         result = await run.result()
         print(f"plain: {result.summary} {self.settings}")  # noqa: T201 - what a frontend is for
         return 42

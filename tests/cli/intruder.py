@@ -32,17 +32,17 @@ def kill_shims():
 async def try_all(state):
     [session] = [path.stem for path in (state / "runs").glob("*.lock")]
     async with open_control(state, session, via="prsm answer") as owner:
-        [request] = [one for one in await owner.requests() if "make it" in repr(one)]
+        [request] = [one for one in await owner.requests.open() if "make it" in repr(one)]
         tries = {
-            "resolve_permission": owner.resolve_permission(request.request, "once"),
-            "answer": owner.answer(request.request, Answer(text="yes")),
-            "kill": owner.kill("maker"),
-            "prompt_agent": owner.prompt_agent("maker", "go on"),
-            "set_model": owner.set_model("maker", "second"),
-            "restart": owner.restart("maker", "again"),
-            "attend": owner.attend(),
+            "resolve": owner.requests.resolve(request.request, "once"),
+            "answer": owner.requests.answer(request.request, Answer(text="yes")),
+            "kill": owner.agents.kill("maker"),
+            "prompt": owner.agents.prompt("maker", "go on"),
+            "set_model": owner.agents.set_model("maker", "second"),
+            "restart": owner.agents.restart("maker", "again"),
+            "attend": owner.requests.attend(),
         }
-        told: dict[str, object] = {"looked": bool(await owner.tree())}
+        told: dict[str, object] = {"looked": bool(await owner.agents.tree())}
         for name, trying in tries.items():
             try:
                 told[name] = f"done: {await trying}"

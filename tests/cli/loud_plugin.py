@@ -57,7 +57,7 @@ class Face(Frontend):
 
     async def run(self, app):
         sys.stdout.write("the face\n")
-        run = await app.start_run(app.options.task)
+        run = await app.runs.start(app.options.task)
         result = await run.result()
         sys.stdout.write(f"the face says {result.summary}\n")
         return result.exit_code

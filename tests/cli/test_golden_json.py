@@ -26,7 +26,16 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 FILES = Path(__file__).parents[1] / "data"
 DEADLINE = 60.0
-DOOR = ("view", "requests", "budget", "policy", "sessions", "providers", "changes", "snapshots")
+DOOR = {
+    "view": "view",
+    "requests": "requests.open",
+    "budget": "runs.budget",
+    "policy": "policy",
+    "sessions": "sessions.list",
+    "providers": "providers",
+    "changes": "changes.list",
+    "snapshots": "snapshots.list",
+}
 
 
 def _spawn(**arguments):
@@ -235,7 +244,7 @@ def _record_tables(record):
 async def _ask_door(state, session):
     """Return what a frontend of another process is told of a session."""
     async with open_control(state, session) as client:
-        return {name: await client.ask(name) for name in DOOR}
+        return {name: await client.ask(operation) for name, operation in DOOR.items()}
 
 
 def _wait_for_requests(record):

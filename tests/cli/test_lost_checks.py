@@ -29,7 +29,7 @@ UNKNOWN = "raise RuntimeError('boom')"
 FRONTEND = """
 class Quiet(Frontend):
     async def run(self, app):
-        run = await app.start_run(app.options.task)
+        run = await app.runs.start(app.options.task)
         return (await run.result()).exit_code
 @hookimpl
 def prsm_frontends():

@@ -21,7 +21,7 @@ class Front(Frontend):
         self.name = name
 
     async def run(self, app):
-        tree = await app.tree()
+        tree = await app.agents.tree()
         agents = [node.name for node in tree.agents]
         kind = type(app).__name__
         print(self.name, kind, tree.session, agents, app.options.task, flush=True)
@@ -44,7 +44,7 @@ class Both(HubFrontend):
     async def show(self, hub, folder):
         workspace = str(Path(hub.options.workspace, folder))
         async with hub.open(replace(hub.options, workspace=workspace, session=None)) as app:
-            result = await (await app.start_run("look")).result()
+            result = await (await app.runs.start("look")).result()
             print(folder, result.summary, flush=True)
 
 def spec(name, priority, factory, **others):

@@ -15,7 +15,7 @@ DEADLINE = 60
 INTRUDER = Path(__file__).with_name("intruder.py")
 ROOT = INTRUDER.parents[2]
 MAKE = [{"shell": {"id": "made", "cmd": "make it"}}, {"say": "${made.status}"}]
-ACTS = ("resolve_permission", "answer", "kill", "prompt_agent", "set_model", "restart", "attend")
+ACTS = ("resolve", "answer", "kill", "prompt", "set_model", "restart", "attend")
 
 
 class Asking:

@@ -51,7 +51,7 @@ class Greeter(Frontend):
 
     async def run(self, app):
         print(self.greeting)
-        return (await (await app.start_run(app.options.task)).result()).exit_code
+        return (await (await app.runs.start(app.options.task)).result()).exit_code
 
 @hookimpl
 def prsm_event_sinks():

@@ -20,8 +20,13 @@ PING = b'{"op":"ping"}\n'
 
 
 def idle_app(**operations) -> Any:
-    """Return an application that can do what a test gives it and nothing else."""
-    return SimpleNamespace(**operations)
+    """Return an application that can do what a test gives it, by `group.name`, and nothing else."""
+    app = SimpleNamespace()
+    for operation, does in operations.items():
+        group, _, name = operation.partition(".")
+        vars(app).setdefault(group, SimpleNamespace())
+        setattr(getattr(app, group), name, does)
+    return app
 
 
 @asynccontextmanager

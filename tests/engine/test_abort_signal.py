@@ -35,7 +35,7 @@ async def test_a_signal_set_while_it_runs_interrupts_the_run_and_keeps_what_was_
             await agent.hang()
 
         team.provider.behaviours.update(master=master, a=hang)
-        run = await app_of(team).start_run("x", abort_signal=abort)
+        run = await app_of(team).runs.start("x", abort_signal=abort)
         await until(lambda: team.provider.contexts["a"])
         await team.seen("turn_started", "a")
         abort.set()
@@ -66,7 +66,7 @@ async def test_the_commands_of_an_aborted_run_are_ended_with_it(opened):
             await agent.hang()
 
         team.provider.behaviours.update(master=master, w=worker)
-        run = await app_of(team).start_run("x", abort_signal=abort)
+        run = await app_of(team).runs.start("x", abort_signal=abort)
         written = Path(team.workspace) / "pid"
         await until(lambda: written.is_file() and written.read_text().strip())
         command = Path("/proc") / written.read_text().strip()
@@ -84,17 +84,17 @@ async def test_a_signal_set_before_keeps_the_run_from_starting_and_nothing_is_wr
     async with opened() as team:
         app = app_of(team, abort_signal=abort)
         if continues:
-            await (await app.start_run("first")).result()
+            await (await app.runs.start("first")).result()
         before = team.ledger.events()
         opened_before = len(team.provider.requests["master"])
         abort.set()
-        begin = app.continue_run if continues else app.start_run
+        begin = app.runs.follow_up if continues else app.runs.start
         with pytest.raises(RunAbortedError) as refused:
             await begin("x")
         assert (refused.value.code, refused.value.exit_code) == ("aborted", 130)
         assert team.ledger.events() == before
         assert len(team.provider.requests["master"]) == opened_before
-        again = await app.start_run("y", abort_signal=None)
+        again = await app.runs.start("y", abort_signal=None)
         assert (await again.result()).status == "completed"
 
 
@@ -109,7 +109,7 @@ async def test_a_signal_set_while_the_run_is_prepared_keeps_it_from_starting(ope
 
         team.provider.probe = probed
         with pytest.raises(RunAbortedError):
-            await app_of(team).start_run("x", abort_signal=abort)
+            await app_of(team).runs.start("x", abort_signal=abort)
         assert team.ledger.events() == []
 
 
@@ -117,15 +117,15 @@ async def test_a_signal_set_after_the_end_changes_nothing(opened):
     abort = asyncio.Event()
     async with opened() as team:
         app = app_of(team)
-        run = await app.start_run("x", abort_signal=abort)
+        run = await app.runs.start("x", abort_signal=abort)
         assert (await run.result()).status == "completed"
         team.provider.behaviours["m1"] = hang
-        other = await app.start_run("y")
+        other = await app.runs.start("y")
         await team.seen("turn_started", "m1")
         abort.set()  # of the run before
         assert (await run.result()).status == "completed"
         assert team.engine.is_running
-        await app.interrupt_run()
+        await app.runs.interrupt()
         assert (await other.result()).status == "interrupted"
         assert [one.abort_signal for one in team.provider.contexts["m1"]] == [None]
 
@@ -139,7 +139,7 @@ async def test_a_run_that_ends_as_it_is_aborted_keeps_its_own_end(opened):
             abort.set()
 
         team.provider.behaviours["master"] = master
-        run = await app_of(team).start_run("x", abort_signal=abort)
+        run = await app_of(team).runs.start("x", abort_signal=abort)
         assert ((await run.result()).status, abort.is_set()) == ("completed", True)
 
 
@@ -147,9 +147,9 @@ async def test_a_signal_of_the_options_holds_for_a_follow_up_too(opened):
     abort = asyncio.Event()
     async with opened() as team:
         app = app_of(team, abort_signal=abort)
-        await (await app.start_run("x")).result()
+        await (await app.runs.start("x")).result()
         team.provider.behaviours["master"] = hang
-        run = await app.continue_run("more")
+        run = await app.runs.follow_up("more")
         await until(lambda: len(team.provider.contexts["master"]) == 2)
         abort.set()
         assert (await run.result()).status == "interrupted"
@@ -159,10 +159,10 @@ async def test_a_signal_of_a_start_that_goes_on_with_the_last_master_is_heeded_t
     abort = asyncio.Event()
     async with opened() as team:
         app = app_of(team)
-        await (await app.start_run("x")).result()
+        await (await app.runs.start("x")).result()
         team.provider.behaviours["master"] = hang
-        app.options = replace(app.options, continues=True)
-        run = await app.start_run("more", abort_signal=abort)
+        app.runs.options = replace(app.options, continues=True)
+        run = await app.runs.start("more", abort_signal=abort)
         await until(lambda: len(team.provider.contexts["master"]) == 2)
         abort.set()
         assert (await run.result()).status == "interrupted"
@@ -184,7 +184,7 @@ async def test_a_signal_that_breaks_is_told_and_the_run_goes_on(opened):
             await agent.complete()
 
         team.provider.behaviours["master"] = master
-        run = await app_of(team).start_run("x", abort_signal=Broken())
+        run = await app_of(team).runs.start("x", abort_signal=Broken())
         assert (await run.result()).status == "completed"
         [told] = [one["text"] for one in team.ledger.events("notice")]
         assert told == "the abort signal: OSError: the wire is cut"
@@ -199,7 +199,7 @@ async def test_a_run_without_a_signal_has_no_task_that_waits_for_one(opened):
             await agent.complete()
 
         team.provider.behaviours["master"] = master
-        await (await app_of(team).start_run("x")).result()
+        await (await app_of(team).runs.start("x")).result()
     assert "the abort signal" not in names
     assert names
 
@@ -207,4 +207,4 @@ async def test_a_run_without_a_signal_has_no_task_that_waits_for_one(opened):
 async def test_a_run_of_another_process_refuses_a_signal_rather_than_ignoring_it(tmp_path):
     async with remote_scene(tmp_path) as scene:
         with pytest.raises(ConfigError, match="has no abort_signal of its own"):
-            await scene.app.start_run("x", abort_signal=asyncio.Event())
+            await scene.app.runs.start("x", abort_signal=asyncio.Event())

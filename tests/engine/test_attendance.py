@@ -105,6 +105,6 @@ async def test_a_question_that_nobody_is_there_for_has_no_answer(may_be_left):
 async def test_whoever_is_there_says_so_over_the_control_socket(tmp_path):
     app = ScriptedApp()
     async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
-        await client.attend()
-        await client.attend()
+        await client.requests.attend()
+        await client.requests.attend()
     assert app.attended == 2

@@ -64,7 +64,7 @@ async def test_the_image_of_a_follow_up_is_held_until_its_run_is_in_the_ledger(
         text, images = said_with(team, how)
         await team.run("begin", master=completes)
         removal = removes_before_commit(team, tmp_path / "state")
-        run = await door(team).continue_run(text, images)
+        run = await door(team).runs.follow_up(text, images)
         assert (await run.result()).status == "completed"
         await kept(removal, tmp_path)
 
@@ -80,7 +80,7 @@ async def test_the_image_of_a_prompt_is_held_until_the_message_is_in_the_ledger(
 
         async def master(agent):
             if agent.turn == 1:
-                told = await door(team).prompt_agent("master", text, delivery, images)
+                told = await door(team).agents.prompt("master", text, delivery, images)
                 assert told == ("injected" if delivery == "inject" else "queued")
                 if delivery == "queue":
                     await agent.call("wait_for_message")
@@ -99,7 +99,7 @@ async def test_the_image_of_a_restart_is_held_until_the_new_task_is_in_the_ledge
         async def master(agent):
             await agent.spawn("work", name="w")
             await agent.collect()
-            await door(team).restart("w", "again, @one.png")
+            await door(team).agents.restart("w", "again, @one.png")
             await agent.collect()
             await agent.complete("done")
 

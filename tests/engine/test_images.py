@@ -275,10 +275,10 @@ async def test_a_follow_up_shows_its_image_also_to_a_master_of_an_earlier_proces
     async with opened(capabilities=SEES) as second:
         options = RunOptions(provider="script")
         app = LocalApp(second.engine, options, second.store, SESSION)
-        run = await app.continue_run("look", [png])
+        run = await app.runs.follow_up("look", [png])
         assert (await run.result()).status == "completed"
         [context] = second.provider.contexts["master"]
-        said = [getattr(entry, "text", "") for entry in await app.history("master")]
+        said = [getattr(entry, "text", "") for entry in await app.agents.history("master")]
     assert shown(context) == [("image/png", PNG)]
     assert any(text.startswith("look\n\n![my _1_ screen_shot_.png](prsm-image:") for text in said)
 

@@ -233,7 +233,7 @@ async def test_what_a_person_says_is_received_again(opened):
         dies_once(team, received)
         running = team.start("do it", master=waits, a=stays)
         await team.seen("agent_state_changed", "master", to="waiting_for_child")
-        await door(team).prompt_agent("master", "stop")
+        await door(team).agents.prompt("master", "stop")
         with pytest.raises(StoreError, match=DIED):
             await running
     await go_on_to_death(opened, a=stays)
@@ -293,7 +293,7 @@ async def test_a_refusal_that_tells_a_prompt_is_made_again(opened):
         await agent.complete()
 
     async def ends(agent):
-        await door(team).prompt_agent(agent.name, "mind the tests")
+        await door(team).agents.prompt(agent.name, "mind the tests")
         await agent.refused("task_complete", summary="done")
         await agent.hang()
 

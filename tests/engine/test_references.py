@@ -36,14 +36,14 @@ async def test_a_task_a_follow_up_and_a_restart_show_what_they_refer_to(opened):
             if agent.turn == 1:
                 await agent.spawn("look at @a.py", name="w")
                 await agent.collect()
-                await app.restart("w", "again, @a.py")
+                await app.agents.restart("w", "again, @a.py")
                 await agent.collect()
             await agent.complete("done")
 
         result = await team.run("explain @a.py and @gone.py", master=master)
-        assert (await (await app.continue_run("more of @a.py")).result()).status == "completed"
-        view, [session] = await app.view(), await app.sessions()
-        texts = [getattr(entry, "text", "") for entry in await app.history("master")]
+        assert (await (await app.runs.follow_up("more of @a.py")).result()).status == "completed"
+        view, [session] = await app.view(), await app.sessions.list()
+        texts = [getattr(entry, "text", "") for entry in await app.agents.history("master")]
         of_master = team.provider.contexts["master"]
         first, second = team.provider.contexts["w"]
     assert result.status == "completed"
@@ -65,10 +65,10 @@ async def test_a_prompt_shows_it_in_a_turn_and_to_a_call_that_waits(opened):
         app = door(team)
 
         async def master(agent):
-            assert await app.prompt_agent("master", "see @a.py", "inject") == "injected"
+            assert await app.agents.prompt("master", "see @a.py", "inject") == "injected"
             heard = await agent.steered.get()
             assert heard.endswith(f'> {REFERENCED}\n> "a.py":\n> > x = 1')
-            await app.prompt_agent("master", "see @a.py and @gone.py")
+            await app.agents.prompt("master", "see @a.py and @gone.py")
             [prompt] = (await app.view()).tree.agents[0].prompts
             assert prompt.text == "see @a.py and @gone.py"
             message = await agent.call("wait_for_message")
@@ -76,7 +76,7 @@ async def test_a_prompt_shows_it_in_a_turn_and_to_a_call_that_waits(opened):
             await agent.complete()
 
         assert (await team.run("do it", master=master)).status == "completed"
-        said = [getattr(entry, "text", "") for entry in await app.history("master")]
+        said = [getattr(entry, "text", "") for entry in await app.agents.history("master")]
     assert "The user writes:\n> see @a.py" in said
     assert [e["text"].split()[0] for e in team.ledger.events("notice", "master")] == ["@gone.py"]
 
@@ -86,7 +86,7 @@ async def test_what_was_read_is_sent_again_after_a_death_as_it_was(opened):
         path = write(team, "a.py")
 
         async def dies(agent):
-            await door(team).prompt_agent("master", "see @a.py")
+            await door(team).agents.prompt("master", "see @a.py")
             path.unlink()
             await die(team)
 

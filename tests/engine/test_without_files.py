@@ -44,14 +44,14 @@ async def test_a_worktree_that_is_asked_for_is_refused_with_the_reason(opened):
 async def test_what_a_person_would_do_with_files_is_refused(opened):
     async with opened() as team:
         files = team.engine.files
-        acts = files.acts(lambda: False, None)
-        assert await acts.changes() == ()
+        changes, snapshots = files.door(lambda: False, None)
+        assert await changes.list() == ()
         for act in (
-            acts.accept(),
-            acts.show_change("f1"),
-            acts.take_snapshot(),
-            acts.undo("prompt"),
-            acts.restore_snapshot("s1", dry_run=True),
+            changes.accept(),
+            changes.show("f1"),
+            snapshots.take(),
+            changes.undo("prompt"),
+            snapshots.restore("s1", dry_run=True),
         ):
             with pytest.raises(ConfigError) as refused:
                 await act

@@ -120,7 +120,7 @@ import glob, json, socket, sys
 paths = glob.glob("@HOME/**/*.sock*", recursive=True) + glob.glob("@HOME/state/runs/*")
 paths += [line.split()[-1] for line in open("/proc/net/unix").read().splitlines()[1:]]
 for path in paths:
-    for op in ("requests", "attend", "tree", "resolve_permission", "kill"):
+    for op in ("requests.open", "requests.attend", "agents.tree", "agents.kill"):
         try:
             with socket.socket(socket.AF_UNIX) as peer:
                 peer.settimeout(1)
@@ -266,7 +266,7 @@ class Person:
         while self.pending and self.waiting:
             asked = self.waiting.pop()
             verdict = "once" if asked["command"] in self.allowed else "deny"
-            assert await self.owner.resolve_permission(asked["request"], verdict)
+            assert await self.owner.requests.resolve(asked["request"], verdict)
         if event["type"] == "agent_spawned" and event["name"] == "hostile":
             self.agent = event["agent"]
         ended = event["type"] == "agent_state_changed" and event["agent"] == self.agent
@@ -294,7 +294,7 @@ async def attack(hostile, server, mode, allowed):
                 if await person.see_to(json.loads(line)):
                     break
             assert hostile.kept() == before
-            [left] = await owner.requests()
+            [left] = await owner.requests.open()
             assert (left.request, to_builtins(left)["command"]) == (person.pending, PENDING)
         code, *_ = await prsm.run_async("answer", person.pending, "once")
         assert (code, await process.wait()) == (0, 0), printed.read_text()

@@ -159,9 +159,9 @@ async def play(
                 person(event)
             if event.type == "permission_requested":
                 said = FATES[event.data["command"]].answers if left is None else (left.pop(0),)
-                answering.create_task(app.resolve_permission(event.data["request"], *said))
+                answering.create_task(app.requests.resolve(event.data["request"], *said))
 
-        result = await follow_run(app, await app.start_run(TASK), note)
+        result = await follow_run(app, await app.runs.start(TASK), note)
     assert result.status == "completed", result
     return events
 

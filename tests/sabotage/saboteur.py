@@ -133,7 +133,7 @@ async def check(request, context):
 
 class Face(Frontend):
     async def run(self, app):
-        run = await app.start_run(app.options.task)
+        run = await app.runs.start(app.options.task)
         result = await run.result()
         print(f"face: {result.summary}")  # noqa: T201 - what a frontend is for
         await act_and_wait("frontend")

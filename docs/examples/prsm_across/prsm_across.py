@@ -48,7 +48,7 @@ class AcrossFrontend(HubFrontend):
         workspace = str(Path(hub.options.workspace, folder))
         try:
             async with hub.open(replace(hub.options, workspace=workspace, session=None)) as app:
-                run = await app.start_run(self._own.task)
+                run = await app.runs.start(self._own.task)
                 show(f"{folder}: runs in session {run.session}")
                 result = await run.result()
         except PrsmError as error:

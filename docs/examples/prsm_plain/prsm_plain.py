@@ -24,7 +24,7 @@ class PlainFrontend(Frontend):
 
     async def run(self, app: AppHandle) -> int:
         """Run the task of the command line and return its exit code."""
-        run = await app.start_run(app.options.task or "")
+        run = await app.runs.start(app.options.task or "")
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._read(app, run.run_id))
             result = await run.result()  # which also ends, by an error, if the engine breaks

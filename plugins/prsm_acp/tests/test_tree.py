@@ -51,9 +51,9 @@ class Application:
                 options, self.settings, self.plugins, paths=self.paths, frontend=frontend
             ) as app,
         ):
-            run = await app.start_run("[[lane:master]] Have it counted.")
+            run = await app.runs.start("[[lane:master]] Have it counted.")
             result = await run.result()
-            tree = await app.tree()
+            tree = await app.agents.tree()
         return result, tree.agents[0]
 
 

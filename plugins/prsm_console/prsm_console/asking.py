@@ -36,9 +36,9 @@ def parse_for_all(text: str) -> str | None:
 
 
 class Answering(Protocol):
-    """Where answers go; every AppHandle is one."""
+    """Where answers go: the requests of an AppHandle."""
 
-    async def resolve_permission(self, request: str, verdict: str) -> bool:
+    async def resolve(self, request: str, verdict: str) -> bool:
         """Answer a permission request; False when it was already answered."""
         ...
 
@@ -121,13 +121,13 @@ class Desk:
 
     def __init__(
         self,
-        app: Answering,
+        requests: Answering,
         reader: Reader,
         screen: Screen,
         describe: Callable[[Event], Sequence[str]],
         on_prompt: Callable[[str], None] | None = None,
     ) -> None:
-        self._app = app
+        self._requests = requests
         self._reader = reader
         self._screen = screen
         self._describe = describe
@@ -211,7 +211,7 @@ class Desk:
 
         answer = await self._read(prompt, lambda typed: parse_answer(typed, options), odd)
         self._close(asked)
-        await self._app.answer(asked.data["request"], answer or Answer())
+        await self._requests.answer(asked.data["request"], answer or Answer())
 
     async def _ask_permission(self, listed: Sequence[Event]) -> None:
         first = listed[0]
@@ -226,7 +226,7 @@ class Desk:
         verdict, answered = await self._read(_prompt(listed), parse) or ("deny", (first,))
         self._close(*answered)
         for event in answered:
-            await self._app.resolve_permission(event.data["request"], verdict)
+            await self._requests.resolve(event.data["request"], verdict)
 
     def _close(self, *answered: Event) -> None:
         """Forget requests: their end is our own doing now, there is nothing to withdraw."""

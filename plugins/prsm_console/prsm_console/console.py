@@ -111,7 +111,9 @@ class ConsoleFrontend(AttachableFrontend):
         """Start the task, show it, and return the run's exit code."""
         self._folder = app.options.workspace
         started = self._clock.now()
-        person = Person(app, err=self._err, stdin=self._stdin, is_asked=self._interactive)
+        person = Person(
+            app.requests, app.agents, err=self._err, stdin=self._stdin, is_asked=self._interactive
+        )
         liveness = Liveness(person.screen, self._clock, person.refresh, is_live=not self._replays)
         try:
             async with asyncio.TaskGroup() as group:
@@ -124,7 +126,7 @@ class ConsoleFrontend(AttachableFrontend):
                 result = await follow_run(app, run, show, self._err)
                 liveness.waits_for("the files to be looked at")
                 cut = result.status == "interrupted"
-                tree = await app.tree()
+                tree = await app.agents.tree()
                 ends = await self._ends(tree, run, result.problems, was_interrupted=cut)
                 for helper in (*helpers, looking):
                     helper.cancel()
@@ -253,6 +255,7 @@ class Attached:
         self._asks = sys.stdin is not None and sys.stdin.isatty()
         self._err = sys.stderr
         self._person = Person(
+            owner,
             owner,
             err=self._err,
             stdin=stdin_descriptor() if self._asks else None,

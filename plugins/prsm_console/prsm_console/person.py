@@ -53,9 +53,9 @@ class _Line(NamedTuple):
 
 
 class Prompting(Protocol):
-    """Where prompts go; every AppHandle is one."""
+    """Where prompts go: the agents of an AppHandle."""
 
-    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+    async def prompt(self, agent: str, text: str, delivery: str = "queue") -> str:
         """Send a person's prompt to an agent."""
         ...
 
@@ -68,8 +68,8 @@ class Prompter:
     often typed before its agent is spawned, and the line is meant for nobody else.
     """
 
-    def __init__(self, app: Prompting, screen: Screen) -> None:
-        self._app = app
+    def __init__(self, agents: Prompting, screen: Screen) -> None:
+        self._to = agents
         self._screen = screen
         self._lines: asyncio.Queue[_Line] = asyncio.Queue()
         self._has_master = asyncio.Event()
@@ -149,7 +149,7 @@ class Prompter:
     async def _send(self, agent: str, line: _Line) -> None:
         self._own[agent] += 1  # its event may come before the answer
         try:
-            delivery = await self._app.prompt_agent(agent, line.text, DELIVERY)
+            delivery = await self._to.prompt(agent, line.text, DELIVERY)
         except PrsmError as error:
             self._own[agent] -= 1
             hint = f"; {error.hint}" if error.hint else ""
@@ -161,15 +161,12 @@ class Prompter:
         self._screen.print_lines([f"you: {first_line(line.typed)} ({what})"])
 
 
-class Reachable(Answering, Prompting, Protocol):
-    """What takes a person's answers and prompts; every AppHandle does."""
-
-
 class Person:
     """Owns the terminal for as long as a run is shown on it.
 
     Args:
-        app: Where answers and prompts go.
+        requests: Where answers go.
+        agents: Where prompts go.
         err: What is shown, is shown here.
         stdin: The descriptor that is read. Typed lines are read from a terminal alone; a pipe is
             read for answers.
@@ -179,7 +176,8 @@ class Person:
 
     def __init__(
         self,
-        app: Reachable,
+        requests: Answering,
+        agents: Prompting,
         *,
         err: TextIO,
         stdin: int | None,
@@ -198,7 +196,7 @@ class Person:
             self.screen = view = LiveScreen(err, invite=INVITE if types else "")
             if sys.stderr is err:
                 sys.stderr = cast("TextIO", AboveScreen(view, err))
-        self.prompter = Prompter(app, self.screen)
+        self.prompter = Prompter(agents, self.screen)
         self.keyboard: Keyboard | None = None
         if stdin is not None and types:
             from prsm_console.keyboard import Keyboard
@@ -212,7 +210,7 @@ class Person:
             )
         reader = self.keyboard or LineReader(stdin)
         on_prompt = self.prompter.take if self.keyboard is not None else None
-        self._desk = Desk(app, reader, self.screen, self.renderer.lines, on_prompt)
+        self._desk = Desk(requests, reader, self.screen, self.renderer.lines, on_prompt)
         self._is_asked = is_asked
 
     def show(self, event: Event) -> bool:

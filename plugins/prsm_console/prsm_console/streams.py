@@ -108,7 +108,7 @@ class AgentStream:
         What it did not take the agent reads at its next wait or turn: it is never lost. Raises
         MessageRoutingError (code `agent_ended`) where nobody would.
         """
-        return await self._app.prompt_agent(self._who, message, "inject") == "injected"
+        return await self._app.agents.prompt(self._who, message, "inject") == "injected"
 
     def is_streaming(self) -> bool:
         """Whether a turn of the agent runs."""
@@ -136,7 +136,7 @@ class AgentStream:
 
     async def _kill(self) -> bool:
         try:
-            return bool(await self._app.kill(self._who))
+            return bool(await self._app.agents.kill(self._who))
         except MessageRoutingError:  # it was there when the stream began: so it has ended
             return False
 
@@ -198,12 +198,12 @@ async def open_execution(
 ) -> AsyncIterator[Execution]:
     """Start a run of a task and follow its master; `abort` of its stream interrupts the run.
 
-    Leaving the context ends the stream, and not the run. Raises what `AppHandle.start_run` raises.
+    Leaving the context ends the stream, and not the run. Raises what `Runs.start` raises.
     """
     after = (await app.view()).seq
-    run = await app.start_run(task, **overrides)
+    run = await app.runs.start(task, **overrides)
     fold = StreamFold(None, run.run_id)
-    stream = AgentStream(app, fold, callbacks or StreamCallbacks(), app.interrupt_run)
+    stream = AgentStream(app, fold, callbacks or StreamCallbacks(), app.runs.interrupt)
     async with _following(stream, after, ()):
         yield Execution(stream, run)
 
@@ -245,7 +245,7 @@ async def _is_compacting(app: AppHandle, view: View, agent: str) -> bool:
     """
     if any(turn.agent == agent for turn in view.turns):
         return False
-    page = await app.history(agent, "summary", limit=1)
+    page = await app.agents.history(agent, "summary", limit=1)
     after, is_compacting = (page[-1].seq if page else 0), False
     if after >= view.seq:
         return False

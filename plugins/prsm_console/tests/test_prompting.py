@@ -16,8 +16,8 @@ def lead(app, stream):
 
     @asynccontextmanager
     async def lead(*, spawned=True):
-        prompter = Prompter(app, LineScreen(stream, is_echoed=True))
-        await app.start_run("do it")
+        prompter = Prompter(app.agents, LineScreen(stream, is_echoed=True))
+        await app.runs.start("do it")
         app.spawn()
         app.spawn("w", "w1", parent="m")
         async with asyncio.timeout(10), asyncio.TaskGroup() as group:
@@ -60,7 +60,7 @@ async def test_what_an_agent_does_not_take_is_told_with_the_hint_and_so_is_a_pro
     async def ended(agent, text, delivery):
         raise MessageRoutingError("w1 has ended", hint="a restart gives it a new task")
 
-    monkeypatch.setattr(app, "prompt_agent", ended)
+    monkeypatch.setattr(app.agents, "prompt", ended)
     async with lead() as prompter:
         prompter.take("@w1 go")
         await stream.shows("you: @w1 go (not sent: w1 has ended; a restart gives it a new task)")

@@ -118,7 +118,7 @@ class ClientHost:
             name, arguments, call_id=call_id, patience_s=patience_s
         )
         # The outcome is given: nothing may wait from here on, for who is cut off loses it.
-        waiting = await self._app.requests()
+        waiting = await self._app.requests.open()
         return outcome.with_notice(_notice(waiting)) if waiting else outcome
 
 
@@ -189,7 +189,7 @@ class ClientAsker:
 
     async def waiting(self) -> Sequence[Form]:
         """Return what waits and has not been put to the user; see Asker."""
-        rows = [row for row in await self._app.requests() if row.request not in self._put]
+        rows = [row for row in await self._app.requests.open() if row.request not in self._put]
         return [_form(row) for row in rows]
 
     async def until_waiting(self) -> None:
@@ -216,9 +216,9 @@ class ClientAsker:
         if "permission" in fields:
             await self._take_verdict(request, action, content, via)
         elif action == "decline":
-            await self._app.answer(request, Answer(), via=via)
+            await self._app.requests.answer(request, Answer(), via=via)
         elif (answer := _answer(fields, content)) is not None:
-            await self._app.answer(request, answer, via=via)
+            await self._app.requests.answer(request, answer, via=via)
 
     async def _take_verdict(
         self, request: str, action: str, content: Mapping[str, Any], via: str
@@ -226,12 +226,12 @@ class ClientAsker:
         offered = self._put[request]["permission"]["enum"]
         told = "deny" if action == "decline" else content.get("permission")
         if told in offered or action == "decline":
-            await self._app.resolve_permission(request, _VERDICTS[str(told)], via=via)
+            await self._app.requests.resolve(request, _VERDICTS[str(told)], via=via)
 
     async def _attend(self) -> None:
         while True:
             if self._shown:
-                await self._app.attend()
+                await self._app.requests.attend()
             await asyncio.sleep(BEAT_SECONDS)
 
 

@@ -61,11 +61,11 @@ class Team:
     async def run_task(self, task, provider, *, settings=None, meanwhile=None):
         """Run a task to its end; return the run's result and the master's node in the tree."""
         async with asyncio.timeout(DEADLINE), self._opened(provider, settings or {}) as self.app:
-            run = await self.app.start_run(task)
+            run = await self.app.runs.start(task)
             if meanwhile is not None:
                 await meanwhile(self.app)
             result = await run.result()
-            tree = await self.app.tree()
+            tree = await self.app.agents.tree()
         return result, tree.agents[0]
 
     async def seen(self, kind, agent=None, **fields):

@@ -230,7 +230,8 @@ class Watcher(Frontend):
         while not waiting:
             event = await anext(events)
             waiting = [event.data["request"]] if event.type == "question_asked" else []
-        print("answered", await app.answer(waiting[0], Answer(choices=("blue",))), flush=True)
+        is_first = await app.requests.answer(waiting[0], Answer(choices=("blue",)))
+        print("answered", is_first, flush=True)
         await events.aclose()
         return 7
 

@@ -51,7 +51,7 @@ async def test_an_agent_that_is_killed_in_a_call_leaves_no_process_and_no_call(t
     async def kill(app):
         for name in ("master", "a"):
             await team.seen("tool_call_started", name, tool="wait_for_message")
-        assert set(await app.kill("master")) == {"master", "a"}
+        assert set(await app.agents.kill("master")) == {"master", "a"}
 
     wait = ["wait_for_message", {"timeout": 3600}]
     task = [["spawn_child", {"prompt": json.dumps([wait]), "name": "a"}], wait]

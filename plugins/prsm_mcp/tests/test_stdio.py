@@ -131,8 +131,12 @@ async def test_the_client_that_leads_and_what_it_starts_answer_for_nobody(place)
         [session] = place.sessions()
         refused = []
         async with place.control(session) as owner:
-            assert (await owner.tree()).agents, "it may look"
-            for act in (owner.kill("sleeper"), owner.attend(), owner.prompt_agent("sleeper", "x")):
+            assert (await owner.agents.tree()).agents, "it may look"
+            for act in (
+                owner.agents.kill("sleeper"),
+                owner.requests.attend(),
+                owner.agents.prompt("sleeper", "x"),
+            ):
                 with pytest.raises(ControlError) as refusal:
                     await act
                 refused.append(refusal.value.code)

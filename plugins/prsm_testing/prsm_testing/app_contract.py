@@ -71,7 +71,7 @@ class AppScene(ABC):
 
 async def started(scene: AppScene) -> RunHandle:
     """Start a run whose master has said something: it is there, and works."""
-    run = await scene.app.start_run("count")
+    run = await scene.app.runs.start("count")
     await scene.say("I begin")
     return run
 
@@ -97,7 +97,7 @@ class AppFileRules(ABC):
         """It says once who may write, which is nobody, and then nothing until it is left."""
         async with self.open_scene(tmp_path) as scene:
             await started(scene)
-            held = scene.app.hold_files()
+            held = scene.app.changes.hold_files()
             assert list(await anext(held)) == []
             close = getattr(held, "aclose", None)
             assert close is not None
@@ -108,45 +108,45 @@ class AppFileRules(ABC):
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
             await started(scene)
-            assert list(await app.changes()) == []
-            for decide in (app.accept, app.reject):
+            assert list(await app.changes.list()) == []
+            for decide in (app.changes.accept, app.changes.reject):
                 assert list(await decide()) == []
                 with pytest.raises(PrsmError) as unknown:
                     await decide(["nothing"])
                 assert unknown.value.code == "unknown_change"
             with pytest.raises(PrsmError) as unknown:
-                await app.show_change("nothing")
+                await app.changes.show("nothing")
             assert unknown.value.code == "unknown_change"
             for dry_run in (True, False):
-                told = await app.commit_changes(dry_run=dry_run)
+                told = await app.changes.commit(dry_run=dry_run)
                 assert (list(told["commits"]), list(told["left"])) == ([], [])
             with pytest.raises(PrsmError) as unknown:
-                await app.commit_changes(["nothing"])
+                await app.changes.commit(["nothing"])
             assert unknown.value.code == "unknown_change"
             with pytest.raises(ConfigError):
-                await app.commit_changes(by="moon")
+                await app.changes.commit(by="moon")
             with pytest.raises(ConfigError):
-                await app.commit_changes(message=" ")
+                await app.changes.commit(message=" ")
 
     async def test_nothing_is_taken_back_below_a_run_that_is_open(self, tmp_path: Path) -> None:
         """But for a turn's changes; what there is nothing of is refused by its code."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
             run = await started(scene)
-            assert list((await app.undo("turn"))["decided"]) == []
+            assert list((await app.changes.undo("turn"))["decided"]) == []
             codes = []
             for what in ("prompt", "everything"):
                 with pytest.raises(ConfigError) as refused:
-                    await app.undo(what)
+                    await app.changes.undo(what)
                 codes.append(refused.value.code)
             assert codes == ["run_open", "unknown_undo"]
             with pytest.raises(ConfigError) as refused:
-                await app.undo("act")
+                await app.changes.undo("act")
             assert refused.value.code in {"nothing_to_undo", "no_snapshots", "run_open"}
             await scene.finish("done")
             await run.result()
             with pytest.raises(ConfigError) as unknown:
-                await app.undo()
+                await app.changes.undo()
             assert unknown.value.code == "unknown_prompt"
 
     async def test_a_snapshot_is_taken_or_it_is_said_that_files_are_not_kept(
@@ -157,16 +157,16 @@ class AppFileRules(ABC):
             await started(scene)
             taken, code = None, ""
             try:
-                taken = await scene.app.take_snapshot("as it is")
+                taken = await scene.app.snapshots.take("as it is")
             except ConfigError as error:
                 code = error.code
-            known = {one.id for one in await scene.app.snapshots()}
+            known = {one.id for one in await scene.app.snapshots.list()}
             assert code == "no_snapshots" if taken is None else taken.id in known
             with pytest.raises(ConfigError) as refused:
-                await scene.app.restore_snapshot("0")
+                await scene.app.snapshots.restore("0")
             assert refused.value.code == "run_open"
             with pytest.raises(ConfigError) as refused:
-                await scene.app.restore_snapshot("nothing", dry_run=True)
+                await scene.app.snapshots.restore("nothing", dry_run=True)
             assert refused.value.code == (code or "unknown_snapshot")
             await scene.finish("done")
 
@@ -174,12 +174,12 @@ class AppFileRules(ABC):
         """Neither of it nor of a line; the code says which, and the hint what to do."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
-            assert list(await app.snapshots()) == []  # of a session that has not begun
-            assert list(await app.worktrees()) == []
+            assert list(await app.snapshots.list()) == []  # of a session that has not begun
+            assert list(await app.changes.worktrees()) == []
             await started(scene)
             for line in (None, 1):
                 with pytest.raises(PrsmError) as missing:
-                    await app.rationale("a.py", line)
+                    await app.changes.rationale("a.py", line)
                 assert missing.value.code == "unchanged_path"
                 assert missing.value.hint
 
@@ -198,7 +198,7 @@ class AppContract(AppFileRules):
     async def test_a_run_is_told_from_its_first_event_to_its_last(self, tmp_path: Path) -> None:
         """Committed events are numbered without a gap; `run_finished` comes before the result."""
         async with self.open_scene(tmp_path) as scene:
-            run = await scene.app.start_run("count")
+            run = await scene.app.runs.start("count")
             await scene.say("one")
             await scene.finish("counted")
             result = await run.result()
@@ -212,7 +212,7 @@ class AppContract(AppFileRules):
     async def test_reading_goes_on_where_it_was_left(self, tmp_path: Path) -> None:
         """`events(after=n)` begins with n + 1, whoever read before."""
         async with self.open_scene(tmp_path) as scene:
-            run = await scene.app.start_run("count")
+            run = await scene.app.runs.start("count")
             await scene.say("one")
             await scene.finish("counted")
             await run.result()
@@ -301,16 +301,16 @@ class AppContract(AppFileRules):
     ) -> None:
         """Interrupting twice is harmless, also at once."""
         async with self.open_scene(tmp_path) as scene:
-            assert await scene.app.interrupt_run() is False
+            assert await scene.app.runs.interrupt() is False
             run = await started(scene)
-            ends = await asyncio.gather(scene.app.interrupt_run(), scene.app.interrupt_run())
+            ends = await asyncio.gather(scene.app.runs.interrupt(), scene.app.runs.interrupt())
             assert ends[0] is True
             result = await run.result()
             assert (result.status, result.exit_code) == ("interrupted", 130)
-            assert await scene.app.interrupt_run() is False
+            assert await scene.app.runs.interrupt() is False
             last = (await _until(scene.app.events(), _ends(run)))[-1]
             assert last.data["status"] == "interrupted"
-            again = await scene.app.start_run("once more")
+            again = await scene.app.runs.start("once more")
             await scene.say("here")
             await scene.finish("done")
             assert (await again.result()).status == "completed"
@@ -319,16 +319,16 @@ class AppContract(AppFileRules):
         """It is a run of its own, and none while another is open; of two at once one begins."""
         async with self.open_scene(tmp_path) as scene:
             with pytest.raises(ConfigError) as none:
-                await scene.app.continue_run("more")
+                await scene.app.runs.follow_up("more")
             assert none.value.code == "no_master"
             run = await started(scene)
             with pytest.raises(ConfigError, match="runs a task already"):
-                await scene.app.continue_run("more")
+                await scene.app.runs.follow_up("more")
             await scene.finish("counted")
             await run.result()
             begun = await asyncio.gather(
-                scene.app.continue_run("more"),
-                scene.app.continue_run("more"),
+                scene.app.runs.follow_up("more"),
+                scene.app.runs.follow_up("more"),
                 return_exceptions=True,
             )
             [again] = [run for run in begun if not isinstance(run, BaseException)]
@@ -346,10 +346,10 @@ class AppContract(AppFileRules):
             run = await started(scene)
             for blank in ("", " \n"):
                 with pytest.raises(ConfigError) as refused:
-                    await scene.app.prompt_agent("master", blank)
+                    await scene.app.agents.prompt("master", blank)
                 assert (refused.value.code, bool(refused.value.hint)) == ("blank", True)
             with pytest.raises(ConfigError):
-                await scene.app.prompt_agent("master", "hurry", "someday")
+                await scene.app.agents.prompt("master", "hurry", "someday")
             await scene.finish("counted")
             assert (await run.result()).status == "completed"
 
@@ -362,15 +362,15 @@ class AppContract(AppFileRules):
             run = await started(scene)
             for unfit in (str(text), str(tmp_path / "nowhere.png"), "data:text/plain,x"):
                 with pytest.raises(ConfigError) as refused:
-                    await app.prompt_agent("master", "look", images=[str(image), unfit])
+                    await app.agents.prompt("master", "look", images=[str(image), unfit])
                 assert refused.value.code == "unfit_image"
-            assert await app.prompt_agent("master", "look", images=[str(image)]) == "queued"
+            assert await app.agents.prompt("master", "look", images=[str(image)]) == "queued"
             await scene.finish("seen")
             await run.result()
             with pytest.raises(ConfigError) as refused:
-                await app.continue_run("once more", [str(text)])
+                await app.runs.follow_up("once more", [str(text)])
             assert refused.value.code == "unfit_image"
-            again = await app.continue_run("once more", [str(image)])
+            again = await app.runs.follow_up("once more", [str(image)])
             image.unlink()
             await scene.say("on it")
             await scene.finish("seen again")
@@ -384,14 +384,14 @@ class AppContract(AppFileRules):
         async with self.open_scene(tmp_path) as scene:
             await started(scene)
             await scene.ask("which?")
-            [request] = await scene.app.requests()
+            [request] = await scene.app.requests.open()
             assert isinstance(request, OpenQuestion)
             assert request.question == "which?"
             assert [each.request for each in (await scene.app.view()).requests] == [request.request]
-            assert await scene.app.answer(request.request, Answer(text="this"), via="here")
-            assert not await scene.app.answer(request.request, Answer(text="that"))
-            told = await scene.app.outcome(request.request)
-            assert await scene.app.outcome("") is None, "a blank id is of no request"
+            assert await scene.app.requests.answer(request.request, Answer(text="this"), via="here")
+            assert not await scene.app.requests.answer(request.request, Answer(text="that"))
+            told = await scene.app.requests.outcome(request.request)
+            assert await scene.app.requests.outcome("") is None, "a blank id is of no request"
             assert told is not None
             assert (told["answer"]["text"], told["by"]) == ("this", "user")
             await scene.finish("done")
@@ -401,20 +401,24 @@ class AppContract(AppFileRules):
         async with self.open_scene(tmp_path) as scene:
             await started(scene)
             await scene.ask("which?", "left", "right")
-            [asked] = await scene.app.requests()
+            [asked] = await scene.app.requests.open()
             for odd in (("middle",), ("left", "middle"), ("",), ("Left",), ("left", "right")):
                 with pytest.raises(ConfigError) as refused:
-                    await scene.app.answer(asked.request, Answer(choices=odd, text="so"))
+                    await scene.app.requests.answer(asked.request, Answer(choices=odd, text="so"))
                 assert refused.value.code == ("one_choice" if "right" in odd else "not_offered")
                 assert "left, right" in (refused.value.hint or "")
-            assert [row.request for row in await scene.app.requests()] == [asked.request]
-            assert await scene.app.outcome(asked.request) is None
-            assert await scene.app.answer(asked.request, Answer(choices=("right",), text="so"))
-            told = await scene.app.outcome(asked.request)
+            assert [row.request for row in await scene.app.requests.open()] == [asked.request]
+            assert await scene.app.requests.outcome(asked.request) is None
+            assert await scene.app.requests.answer(
+                asked.request, Answer(choices=("right",), text="so")
+            )
+            told = await scene.app.requests.outcome(asked.request)
             assert told is not None
             assert (list(told["answer"]["choices"]), told["answer"]["text"]) == (["right"], "so")
             late = Answer(choices=("middle",))
-            assert not await scene.app.answer(asked.request, late), "it was answered already"
+            assert not await scene.app.requests.answer(asked.request, late), (
+                "it was answered already"
+            )
             await scene.finish("done")
 
     async def test_where_nothing_is_offered_there_is_no_choice(self, tmp_path: Path) -> None:
@@ -422,11 +426,11 @@ class AppContract(AppFileRules):
         async with self.open_scene(tmp_path) as scene:
             await started(scene)
             await scene.ask("why?")
-            [asked] = await scene.app.requests()
+            [asked] = await scene.app.requests.open()
             with pytest.raises(ConfigError) as refused:
-                await scene.app.answer(asked.request, Answer(choices=("because",)))
+                await scene.app.requests.answer(asked.request, Answer(choices=("because",)))
             assert (refused.value.code, bool(refused.value.hint)) == ("not_offered", True)
-            assert await scene.app.answer(asked.request, Answer())
+            assert await scene.app.requests.answer(asked.request, Answer())
             await scene.finish("done")
 
     async def test_of_two_answers_at_once_one_wins(self, tmp_path: Path) -> None:
@@ -434,14 +438,14 @@ class AppContract(AppFileRules):
         async with self.open_scene(tmp_path) as scene:
             await started(scene)
             await scene.ask("which?")
-            [asked] = await scene.app.requests()
+            [asked] = await scene.app.requests.open()
             taken = await asyncio.gather(
-                scene.app.answer(asked.request, Answer(text="left"), via="left"),
-                scene.app.answer(asked.request, Answer(text="right"), via="right"),
+                scene.app.requests.answer(asked.request, Answer(text="left"), via="left"),
+                scene.app.requests.answer(asked.request, Answer(text="right"), via="right"),
             )
             assert sorted(taken) == [False, True]
             winner = "left" if taken[0] else "right"
-            told = await scene.app.outcome(asked.request)
+            told = await scene.app.requests.outcome(asked.request)
             assert told is not None
             assert told["answer"]["text"] == winner
             assert told["via"].startswith(winner)
@@ -453,16 +457,16 @@ class AppContract(AppFileRules):
             await started(scene)
             for number in range(5):
                 await scene.say(f"{number}")
-            whole = await scene.app.history("master")
+            whole = await scene.app.agents.history("master")
             assert [getattr(entry, "text", "") for entry in whole[-5:]] == list("01234")
             pages: list[Any] = []
-            while page := await scene.app.history(
+            while page := await scene.app.agents.history(
                 "master", before=pages[0].seq if pages else None, limit=2
             ):
                 assert len(page) <= 2
                 pages = [*page, *pages]
             assert pages == list(whole)
-            summary = await scene.app.history("master", "summary", limit=3)
+            summary = await scene.app.agents.history("master", "summary", limit=3)
             assert [getattr(entry, "text", "") for entry in summary] == list("234")
 
     async def test_a_history_that_cannot_be_had_is_refused_by_name(self, tmp_path: Path) -> None:
@@ -470,29 +474,29 @@ class AppContract(AppFileRules):
         async with self.open_scene(tmp_path) as scene:
             await started(scene)
             with pytest.raises(MessageRoutingError) as unknown:
-                await scene.app.history("nobody-of-this-name")
+                await scene.app.agents.history("nobody-of-this-name")
             assert unknown.value.code == "unknown_agent"
             with pytest.raises(ToolInputError):
-                await scene.app.history("master", "loud")
+                await scene.app.agents.history("master", "loud")
             for limit in (0, -1, -(2**70)):
                 with pytest.raises(ConfigError):
-                    await scene.app.history("master", limit=limit)
+                    await scene.app.agents.history("master", limit=limit)
 
     async def test_numbers_of_any_size_are_taken_for_what_they_say(self, tmp_path: Path) -> None:
         """A page may be as long as is wanted; an event that there is not is refused by name."""
         async with self.open_scene(tmp_path) as scene:
             app, _ = scene.app, await started(scene)
-            whole = list(await app.history("master"))
+            whole = list(await app.agents.history("master"))
             for beyond in (2**63 - 1, 2**63, 2**70):
-                assert list(await app.history("master", limit=beyond)) == whole
-                assert list(await app.history("master", before=beyond)) == whole
+                assert list(await app.agents.history("master", limit=beyond)) == whole
+                assert list(await app.agents.history("master", before=beyond)) == whole
                 with pytest.raises(ConfigError) as refused:
                     await _until(app.events(after=beyond), lambda _: True)
                 assert refused.value.code == "no_such_event"
                 with pytest.raises(StoreError) as nowhere:
-                    await app.fork(beyond)
+                    await app.sessions.fork(beyond)
                 assert nowhere.value.code == "unknown_position"
-            assert list(await app.history("master", before=-1)) == []
+            assert list(await app.agents.history("master", before=-1)) == []
             [first] = await _until(app.events(after=-1), lambda _: True)
             assert first.seq == 1
 
@@ -503,39 +507,39 @@ class AppContract(AppFileRules):
             overrides += [{"timeout_s": limit} for limit in (0, -1.0, math.inf, math.nan)]
             for override in overrides:
                 with pytest.raises(ConfigError):
-                    await scene.app.start_run("count", **override)
+                    await scene.app.runs.start("count", **override)
             assert (await scene.app.view()).run is None
 
     async def test_a_mode_is_that_of_the_next_run(self, tmp_path: Path) -> None:
         """It is told in the options and the picture; one that there is not is refused."""
         async with self.open_scene(tmp_path) as scene:
-            await scene.app.set_mode(PermissionMode.PLAN)
+            await scene.app.runs.set_mode(PermissionMode.PLAN)
             assert scene.app.options.mode is PermissionMode.PLAN
             assert (await scene.app.view()).mode == "plan"
             with pytest.raises(ConfigError):
-                await scene.app.set_mode("carefree")  # type: ignore[arg-type]
+                await scene.app.runs.set_mode("carefree")  # type: ignore[arg-type]
 
     async def test_an_agent_goes_on_with_another_model(self, tmp_path: Path) -> None:
         """In its next turn or life; who or what is not known is refused, by the nearest."""
         async with self.open_scene(tmp_path) as scene:
             app, run = scene.app, await started(scene)
-            own = (await app.tree()).agents[0].provider
-            assert await app.set_model("master", "second") == f"{own}/second"
+            own = (await app.agents.tree()).agents[0].provider
+            assert await app.agents.set_model("master", "second") == f"{own}/second"
             with pytest.raises(MessageRoutingError):
-                await app.set_model("nobody-of-this-name", "second")
+                await app.agents.set_model("nobody-of-this-name", "second")
             with pytest.raises(ConfigError) as unnamed:
-                await app.set_model("master", " ")
+                await app.agents.set_model("master", " ")
             assert unnamed.value.code == "no_model"
             with pytest.raises(ModelNotAvailableError) as unknown:
-                await app.set_model("master", f"{own}x/second")
+                await app.agents.set_model("master", f"{own}x/second")
             assert own in (unknown.value.hint or "")
-            assert (await app.tree()).agents[0].next_model == f"{own}/second"
+            assert (await app.agents.tree()).agents[0].next_model == f"{own}/second"
             await scene.finish("counted")
             await run.result()
-            assert await app.set_model("master", f"{own}/third") == f"{own}/third"
-            again = await app.continue_run("more")
+            assert await app.agents.set_model("master", f"{own}/third") == f"{own}/third"
+            again = await app.runs.follow_up("more")
             await scene.say("on it")
-            [master] = (await app.tree()).agents
+            [master] = (await app.agents.tree()).agents
             assert (master.model, master.next_model) == ("third", None)
             await scene.finish("counted more")
             assert (await again.result()).status == "completed"
@@ -546,12 +550,12 @@ class AppContract(AppFileRules):
         """Sessions, providers, models, the budget, and what a word may become."""
         async with self.open_scene(tmp_path) as scene:
             run = await started(scene)
-            sessions = {row.session: row for row in await scene.app.sessions()}
+            sessions = {row.session: row for row in await scene.app.sessions.list()}
             assert sessions[run.session].status == "running"
             assert all(row.name for row in await scene.app.providers())
             assert all(row.model for row in await scene.app.models())
             assert (await scene.app.policy()).keys() == {"rules", "tools", "grants"}
-            budget = await scene.app.budget()
+            budget = await scene.app.runs.budget()
             assert budget.run.keys() == {"tokens", "usd", "turns", "spawns"}
             assert await scene.app.complete("tell mas") == [Completion(text="master", kind="agent")]
 
@@ -560,13 +564,13 @@ class AppContract(AppFileRules):
         async with self.open_scene(tmp_path) as scene:
             run = await started(scene)
             await scene.say("one")
-            forked = await scene.app.fork()
-            rows = {row.session: row for row in await scene.app.sessions()}
+            forked = await scene.app.sessions.fork()
+            rows = {row.session: row for row in await scene.app.sessions.list()}
             assert (rows[forked].origin, rows[forked].status) == (run.session, "interrupted")
             assert (rows[run.session].origin, rows[run.session].status) == (None, "running")
             for nowhere in (0, 10_000):
                 with pytest.raises(PrsmError) as refused:
-                    await scene.app.fork(nowhere)
+                    await scene.app.sessions.fork(nowhere)
                 assert refused.value.code == "unknown_position"
             await scene.finish("counted")
             assert (await run.result()).status == "completed"

@@ -32,7 +32,13 @@ from prsm_files.session.deciding import (
 )
 from prsm_files.session.deciding import find_change as find_row
 from prsm_files.session.reasons import find_reason, of_path, reason_values, told_reason
-from prsm_files.session.taking_back import nothing_kept, told
+from prsm_files.session.taking_back import (
+    check_way,
+    not_kept,
+    nothing_kept,
+    run_open,
+    told,
+)
 from prsm_files.shadow.acts import nothing_to_undo
 
 from prsm_core import door
@@ -49,15 +55,23 @@ from prsm_core.domain.events import Event
 from prsm_core.domain.sessions import SessionSnapshot
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.door.completion import complete_word
-from prsm_core.engine.door.files import tell_snapshot
 from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.refusals import check_way, known_mode, not_kept, run_open
+from prsm_core.engine.door.refusals import known_mode
 from prsm_core.engine.door.view import tell_budget
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.requests.human import check_choices
 from prsm_core.engine.spending.scopes import BudgetScope
+from prsm_core.engine.workspace_files import tell_snapshot
 from prsm_core.errors import ConfigError, MessageRoutingError, ModelNotAvailableError, StoreError
+from prsm_core.interfaces.app_handle import (
+    Agents,
+    Changes,
+    Requests,
+    Runs,
+    Sessions,
+    Snapshots,
+)
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.kit.arguments import check_limit, takes_checked
 from prsm_core.workspace.images import check_images
@@ -88,80 +102,198 @@ _DELIVERIES = {"inject": "injected", "queue": "queued", "interrupt": "interrupti
 _ENDS = frozenset({"permission_resolved", "question_answered"})
 
 
+class _Group:
+    """A group of a ScriptedApp."""
+
+    def __init__(self, app: ScriptedApp) -> None:
+        self._app = app
+
+
 @takes_checked
-class ScriptedChanges:
-    """The part of a ScriptedApp that is about changes; no file is touched."""
+class ScriptedRuns(_Group, Runs):
+    """The one run that a frontend starts, and what follows it."""
 
-    session: str
-    options: RunOptions
+    async def start(self, task: str, **overrides: Any) -> ScriptedRun:
+        """Start the one run; raises `refusal` if the test has set one."""
+        if self._app.refusal is not None:
+            raise self._app.refusal
+        if self._app.has_open_run:
+            raise ConfigError("this session runs a task already", hint="wait for its end")
+        known_mode(overrides.get("mode", self._app.options.mode))
+        check_limit(overrides.get("timeout_s"))
+        self._app.run, self._app.overrides = ScriptedRun(self._app.session), overrides
+        self._app.say("run_started", task=task, workspace=self._app.options.workspace)
+        return self._app.run
 
-    def __init__(self) -> None:
-        self.change_rows: list[ChangeRow] = []  # which the session has found
-        self.change_diffs: dict[str, str] = {}  # of some of them, by their ids
-        self.keeps_files = False  # whether snapshots can be taken
-        self.snapshot_rows: list[door.Snapshot] = []  # as `snapshots` tells them
-        self.restore_changes: Sequence[Mapping[str, Any]] = ()  # of each restore: path and change
-        self.restored: list[str] = []  # snapshots, in the order of their restores
-        self._log: list[Event] = []  # all that was said
+    async def resume(self) -> ScriptedRun:
+        """Go on with the run that was interrupted."""
+        self._app.run = ScriptedRun(self._app.session)
+        self._app.say("run_resumed")
+        return self._app.run
 
-    @property
-    def has_open_run(self) -> bool:
-        """Whether a run is open."""
-        raise NotImplementedError
+    async def follow_up(self, task: str, images: Sequence[str] = ()) -> ScriptedRun:
+        """Start the run of a follow-up task, which is kept in `continued`."""
+        if self._app.run is None:
+            raise ConfigError("no master has run yet", hint="start a run", code="no_master")
+        self._app._show(images)
+        run = await self.start(task)
+        self._app.switch_models()
+        self._app.continued.append(task)
+        return run
 
-    def find_change(
-        self, change: str, path: str, agent: str | None = None, *, diff: str = "", **fields: Any
-    ) -> None:
-        """Let the session have found a change of an agent, which is told; None: from outside.
+    async def interrupt(self) -> bool:
+        """End the run as interrupted."""
+        if self._app.run is None or self._app.run.ended.done():
+            return False
+        why = "the run was interrupted"
+        self._app.finish(RunResult(status="interrupted", summary="", exit_code=130, error=why))
+        return True
 
-        Its lines are those of `diff`, which a patch begins; `call`, `turn` and `state` are further
-        fields, as are those of a FileChange.
-        """
-        row = {"state": fields.pop("state", "pending")}
-        author = {"call": fields.pop("call", ""), "turn": fields.pop("turn", None)}
-        made = FileChange(
-            **{
-                "id": change,
-                "scan": change,
-                "path": path,
-                "folder": self.options.workspace,
-                "kind": "modified",
-                "added": _lines(diff, "+"),
-                "removed": _lines(diff, "-"),
-                "how": "outside" if agent is None else "named",
-                "authors": () if agent is None else (Author(agent, **author),),
-                **fields,
-            }
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Keep the mode in the options."""
+        self._app.options = replace(self._app.options, mode=known_mode(mode))
+
+    async def budget(self) -> door.BudgetReport:
+        """Return a budget of which nothing is used."""
+        return tell_budget(BudgetScope().report(), Spent())
+
+
+@takes_checked
+class ScriptedAgents(_Group, Agents):
+    """The agents that a test has spawned."""
+
+    async def tree(self) -> door.AgentTree:
+        """Return the agents that were spawned; what a script does not know is None."""
+        return self._app._tree(lambda _: {})
+
+    async def history(
+        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
+    ) -> Sequence[door.HistoryEntry]:
+        """Return what was said of an agent as its conversation."""
+        from prsm_testing.memory_store import MemoryStore  # which most frontends' tests spare
+
+        agent_id = self._app._resolve(agent)
+        async with MemoryStore() as store:
+            said = (event for event in self._app._log if event.seq is not None)
+            store.ledger.events[self._app.session] = list(said)
+            return await read_history(
+                store, self._app.session, agent_id, detail, before=before, limit=limit
+            )
+
+    async def prompt(
+        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
+    ) -> str:
+        """Keep the prompt, and in `shown` its images."""
+        agent_id = self._app._resolve(agent)
+        if delivery not in _DELIVERIES:
+            raise ConfigError(
+                f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(_DELIVERIES)}"
+            )
+        if not text.strip() and not images:
+            raise ConfigError("what is said is blank", hint="say something", code="blank")
+        self._app._show(images)
+        self._app.prompts.append((agent_id, text, delivery))
+        self._app._wake()
+        return _DELIVERIES[delivery]
+
+    async def set_model(self, agent: str, model: str) -> str:
+        """Keep the order; a provider that no row or agent has is none."""
+        agent_id = self._app._resolve(agent)
+        self._app.models_set[agent_id] = named_model(
+            self._app._log, self._app.model_rows, agent_id, model
         )
-        self.change_rows.append(ChangeRow(change=made, at=float(len(self._log)), **row))
-        self.change_diffs[change] = diff
-        told = {"change": change, "path": path, "kind": made.kind, "how": made.how}
-        self.say("file_changed", agent, **told, added=made.added, removed=made.removed)
+        self._app._wake()
+        return self._app.models_set[agent_id]
 
-    def say(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
-        """Commit an event."""
-        raise NotImplementedError
+    async def kill(self, agent: str) -> Sequence[str]:
+        """Keep the order; the agent alone counts as ended by it."""
+        self._app.killed.append(self._app._resolve(agent))
+        self._app._wake()
+        return [agent]
 
-    def _names(self) -> Mapping[str, str]:
-        """Return what agents are called, by their ids."""
-        raise NotImplementedError
+    async def restart(self, agent: str, prompt: str) -> None:
+        """Keep the order."""
+        self._app.restarted.append((self._app._resolve(agent), prompt))
+        self._app._wake()
 
-    def _resolve(self, agent: str) -> str:
-        for agent_id, name in self._names().items():
-            if agent in (agent_id, name):
-                return agent_id
-        raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
 
-    async def changes(self) -> Sequence[Mapping[str, Any]]:
+@takes_checked
+class ScriptedRequests(_Group, Requests):
+    """What a test has agents ask."""
+
+    async def open(self) -> Sequence[door.OpenRequest]:
+        """Return the open requests, oldest first."""
+        names = self._app._names()
+        told = [
+            {
+                **_UNTOLD,
+                **event.data,
+                "kind": _REQUESTS[event.type],
+                "agent": event.agent or "",
+                "name": names.get(event.agent or "", ""),
+                "opened_at": event.ts,
+            }
+            for event in self._app._open.values()
+        ]
+        return convert(told, list[door.OpenRequest])
+
+    async def resolve(self, request: str, verdict: str, *, via: str = "") -> bool:
+        """Keep the verdict of an open request; raises ConfigError if it was not offered."""
+        event = self._app._open_request(request, "permission")
+        if event is None:
+            return False
+        options = event.data.get("options") or ()
+        if options and verdict not in options:
+            raise ConfigError(f"{verdict!r} is no answer to this request")
+        self._app.answers.append((request, verdict))
+        ended: dict[str, Any] = {"request": request, "verdict": verdict, "by": "user", "via": via}
+        self._app.say("permission_resolved", event.agent, **ended)
+        return True
+
+    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
+        """Keep the answer to an open question; raises ConfigError for what it does not offer."""
+        event = self._app._open_request(request, "question")
+        if event is None:
+            return False
+        several = bool(event.data.get("multiple"))
+        check_choices(answer.choices, event.data.get("options") or (), multiple=several)
+        self._app.answers.append((request, answer))
+        said = {"choices": list(answer.choices), "text": answer.text}
+        ended: dict[str, Any] = {"request": request, "answer": said, "by": "user", "via": via}
+        self._app.say("question_answered", event.agent, **ended)
+        return True
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return what the event of the end of a request told."""
+        ended = [event.data for event in self._app._log if event.type in _ENDS]
+        found = [data for data in ended if request and data["request"].startswith(request)]
+        return found[0] if len(found) == 1 else None
+
+    async def attend(self) -> None:
+        """Count it."""
+        self._app.attended += 1
+        self._app._wake()
+
+
+@takes_checked
+class ScriptedChanges(_Group, Changes):
+    """The changes that a test has given; no file is touched."""
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
         """Return the changes that the test has given."""
-        return [told_change(row, self._names()) for row in self.change_rows]
+        return [told_change(row, self._app._names()) for row in self._app.change_rows]
 
-    async def show_change(self, change: str) -> Mapping[str, Any]:
+    async def show(self, change: str) -> Mapping[str, Any]:
         """Return a change that the test has given, with the lines that it has given to it."""
-        row = find_row(self.change_rows, change)
-        diff = self.change_diffs.get(row.change.id, "")
+        row = find_row(self._app.change_rows, change)
+        diff = self._app.change_diffs.get(row.change.id, "")
         reason = reason_values(self._reason(row))
-        return {**told_change(row, self._names()), "rationale": reason, "diff": diff}
+        return {**told_change(row, self._app._names()), "rationale": reason, "diff": diff}
+
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+        """Return why a change that the test has given was made; all lines are of the newest."""
+        row = of_path(self._app.change_rows, self._app.options.workspace, path)[0]
+        return told_reason(row, self._app._names(), self._reason(row))
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -181,75 +313,7 @@ class ScriptedChanges:
         rows = self._chosen(changes, agent, call, is_sure=not possible)
         return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
 
-    async def undo(
-        self,
-        what: str = "prompt",
-        wanted: str | None = None,
-        *,
-        files: bool = True,
-        conversation: bool = True,
-        mine: bool = False,
-        possible: bool = False,
-    ) -> Mapping[str, Any]:
-        """Take the last turn's changes back; nothing is kept that another undo would need."""
-        check_way(what)
-        if what == "turn":
-            rows = of_last_turn(self.change_rows, with_possible=possible)
-            made = [Decision(r.change.id, r.change.path, REJECTED) for r in rows]
-            return {**told(None, None, None), "decided": self._decide(made)}
-        if self.has_open_run:
-            raise run_open(self.session)
-        if what == "act":
-            if not self.restored:
-                raise nothing_to_undo()
-            return self._restored(self.restored.pop())
-        raise nothing_kept(self.session)
-
-    async def snapshots(self) -> Sequence[door.Snapshot]:
-        """Return those that a test has given, and that were taken."""
-        return self.snapshot_rows
-
-    async def take_snapshot(self, description: str = "") -> door.Snapshot:
-        """Note a snapshot, if the test says that files are kept; else raise ConfigError."""
-        if not self.keeps_files:
-            raise not_kept()
-        row = SessionSnapshot(
-            snapshot_id=f"{len(self.snapshot_rows) + 1:010x}",
-            last_commit=len(self._log),
-            kind="manual",
-            taken_at=float(len(self._log)),
-            folder=self.options.workspace,
-            tree="",
-            description=description,
-        )
-        self.snapshot_rows.append(tell_snapshot(self.session, row))
-        return self.snapshot_rows[-1]
-
-    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
-        """Note a restore; what it changes is what the test has said."""
-        if not dry_run and self.has_open_run:
-            raise run_open(self.session)
-        if not self.keeps_files:
-            raise not_kept()
-        if snapshot not in {one.id for one in self.snapshot_rows}:
-            raise ConfigError(f"there is no snapshot {snapshot!r}", code="unknown_snapshot")
-        if dry_run:
-            return {**self._restored(snapshot), "snapshot": None}
-        self.restored.append(snapshot)
-        return self._restored(snapshot)
-
-    def _restored(self, snapshot: str) -> Mapping[str, Any]:
-        changes = list(self.restore_changes)
-        what = {
-            "restored": snapshot,
-            "snapshot": SAFETY,
-            "act": SAFETY,
-            "files": len(changes),
-            "changes": changes,
-        }
-        return {**told(None, None, None), **what}
-
-    async def commit_changes(
+    async def commit(
         self,
         changes: Sequence[str] = (),
         *,
@@ -271,12 +335,31 @@ class ScriptedChanges:
         outcome = Outcome(commits=(commit,) if rows else ())
         if not dry_run:
             self._decide(committed(rows, outcome))
-        return told_outcome(outcome, rows, self._names())
+        return told_outcome(outcome, rows, self._app._names())
 
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Return why a change that the test has given was made; all lines are of the newest."""
-        row = of_path(self.change_rows, self.options.workspace, path)[0]
-        return told_reason(row, self._names(), self._reason(row))
+    async def undo(
+        self,
+        what: str = "prompt",
+        wanted: str | None = None,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+        mine: bool = False,
+        possible: bool = False,
+    ) -> Mapping[str, Any]:
+        """Take the last turn's changes back; nothing is kept that another undo would need."""
+        check_way(what)
+        if what == "turn":
+            rows = of_last_turn(self._app.change_rows, with_possible=possible)
+            made = [Decision(r.change.id, r.change.path, REJECTED) for r in rows]
+            return {**told(None, None, None), "decided": self._decide(made)}
+        if self._app.has_open_run:
+            raise run_open(self._app.session)
+        if what == "act":
+            if not self._app.restored:
+                raise nothing_to_undo()
+            return self._app._told_restore(self._app.restored.pop())
+        raise nothing_kept(self._app.session)
 
     async def worktrees(self) -> Sequence[Mapping[str, Any]]:
         """Return nothing: nobody has any."""
@@ -291,7 +374,7 @@ class ScriptedChanges:
         author = row.change.author
         if author is None:
             return None
-        said = [event for event in self._log if event.agent == author.agent]
+        said = [event for event in self._app._log if event.agent == author.agent]
         return find_reason(conversation(said, numbered=True), author.call)
 
     def _chosen(
@@ -303,22 +386,91 @@ class ScriptedChanges:
         *,
         is_sure: bool = False,
     ) -> Sequence[ChangeRow]:
-        agents = None if agent is None else frozenset({self._resolve(agent)})
+        agents = None if agent is None else frozenset({self._app._resolve(agent)})
         choice = Choice(ids=tuple(ids), agents=agents, call=call, is_sure=is_sure)
-        return choose(self.change_rows, choice, states)
+        return choose(self._app.change_rows, choice, states)
 
     def _decide(self, made: Sequence[Decision]) -> Sequence[Mapping[str, Any]]:
         by_id = {one.id: one for one in made}
-        self.change_rows = [
+        self._app.change_rows = [
             replace(row, state=by_id[row.change.id].state, why=by_id[row.change.id].why)
             if row.change.id in by_id
             else row
-            for row in self.change_rows
+            for row in self._app.change_rows
         ]
         told = [told_decision(one) for one in made]
         if told:
-            self.say("changes_decided", changes=told)
+            self._app.say("changes_decided", changes=told)
         return told
+
+
+@takes_checked
+class ScriptedSnapshots(_Group, Snapshots):
+    """The snapshots that a test has given, or a frontend took."""
+
+    async def list(self) -> Sequence[door.Snapshot]:
+        """Return those that a test has given, and that were taken."""
+        return self._app.snapshot_rows
+
+    async def take(self, description: str = "") -> door.Snapshot:
+        """Note a snapshot, if the test says that files are kept; else raise ConfigError."""
+        if not self._app.keeps_files:
+            raise not_kept()
+        row = SessionSnapshot(
+            snapshot_id=f"{len(self._app.snapshot_rows) + 1:010x}",
+            last_commit=len(self._app._log),
+            kind="manual",
+            taken_at=float(len(self._app._log)),
+            folder=self._app.options.workspace,
+            tree="",
+            description=description,
+        )
+        self._app.snapshot_rows.append(tell_snapshot(self._app.session, row))
+        return self._app.snapshot_rows[-1]
+
+    async def restore(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Note a restore; what it changes is what the test has said."""
+        if not dry_run and self._app.has_open_run:
+            raise run_open(self._app.session)
+        if not self._app.keeps_files:
+            raise not_kept()
+        if snapshot not in {one.id for one in self._app.snapshot_rows}:
+            raise ConfigError(f"there is no snapshot {snapshot!r}", code="unknown_snapshot")
+        if dry_run:
+            return {**self._app._told_restore(snapshot), "snapshot": None}
+        self._app.restored.append(snapshot)
+        return self._app._told_restore(snapshot)
+
+
+@takes_checked
+class ScriptedSessions(_Group, Sessions):
+    """This session and its forks."""
+
+    async def list(self) -> Sequence[door.SessionSummary]:
+        """Return this session and its forks."""
+        begun = [event for event in self._app._log if event.type == "run_started"]
+        run = (await self._app.view()).run
+        own = door.SessionSummary(
+            session=self._app.session,
+            run=None if run is None else run.id,
+            status=None if run is None else run.status,
+            task=begun[0].data["task"] if begun else "",
+            workspace=self._app.options.workspace,
+            started_at=begun[0].ts if begun else 0.0,
+            name=None,
+            last_seq=self._app._seq,
+            pid=os.getpid(),
+            origin=None,
+        )
+        fork = replace(own, status="interrupted", pid=None, origin=self._app.session)
+        return [*(replace(fork, session=session) for session in reversed(self._app.forks)), own]
+
+    async def fork(self, at: int | None = None) -> str:
+        """Name another session, which has nothing of its own; raises StoreError for no event."""
+        if at is not None and not 0 < at <= self._app._seq:
+            raise StoreError(f"this session has no event {at}", code="unknown_position")
+        self._app.forks.append(f"{self._app.session}-fork-{len(self._app.forks) + 1}")
+        return self._app.forks[-1]
 
 
 def _lines(diff: str, sign: str) -> int:
@@ -335,7 +487,7 @@ async def settle() -> None:
 
 
 @takes_checked
-class ScriptedApp(ScriptedChanges):
+class ScriptedApp:
     """AppHandle that keeps what it is asked and tells what a test says, as the engine would.
 
     A person's answer becomes an event, and the second one to a request is refused. `refusal`, if
@@ -343,7 +495,19 @@ class ScriptedApp(ScriptedChanges):
     """
 
     def __init__(self, options: RunOptions | None = None) -> None:
-        super().__init__()
+        self.runs = ScriptedRuns(self)
+        self.agents = ScriptedAgents(self)
+        self.requests = ScriptedRequests(self)
+        self.changes = ScriptedChanges(self)
+        self.snapshots = ScriptedSnapshots(self)
+        self.sessions = ScriptedSessions(self)
+        self.change_rows: list[ChangeRow] = []  # which the session has found
+        self.change_diffs: dict[str, str] = {}  # of some of them, by their ids
+        self.keeps_files = False  # whether snapshots can be taken
+        self.snapshot_rows: list[door.Snapshot] = []  # as `snapshots` tells them
+        self.restore_changes: Sequence[Mapping[str, Any]] = ()  # of each restore: path and change
+        self.restored: list[str] = []  # snapshots, in the order of their restores
+        self._log: list[Event] = []  # all that was said
         self.options = options or RunOptions(task="do it")
         self.session = self.options.session or SESSION
         self.refusal: Exception | None = None
@@ -415,6 +579,40 @@ class ScriptedApp(ScriptedChanges):
             prompt=prompt,
         )
 
+    def find_change(
+        self, change: str, path: str, agent: str | None = None, *, diff: str = "", **fields: Any
+    ) -> None:
+        """Let the session have found a change of an agent, which is told; None: from outside.
+
+        Its lines are those of `diff`, which a patch begins; `call`, `turn` and `state` are further
+        fields, as are those of a FileChange.
+        """
+        row = {"state": fields.pop("state", "pending")}
+        author = {"call": fields.pop("call", ""), "turn": fields.pop("turn", None)}
+        made = FileChange(
+            **{
+                "id": change,
+                "scan": change,
+                "path": path,
+                "folder": self.options.workspace,
+                "kind": "modified",
+                "added": _lines(diff, "+"),
+                "removed": _lines(diff, "-"),
+                "how": "outside" if agent is None else "named",
+                "authors": () if agent is None else (Author(agent, **author),),
+                **fields,
+            }
+        )
+        self.change_rows.append(ChangeRow(change=made, at=float(len(self._log)), **row))
+        self.change_diffs[change] = diff
+        told: dict[str, Any] = {
+            "change": change,
+            "path": path,
+            "kind": made.kind,
+            "how": made.how,
+        }
+        self.say("file_changed", agent, **told, added=made.added, removed=made.removed)
+
     def finish(self, result: RunResult | None = None, **data: Any) -> None:
         """End the run, as completed if nothing else is said: `run_finished`, then its result.
 
@@ -436,7 +634,7 @@ class ScriptedApp(ScriptedChanges):
 
     async def close(self) -> None:
         """Close the session: what runs is interrupted, and its readers have read all."""
-        await self.interrupt_run()
+        await self.runs.interrupt()
         self.hang_up()
 
     def hang_up(self) -> None:
@@ -454,7 +652,7 @@ class ScriptedApp(ScriptedChanges):
         for event in said:
             self.tell(structs.replace(event, session=self.session))
         self.run = ScriptedRun(self.session)
-        await self.interrupt_run()
+        await self.runs.interrupt()
 
     @property
     def said(self) -> Sequence[Event]:
@@ -478,69 +676,6 @@ class ScriptedApp(ScriptedChanges):
             await self._changed.wait()
         return found
 
-    async def start_run(self, task: str, **overrides: Any) -> ScriptedRun:
-        """Start the one run; raises `refusal` if the test has set one."""
-        if self.refusal is not None:
-            raise self.refusal
-        if self.has_open_run:
-            raise ConfigError("this session runs a task already", hint="wait for its end")
-        known_mode(overrides.get("mode", self.options.mode))
-        check_limit(overrides.get("timeout_s"))
-        self.run, self.overrides = ScriptedRun(self.session), overrides
-        self.say("run_started", task=task, workspace=self.options.workspace)
-        return self.run
-
-    async def resume_run(self) -> ScriptedRun:
-        """Go on with the run that was interrupted."""
-        self.run = ScriptedRun(self.session)
-        self.say("run_resumed")
-        return self.run
-
-    async def continue_run(self, task: str, images: Sequence[str] = ()) -> ScriptedRun:
-        """Start the run of a follow-up task, which is kept in `continued`."""
-        if self.run is None:
-            raise ConfigError("no master has run yet", hint="start a run", code="no_master")
-        self._show(images)
-        run = await self.start_run(task)
-        self.switch_models()
-        self.continued.append(task)
-        return run
-
-    async def interrupt_run(self) -> bool:
-        """End the run as interrupted."""
-        if self.run is None or self.run.ended.done():
-            return False
-        why = "the run was interrupted"
-        self.finish(RunResult(status="interrupted", summary="", exit_code=130, error=why))
-        return True
-
-    async def set_mode(self, mode: PermissionMode) -> None:
-        """Keep the mode in the options."""
-        self.options = replace(self.options, mode=known_mode(mode))
-
-    async def prompt_agent(
-        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
-    ) -> str:
-        """Keep the prompt, and in `shown` its images."""
-        agent_id = self._resolve(agent)
-        if delivery not in _DELIVERIES:
-            raise ConfigError(
-                f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(_DELIVERIES)}"
-            )
-        if not text.strip() and not images:
-            raise ConfigError("what is said is blank", hint="say something", code="blank")
-        self._show(images)
-        self.prompts.append((agent_id, text, delivery))
-        self._wake()
-        return _DELIVERIES[delivery]
-
-    async def set_model(self, agent: str, model: str) -> str:
-        """Keep the order; a provider that no row or agent has is none."""
-        agent_id = self._resolve(agent)
-        self.models_set[agent_id] = named_model(self._log, self.model_rows, agent_id, model)
-        self._wake()
-        return self.models_set[agent_id]
-
     def switch_models(self) -> None:
         """Have the next turns begin of the models that were set."""
         while self.models_set:
@@ -548,70 +683,6 @@ class ScriptedApp(ScriptedChanges):
             provider, _, model = name.partition("/")
             told: dict[str, Any] = {"provider": provider, "model": model, "reasoning_effort": None}
             self.say("agent_model_changed", agent_id, **told)
-
-    async def kill(self, agent: str) -> Sequence[str]:
-        """Keep the order; the agent alone counts as ended by it."""
-        self.killed.append(self._resolve(agent))
-        self._wake()
-        return [agent]
-
-    async def restart(self, agent: str, prompt: str) -> None:
-        """Keep the order."""
-        self.restarted.append((self._resolve(agent), prompt))
-        self._wake()
-
-    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
-        """Keep the verdict of an open request; raises ConfigError if it was not offered."""
-        event = self._open_request(request, "permission")
-        if event is None:
-            return False
-        options = event.data.get("options") or ()
-        if options and verdict not in options:
-            raise ConfigError(f"{verdict!r} is no answer to this request")
-        self.answers.append((request, verdict))
-        ended: dict[str, Any] = {"request": request, "verdict": verdict, "by": "user", "via": via}
-        self.say("permission_resolved", event.agent, **ended)
-        return True
-
-    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Keep the answer to an open question; raises ConfigError for what it does not offer."""
-        event = self._open_request(request, "question")
-        if event is None:
-            return False
-        several = bool(event.data.get("multiple"))
-        check_choices(answer.choices, event.data.get("options") or (), multiple=several)
-        self.answers.append((request, answer))
-        said = {"choices": list(answer.choices), "text": answer.text}
-        ended: dict[str, Any] = {"request": request, "answer": said, "by": "user", "via": via}
-        self.say("question_answered", event.agent, **ended)
-        return True
-
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
-        """Return what the event of the end of a request told."""
-        ended = [event.data for event in self._log if event.type in _ENDS]
-        found = [data for data in ended if request and data["request"].startswith(request)]
-        return found[0] if len(found) == 1 else None
-
-    async def requests(self) -> Sequence[door.OpenRequest]:
-        """Return the open requests, oldest first."""
-        names = self._names()
-        told = [
-            {
-                **_UNTOLD,
-                **event.data,
-                "kind": _REQUESTS[event.type],
-                "agent": event.agent or "",
-                "name": names.get(event.agent or "", ""),
-                "opened_at": event.ts,
-            }
-            for event in self._open.values()
-        ]
-        return convert(told, list[door.OpenRequest])
-
-    async def attend(self) -> None:
-        """Count it."""
-        self.attended += 1
-        self._wake()
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Yield the committed events after `after`, then all that the test says."""
@@ -632,10 +703,6 @@ class ScriptedApp(ScriptedChanges):
                 await self._changed.wait()
         finally:
             self.readers -= 1
-
-    async def tree(self) -> door.AgentTree:
-        """Return the agents that were spawned; what a script does not know is None."""
-        return self._tree(lambda _: {})
 
     def _tree(self, more: Callable[[str | None], Mapping[str, Any]]) -> door.AgentTree:
         def tell(agent: str | None) -> Mapping[str, Any]:
@@ -674,44 +741,11 @@ class ScriptedApp(ScriptedChanges):
             tree=self._tree(
                 lambda id_: {**MORE, "mode": mode, "labels": labels.get(id_ or "", {})}
             ),
-            requests=tuple(await self.requests()),
+            requests=tuple(await self.requests.open()),
             turns=running_turns(self._log),
             mode=mode,
-            budget=await self.budget(),
+            budget=await self.runs.budget(),
         )
-
-    async def history(
-        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[door.HistoryEntry]:
-        """Return what was said of an agent as its conversation."""
-        from prsm_testing.memory_store import MemoryStore  # which most frontends' tests spare
-
-        agent_id = self._resolve(agent)
-        async with MemoryStore() as store:
-            said = (event for event in self._log if event.seq is not None)
-            store.ledger.events[self.session] = list(said)
-            return await read_history(
-                store, self.session, agent_id, detail, before=before, limit=limit
-            )
-
-    async def sessions(self) -> Sequence[door.SessionSummary]:
-        """Return this session and its forks."""
-        begun = [event for event in self._log if event.type == "run_started"]
-        run = (await self.view()).run
-        own = door.SessionSummary(
-            session=self.session,
-            run=None if run is None else run.id,
-            status=None if run is None else run.status,
-            task=begun[0].data["task"] if begun else "",
-            workspace=self.options.workspace,
-            started_at=begun[0].ts if begun else 0.0,
-            name=None,
-            last_seq=self._seq,
-            pid=os.getpid(),
-            origin=None,
-        )
-        fork = replace(own, status="interrupted", pid=None, origin=self.session)
-        return [*(replace(fork, session=session) for session in reversed(self.forks)), own]
 
     async def providers(self) -> Sequence[door.ProviderReport]:
         """Return what a test has put into `provider_rows`."""
@@ -725,20 +759,9 @@ class ScriptedApp(ScriptedChanges):
         """Return what a test has put into `policy_told`."""
         return self.policy_told
 
-    async def budget(self) -> door.BudgetReport:
-        """Return a budget of which nothing is used."""
-        return tell_budget(BudgetScope().report(), Spent())
-
     async def complete(self, text: str) -> Sequence[door.Completion]:
         """Return paths of the workspace, and names of the agents."""
         return await complete_word(text, self.options.workspace, self._names().values())
-
-    async def fork(self, at: int | None = None) -> str:
-        """Name another session, which has nothing of its own; raises StoreError for no event."""
-        if at is not None and not 0 < at <= self._seq:
-            raise StoreError(f"this session has no event {at}", code="unknown_position")
-        self.forks.append(f"{self.session}-fork-{len(self.forks) + 1}")
-        return self.forks[-1]
 
     def _show(self, images: Sequence[str]) -> None:
         if images and not self.takes_images:
@@ -761,6 +784,23 @@ class ScriptedApp(ScriptedChanges):
     def _open_request(self, request: str, kind: str) -> Event | None:
         event = self._open.get(request)
         return event if event is not None and _REQUESTS[event.type] == kind else None
+
+    def _resolve(self, agent: str) -> str:
+        for agent_id, name in self._names().items():
+            if agent in (agent_id, name):
+                return agent_id
+        raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
+
+    def _told_restore(self, snapshot: str) -> Mapping[str, Any]:
+        changes = list(self.restore_changes)
+        what = {
+            "restored": snapshot,
+            "snapshot": SAFETY,
+            "act": SAFETY,
+            "files": len(changes),
+            "changes": changes,
+        }
+        return {**told(None, None, None), **what}
 
     def _names(self) -> dict[str, str]:
         spawned = [event for event in self._log if event.type == "agent_spawned"]

@@ -72,7 +72,7 @@ class WorkspaceFilesContract(ABC):
             paths=resolve_paths(work, paths),
             frontend=_FRONTEND,
         ) as app:
-            run = await app.start_run("edit it")
+            run = await app.runs.start("edit it")
             result = await run.result()
             assert result.status == "completed"
             assert _files(work) == {"file": _AFTER.encode(), "other": b"other\n"}
@@ -92,18 +92,18 @@ class WorkspaceFilesContract(ABC):
     async def test_a_change_is_of_its_agent_and_is_taken_back_alone(self, tmp_path: Path) -> None:
         """Then the file is as it was, byte for byte; what a person writes meanwhile stays."""
         async with self._run(tmp_path) as (app, _):
-            found = await app.changes()
+            found = await app.changes.list()
             assert [(one["path"], one["name"]) for one in found] == [("file", "master")][
                 : self.keeps
             ]
             if self.keeps:
                 (tmp_path / "work" / "other").write_text("a person's\n")
-                [made] = await app.reject()
+                [made] = await app.changes.reject()
                 assert (made["change"], made["state"]) == (found[0]["change"], "rejected")
                 kept = {"file": _BEFORE, "other": b"a person's\n"}
                 assert _files(tmp_path / "work") == kept
             with pytest.raises(ConfigError) as refused:
-                await app.show_change("nothing")
+                await app.changes.show("nothing")
         assert refused.value.code == ("unknown_change" if self.keeps else "no_files")
 
     async def test_a_snapshot_brings_all_files_back(self, tmp_path: Path) -> None:
@@ -112,15 +112,15 @@ class WorkspaceFilesContract(ABC):
             work = tmp_path / "work"
             before = _files(work)
             if self.keeps:
-                taken = await app.take_snapshot("before")
-                assert taken.id in {one.id for one in await app.snapshots()}
+                taken = await app.snapshots.take("before")
+                assert taken.id in {one.id for one in await app.snapshots.list()}
                 (work / "file").write_bytes(_BEFORE)
                 (work / "other").unlink()
                 (work / "new").write_text("new")
-                await app.restore_snapshot(taken.id)
+                await app.snapshots.restore(taken.id)
                 assert _files(work) == before
             with pytest.raises(ConfigError) as refused:
-                await app.restore_snapshot("nothing")
+                await app.snapshots.restore("nothing")
         assert refused.value.code == ("unknown_snapshot" if self.keeps else "no_files")
 
     async def test_a_claim_that_is_not_true_is_not_checked(self, tmp_path: Path) -> None:

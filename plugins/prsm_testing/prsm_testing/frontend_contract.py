@@ -137,7 +137,7 @@ class FrontendContract(ABC):
             if self.stays and (app.run is None or app.run.ended.done()):
                 lack = "has not returned, although its person left it, or has not begun its task"
             elif app.run is None:
-                lack = "has not started a run: it calls `app.start_run`"
+                lack = "has not started a run: it calls `app.runs.start`"
             elif app.run.ended.done():
                 lack = "has not returned, although its run has ended"
             else:
@@ -164,7 +164,7 @@ class FrontendContract(ABC):
             await settle()
             assert app.run is None, "it began a run, although nobody gave it a task"
             assert not showing.task.done(), "it ended before anybody left it"
-            await app.start_run("by somebody else")
+            await app.runs.start("by somebody else")
             app.spawn()
             app.finish()
             if self.shows_summary:
@@ -331,7 +331,7 @@ class FrontendContract(ABC):
             async with self._in_time(app), asyncio.TaskGroup() as group:
                 task = group.create_task(self._outcome(app, interactive=self.interactive))
                 if self.stays:
-                    await app.start_run("by somebody else")
+                    await app.runs.start("by somebody else")
                 await app.started()
                 app.spawn()
                 app.say("permission_requested", "m", **_REQUEST)

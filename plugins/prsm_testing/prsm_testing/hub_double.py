@@ -103,11 +103,11 @@ class ScriptedHub:
         self._detached.add(app.session)
         try:
             if options.resumes:
-                begun = await app.resume_run()
+                begun = await app.runs.resume()
             elif options.continues:
-                begun = await app.continue_run(options.task or "", options.images)
+                begun = await app.runs.follow_up(options.task or "", options.images)
             else:
-                begun = await app.start_run(options.task or "")
+                begun = await app.runs.start(options.task or "")
         except BaseException:
             await self._close(app.session)
             raise
@@ -118,8 +118,8 @@ class ScriptedHub:
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return what the session's master did last; see Hub."""
         app = self._find(session)
-        masters = (await app.tree()).agents
-        return await app.history(masters[-1].id, limit=limit) if masters else ()
+        masters = (await app.agents.tree()).agents
+        return await app.agents.history(masters[-1].id, limit=limit) if masters else ()
 
     async def rename(self, session: str, name: str) -> None:
         """Keep the name; see Hub."""
@@ -131,7 +131,7 @@ class ScriptedHub:
         app = self._find(session)
         if app.run is None:
             raise _unknown(session)
-        fork = await app.fork(at)
+        fork = await app.sessions.fork(at)
         copy = ScriptedApp(replace(app.options, session=fork))
         await copy.take_over(app, at)
         self._remember(copy)
@@ -190,7 +190,7 @@ class ScriptedHub:
 
     async def _row(self, app: ScriptedApp) -> HubSession:
         session, is_owned = app.session, app.session in self._owned
-        row = next(row for row in await app.sessions() if row.session == session)
+        row = next(row for row in await app.sessions.list() if row.session == session)
         pid = self.owner_pid if session in self._detached else row.pid
         now = replace(
             row,
@@ -199,7 +199,7 @@ class ScriptedHub:
             pid=pid if is_owned else None,
             status=row.status if is_owned or not app.has_open_run else "interrupted",
         )
-        waits = tuple(await app.requests()) if is_owned else ()
+        waits = tuple(await app.requests.open()) if is_owned else ()
         return HubSession(**asdict(now), waits=waits)
 
     async def _close(self, session: str) -> None:

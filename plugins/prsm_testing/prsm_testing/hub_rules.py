@@ -70,7 +70,7 @@ class HubContract(ABC):
         async with self.open_scene(tmp_path) as scene:
             session = await _started(scene)
             async with scene.hub.attach(session) as app:
-                assert [row.session for row in await app.sessions()] == [session]
+                assert [row.session for row in await app.sessions.list()] == [session]
             row = await _row(scene, session)
             assert (row.status, row.task) == ("running", "ask")
             assert row.pid is not None
@@ -178,8 +178,8 @@ class HubContract(ABC):
             session = await _started(scene)
             entries = await scene.hub.peek(session)
             async with scene.hub.attach(session) as app:
-                [master] = (await app.tree()).agents
-                assert entries == await app.history(master.id, limit=20)
+                [master] = (await app.agents.tree()).agents
+                assert entries == await app.agents.history(master.id, limit=20)
             await scene.finish(session)
             entries = await scene.hub.peek(session)
             assert entries

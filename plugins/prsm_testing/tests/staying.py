@@ -75,7 +75,7 @@ class Staying(Frontend):
 
     async def begin(self, app):
         try:
-            await (await app.start_run(app.options.task or "a task of its own")).result()
+            await (await app.runs.start(app.options.task or "a task of its own")).result()
         except (PrsmError, RuntimeError) as error:
             if self.breaks != "hides why":
                 self.show(f"error: {error}")

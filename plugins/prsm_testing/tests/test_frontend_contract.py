@@ -20,7 +20,7 @@ class Plain(Frontend):
         self.settings = settings
 
     async def run(self, app):
-        run = await app.start_run(app.options.task)
+        run = await app.runs.start(app.options.task)
         result = await run.result()
         print("".join(c for c in result.summary if c.isprintable()), flush=True)  # noqa: T201
         return result.exit_code
@@ -34,12 +34,12 @@ class AlwaysHappy(Plain):
 
 class Silent(Plain):
     async def run(self, app):
-        return (await (await app.start_run("x")).result()).exit_code
+        return (await (await app.runs.start("x")).result()).exit_code
 
 
 class Raw(Plain):
     async def run(self, app):
-        result = await (await app.start_run("x")).result()
+        result = await (await app.runs.start("x")).result()
         print(result.summary, flush=True)  # noqa: T201
         return result.exit_code
 
@@ -57,7 +57,7 @@ class Reader(Plain):
                     break
 
     async def run(self, app):
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         async with asyncio.TaskGroup() as group:
             group.create_task(self.read(app))
             result = await run.result()
@@ -69,7 +69,7 @@ class FirstEnd(Reader):
         return event.type == "run_finished"
 
     async def run(self, app):
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         await self.read(app)
         return 0 if run.ended.done() else 9
 
@@ -99,10 +99,10 @@ class Stubborn(Plain):
 
 class SaysYes(Plain):
     async def run(self, app):
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         async for event in app.events():
             if event.type == "permission_requested":
-                await app.resolve_permission(event.data["request"], "once")
+                await app.requests.resolve(event.data["request"], "once")
             if event.type == "run_finished":
                 return (await run.result()).exit_code
         return 1

@@ -53,19 +53,19 @@ HANGS = {
         async def run(self, app):
             await asyncio.Event().wait()
         """,
-        "after 0.3 s the frontend has not started a run: it calls `app.start_run`",
+        "after 0.3 s the frontend has not started a run: it calls `app.runs.start`",
     ),
     "ReturnsWithoutARun": (
         """
         async def run(self, app):
             return 0
         """,
-        "after 0.3 s the frontend has not started a run: it calls `app.start_run`",
+        "after 0.3 s the frontend has not started a run: it calls `app.runs.start`",
     ),
     "NeverReturns": (
         """
         async def run(self, app):
-            await app.start_run("x")
+            await app.runs.start("x")
             await asyncio.Event().wait()
         """,
         "after 0.3 s the frontend has not returned, although its run has ended",
@@ -73,7 +73,7 @@ HANGS = {
     "IgnoresTheEnd": (
         """
         async def run(self, app):
-            await app.start_run("x")
+            await app.runs.start("x")
             async for event in app.events():
                 pass
         """,
@@ -82,7 +82,7 @@ HANGS = {
     "SwallowsCancellation": (
         """
         async def run(self, app):
-            await app.start_run("x")
+            await app.runs.start("x")
             await Stubborn().stay()
         """,
         r"goes on although it was cancelled: it waits in Stubborn.stay \(test_\w+.py:\d+\)",
@@ -98,14 +98,14 @@ HANGS = {
         """
         async def run(self, app):
             self.task = asyncio.ensure_future(Stubborn().stay())
-            return (await (await app.start_run("x")).result()).exit_code
+            return (await (await app.runs.start("x")).result()).exit_code
         """,
         r"goes on although it was cancelled: it waits in Stubborn.stay \(test_\w+.py:\d+\)",
     ),
     "Sleeps": (
         """
         async def run(self, app):
-            await app.start_run("x")
+            await app.runs.start("x")
             time.sleep(600)
         """,
         r"it blocks the event loop: Sleeps.run \(test_\w+.py:\d+\) does not return",
@@ -113,7 +113,7 @@ HANGS = {
     "AsksByInput": (
         """
         async def run(self, app):
-            await app.start_run("x")
+            await app.runs.start("x")
             return int(input("code? "))
         """,
         r"it blocks the event loop: AsksByInput.run \(test_\w+.py:\d+\) does not return",
@@ -121,7 +121,7 @@ HANGS = {
     "Spins": (
         """
         async def run(self, app):
-            await app.start_run("x")
+            await app.runs.start("x")
             while True:
                 pass
         """,
@@ -130,7 +130,7 @@ HANGS = {
     "WaitsForALock": (
         """
         async def run(self, app):
-            await app.start_run("x")
+            await app.runs.start("x")
             threading.Event().wait()
         """,
         r"it blocks the event loop: WaitsForALock.run \(test_\w+.py:\d+\) does not return",
@@ -138,7 +138,7 @@ HANGS = {
     "BlocksAndSaysNothing": (
         """
         async def run(self, app):
-            run = await app.start_run("x")
+            run = await app.runs.start("x")
             try:
                 time.sleep(600)
             except BaseException:
@@ -159,7 +159,7 @@ HANGS = {
     "BlocksAThread": (
         """
         async def run(self, app):
-            await app.start_run("x")
+            await app.runs.start("x")
             await asyncio.to_thread(time.sleep, 600)
         """,
         "after 0.3 s the frontend has not returned, although its run has ended",
@@ -258,7 +258,7 @@ def snore():
 class Leaves(Plain):
     async def run(self, app):
         threading.Thread(target=snore).start()
-        return (await (await app.start_run("x")).result()).exit_code
+        return (await (await app.runs.start("x")).result()).exit_code
 
 class TestLeaves(Contract):
     made = Leaves

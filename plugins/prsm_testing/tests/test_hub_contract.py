@@ -47,7 +47,7 @@ class Batch(HubFrontend):
             return 1
 
     async def follow(self, app):
-        run = await app.start_run("a task")
+        run = await app.runs.start("a task")
         if self.breaks == "leaves a task behind":
             self.kept.append(asyncio.ensure_future(asyncio.Event().wait()))
         reading = asyncio.ensure_future(self.read(app))
@@ -68,7 +68,7 @@ class Batch(HubFrontend):
         async with aclosing(app.events()) as events:
             async for event in events:
                 if self.breaks == "answers by itself" and event.type == "permission_requested":
-                    await app.resolve_permission(event.data["request"], "once")
+                    await app.requests.resolve(event.data["request"], "once")
                 if self.breaks == "knows all types" and event.type not in KNOWN:
                     raise ValueError(event.type)
 
@@ -146,7 +146,7 @@ async def test_sessions_of_a_scripted_hub_are_owned_until_they_are_left():
     hub = ScriptedHub(RunOptions(workspace="/work"))
     async with hub.open(RunOptions(workspace="/a")) as one:
         async with hub.open(RunOptions(workspace="/b", session="mine")) as two:
-            run = await two.start_run("x")
+            run = await two.runs.start("x")
             assert (one.options.session, run.session) == ("session-1", "mine")
             assert hub.owned == ["session-1", "mine"]
             async with hub.attach("mine") as again:

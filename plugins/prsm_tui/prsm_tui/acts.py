@@ -217,7 +217,7 @@ class Acts:
             return
         shown = {"images": images} if images else {}
         try:
-            self._watch(await self._app.start_run(task, **shown, **self._chosen_model()))
+            self._watch(await self._app.runs.start(task, **shown, **self._chosen_model()))
         except PrsmError as error:
             self._session.images = images
             self._give_back(agent, task, error)
@@ -267,9 +267,9 @@ class Acts:
         Return when that is read. Raises PrsmError.
         """
         if agent is None:
-            self._watch(await self._app.continue_run(text, images))
+            self._watch(await self._app.runs.follow_up(text, images))
             return "it begins now"
-        how = await self._app.prompt_agent(agent, text, delivery, images)
+        how = await self._app.agents.prompt(agent, text, delivery, images)
         when = _WHEN.get(how, escape_exact(how))
         self._session.said_to(self._session.agents[agent], text, when)
         return when
@@ -307,19 +307,19 @@ class Acts:
         self._tell.told("error", f"not sent: {said(error)}")
 
     async def _kill(self, agent: str) -> None:
-        names = [escape_exact(name) for name in await self._app.kill(agent)]
+        names = [escape_exact(name) for name in await self._app.agents.kill(agent)]
         self._tell.told("info", f"killed: {', '.join(names) or 'nobody'}")
 
     async def _restart(self, agent: str, prompt: str) -> None:
         try:
-            await self._app.restart(agent, prompt)
+            await self._app.agents.restart(agent, prompt)
         except PrsmError as error:
             self._give_back(agent, f"/restart {prompt}", error)
             return
         self._tell.told("info", f"{self._session.name_of(agent)} begins again")
 
     async def _stop(self) -> None:
-        stopped = await self._app.interrupt_run()
+        stopped = await self._app.runs.interrupt()
         self._tell.told("info", "the run is interrupted" if stopped else "no run is open")
 
     async def _mode(self, name: str) -> None:
@@ -327,22 +327,22 @@ class Acts:
         if name not in modes:
             self._tell.told("warning", f"the modes are: {', '.join(modes)}")
             return
-        await self._app.set_mode(PermissionMode(name))
+        await self._app.runs.set_mode(PermissionMode(name))
         self._session.mode = name
         self._tell.told("info", f"runs that begin from now on have the mode {name}")
 
     async def _fork(self) -> None:
-        session = escape_exact(await self._app.fork())
+        session = escape_exact(await self._app.sessions.fork())
         self._tell.told("info", f"forked as session {session}: prsm resume {session}")
 
     async def _resolve(self, request: str, verdict: str) -> None:
-        await self._settle(request, self._app.resolve_permission(request, verdict, via=VIA))
+        await self._settle(request, self._app.requests.resolve(request, verdict, via=VIA))
 
     async def _answer(self, request: str, typed: str) -> None:
         asked = self._session.requests.get(request)
         answer = None if asked is None else parse_answer(typed, asked)
         if answer is not None:
-            await self._settle(request, self._app.answer(request, answer, via=VIA))
+            await self._settle(request, self._app.requests.answer(request, answer, via=VIA))
 
     async def _settle(self, request: str, answering: Awaitable[bool]) -> None:
         try:
@@ -355,7 +355,7 @@ class Acts:
     async def _page(self, agent: str) -> None:
         try:
             before = self._session.agents[agent].transcript.since
-            page = await self._app.history(agent, before=before, limit=PAGE)
+            page = await self._app.agents.history(agent, before=before, limit=PAGE)
             self._session.take_page(agent, page)
         finally:
             self._loading.discard(agent)
@@ -416,7 +416,7 @@ class Looks:
         return boards.providers_board(await self._app.providers())
 
     async def _budget(self) -> Board:
-        return boards.budget_board(await self._app.budget(), self._session)
+        return boards.budget_board(await self._app.runs.budget(), self._session)
 
     async def _policy(self) -> Board:
         return boards.policy_board(await self._app.policy(), self._session)
@@ -429,7 +429,7 @@ class Looks:
         if agent is None:
             await self._choose_first(wanted)
         else:
-            name = escape_exact(await self._app.set_model(agent.id, wanted))
+            name = escape_exact(await self._app.agents.set_model(agent.id, wanted))
             agent.next_model = "" if name == agent.label else name
             when = "from its next turn on" if agent.is_live else "in its next life"
             told = f"goes on with {name} {when}" if agent.next_model else f"keeps {name}"
@@ -495,11 +495,11 @@ class FileActs:
 
     def accept(self, changes: Sequence[str]) -> None:
         """Accept changes."""
-        self._do(lambda: self._decide(self._app.accept(changes)))
+        self._do(lambda: self._decide(self._app.changes.accept(changes)))
 
     def reject(self, changes: Sequence[str]) -> None:
         """Take changes back."""
-        self._do(lambda: self._decide(self._app.reject(changes)))
+        self._do(lambda: self._decide(self._app.changes.reject(changes)))
 
     def comment(self, comments: Sequence[Comment], delivery: str) -> None:
         """Send comments to the agents that wrote the lines, all of one agent at once.
@@ -531,7 +531,7 @@ class FileActs:
 
     def restore(self, snapshot: str) -> None:
         """Let the files be as in a snapshot."""
-        self._do(lambda: self._restored(self._app.restore_snapshot(snapshot)))
+        self._do(lambda: self._restored(self._app.snapshots.restore(snapshot)))
 
     def undo_act(self) -> None:
         """Take back what was done to files last: a restore, a rejection, a merge or an undo."""
@@ -540,7 +540,7 @@ class FileActs:
     async def _load(self) -> None:
         review = self._session.review
         try:
-            review.take(await self._app.changes())
+            review.take(await self._app.changes.list())
         except PrsmError as error:
             review.fail(said(error))
         finally:
@@ -553,7 +553,7 @@ class FileActs:
     async def _open(self, change: str) -> None:
         review = self._session.review
         try:
-            review.take_detail(await self._app.show_change(change))
+            review.take_detail(await self._app.changes.show(change))
         except PrsmError as error:
             review.fail_detail(change, said(error))
         self._tell.changed()
@@ -603,7 +603,7 @@ class FileActs:
         self._tell.told(level, f"not sent: {why}; {what} kept")
 
     async def _explain(self, path: str, line: int) -> None:
-        told = await self._app.rationale(path, line)
+        told = await self._app.changes.rationale(path, line)
         name = escape_exact(str(told.get("name") or "nobody known"))
         reason = told.get("reason")
         why = "it gave no reason" if reason is None else first_line(str(reason["text"]), 1000)
@@ -616,20 +616,20 @@ class FileActs:
             return
         while known.transcript.find_block(call) is None and not known.transcript.is_whole:
             before = known.transcript.since
-            page = await self._app.history(agent, before=before, limit=PAGE)
+            page = await self._app.agents.history(agent, before=before, limit=PAGE)
             self._session.take_page(agent, page)
         self._tell.found(agent, None if known.transcript.find_block(call) is None else call)
 
     async def _load_snapshots(self) -> None:
         shelf = self._session.shelf
         try:
-            shelf.take(await self._app.snapshots())
+            shelf.take(await self._app.snapshots.list())
         except PrsmError as error:
             shelf.fail(said(error))
         self._tell.changed()
 
     async def _take_snapshot(self, description: str) -> None:
-        taken = await self._app.take_snapshot(description)
+        taken = await self._app.snapshots.take(description)
         unquiet = "; ".join(map(shown, taken.unquiet))
         level = "warning" if unquiet else "info"
         wrote = f"; an agent wrote meanwhile: {unquiet}" if unquiet else ""
@@ -639,14 +639,14 @@ class FileActs:
     async def _plan(self, snapshot: str) -> None:
         shelf = self._session.shelf
         try:
-            shelf.take_plan(snapshot, await self._app.restore_snapshot(snapshot, dry_run=True))
+            shelf.take_plan(snapshot, await self._app.snapshots.restore(snapshot, dry_run=True))
         except PrsmError as error:
             shelf.fail_plan(snapshot, said(error))
         self._tell.changed()
 
     async def _undone(self) -> None:
         """Tell what came of the undo of an act; what stays although it was to go is a warning."""
-        done = await self._app.undo("act")
+        done = await self._app.changes.undo("act")
         if done.get("restored") is not None:
             await self._tell_restored(done)
             return

@@ -353,7 +353,7 @@ class HubActs:
 
     async def _stop(self, session: str) -> None:
         async with self._hub.attach(session) as app:
-            stopped = await app.interrupt_run()
+            stopped = await app.runs.interrupt()
         self._host.told("info", "the run is interrupted" if stopped else "no run is open")
 
     async def _rename(self, session: str, name: str) -> None:

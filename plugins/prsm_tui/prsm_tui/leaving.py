@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 async def owns_runs(app: AppHandle, session: str) -> bool:
     """Return whether the session's runs end with this process."""
-    for row in await app.sessions():
+    for row in await app.sessions.list():
         if row.session == session:
             return row.pid == os.getpid()
     return True  # one that has not begun is in no ledger yet

@@ -61,7 +61,7 @@ class Pump:
             run = self._session.run
             if self._session.is_spent_old or (run is not None and run.is_open):
                 try:
-                    self._session.take_tree(await self._app.tree())
+                    self._session.take_tree(await self._app.agents.tree())
                 except PrsmError:
                     return  # its owner has gone: the reader of events says so
                 self._changed()
@@ -76,7 +76,7 @@ class Pump:
             if state != asked_of or (run is not None and run.is_open):
                 asked_of, asked = state, 0 if state != asked_of else asked + 1
                 try:
-                    is_new = self._session.take_name(await self._app.sessions())
+                    is_new = self._session.take_name(await self._app.sessions.list())
                 except PrsmError:
                     return  # its owner has gone: the reader of events says so
                 if is_new:
@@ -87,7 +87,7 @@ class Pump:
         """Say that a person is there, for as long as one is."""
         while self.why_over is None:
             try:
-                await self._app.attend()
+                await self._app.requests.attend()
             except PrsmError:
                 return  # its owner has gone: the reader of events says so
             await asyncio.sleep(BEAT_SECONDS)

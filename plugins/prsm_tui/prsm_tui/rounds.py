@@ -84,6 +84,6 @@ class Rounds:
     async def _attend_one(self, session: str) -> None:
         try:
             async with self._hub.attach(session) as app:
-                await app.attend()
+                await app.requests.attend()
         except PrsmError:  # its owner has gone meanwhile: the next look says so
             return

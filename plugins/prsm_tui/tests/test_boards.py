@@ -302,7 +302,7 @@ async def test_what_changes_while_changes_are_read_is_read_too():
     read, told_of = [], asyncio.Event()
     async with watching(app) as eyes:
         app.spawn()
-        kept = app.changes
+        kept = app.changes.list
 
         async def slowly() -> Any:
             told = await kept()
@@ -310,7 +310,7 @@ async def test_what_changes_while_changes_are_read_is_read_too():
             await told_of.wait()
             return told
 
-        app.changes = slowly  # type: ignore[method-assign]
+        app.changes.list = slowly  # type: ignore[method-assign]
         await eyes.press("f3")
         await eyes.until(lambda: read == [0], "the first reading")
         app.find_change("c9", "late.py", "m")

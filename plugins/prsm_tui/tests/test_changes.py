@@ -23,7 +23,7 @@ SIZES = pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["small", "la
 async def team():
     """Return a run with a writer and a fixer below it, who have changed files."""
     app = ScriptedApp(HERE)
-    await app.start_run("do it")
+    await app.runs.start("do it")
     app.spawn()
     app.spawn("w", "writer", "m")
     app.spawn("f", "fixer", "m")
@@ -42,18 +42,18 @@ def states(app):
 @asynccontextmanager
 async def held_lines(app):
     """Let the lines of changes come once the event is set that is yielded."""
-    told, come = app.show_change, asyncio.Event()
+    told, come = app.changes.show, asyncio.Event()
 
     async def tell_later(change):
         await come.wait()
         return await told(change)
 
-    app.show_change = tell_later
+    app.changes.show = tell_later
     try:
         yield come
     finally:
         come.set()
-        app.show_change = told
+        app.changes.show = told
 
 
 async def open_changes(eyes):
@@ -245,13 +245,13 @@ async def test_a_change_without_lines_is_commented_on_as_a_whole():
 
 async def test_keys_that_decide_say_so_where_the_changes_are_on_their_way():
     app = await team()
-    told, come = app.changes, asyncio.Event()
+    told, come = app.changes.list, asyncio.Event()
 
     async def tell_later():
         await come.wait()
         return await told()
 
-    app.changes = tell_later
+    app.changes.list = tell_later
     async with watching(app) as eyes:
         await eyes.press("f3", "c")
         await eyes.sees("the changes are on their way")
@@ -299,7 +299,7 @@ async def test_a_comment_that_reached_nobody_is_kept_and_typed_on():
         async def refuse(*_: object, **__: object) -> str:
             raise ConfigError("it has ended just now")
 
-        app.prompt_agent = refuse
+        app.agents.prompt = refuse
         await eyes.type("not lost\n")
         await eyes.sees("not sent: it has ended just now; the comment is kept", "not lost")
         await eyes.press("c")
@@ -310,7 +310,7 @@ async def test_a_comment_that_reached_nobody_is_kept_and_typed_on():
 async def test_why_it_was_made_and_the_call_that_made_it():
     said: dict[str, Any] = {"turn": "t2", "role": "assistant", "message": 1}
     app = ScriptedApp(HERE)
-    await app.start_run("do it")
+    await app.runs.start("do it")
     app.spawn()
     app.say("message_completed", "m", **said, text="I fix the bug, because the limit is wrong.")
     app.say("tool_call_started", "m", call="c9", tool="Edit", arguments={"file_path": "a.py"})
@@ -393,7 +393,7 @@ async def test_where_changes_cannot_be_told_the_reason_is():
         async def refuse() -> None:
             raise ConfigError("this is a replay", hint="resume it")
 
-        app.changes = refuse  # type: ignore[method-assign,assignment]
+        app.changes.list = refuse  # type: ignore[method-assign,assignment]
         await eyes.press("f3")
         await eyes.sees("this is a replay; resume it")
         await eyes.press("enter", "x", "a", "c", "v", "t", "b", "o", "down", "end", "escape")

@@ -45,7 +45,7 @@ async def test_a_person_answers_injects_and_reads_the_summary(tmp_path, size):
         await eyes.sees("once (by user, prsm tui)", "completed")
         await eyes.type("/open master\n")
         await eyes.sees("the run is completed", "The review agrees")
-        tree = await app.tree()
+        tree = await app.agents.tree()
         states = [node.state for node in tree.agents[0].children]
         assert states == ["completed"] * 3
 
@@ -63,7 +63,7 @@ async def test_a_child_that_is_killed_ends_and_the_run_goes_on(tmp_path):
         await eyes.press("y")
         await eyes.sees("killed: fixer", "- fixer")
         await eyes.until(lambda: "NEEDS YOU" not in eyes.text, "nothing waits any more")
-        tree = await app.tree()
+        tree = await app.agents.tree()
         states = {node.name: node.state for node in tree.agents[0].children}
         assert states["fixer"] == "killed"
         await eyes.type("/stop\n")

@@ -164,6 +164,6 @@ async def test_from_the_prompt_over_an_engine_that_ends_to_the_summary(tmp_path,
             await eyes.until(lambda: not eyes.session.run.is_open, "the end of the run")
             await eyes.type("/open session\n")
             await eyes.sees("the run goes on", "the run is completed", "The review agrees")
-            children = (await app.tree()).agents[0].children
+            children = (await app.agents.tree()).agents[0].children
             states = {node.name: node.state for node in children}
             assert states == {"writer": "killed", "fixer": "failed", "reviewer": "completed"}

@@ -49,7 +49,7 @@ async def test_a_prompt_that_reaches_nobody_is_typed_on(fault):
         async def refuse(*_: object, **__: object) -> str:
             raise fault
 
-        app.prompt_agent = refuse  # type: ignore[method-assign]
+        app.agents.prompt = refuse  # type: ignore[method-assign]
         await eyes.type("go on\n")
         await eyes.until(lambda: in_one_line(eyes, f"error: not sent: {fault.message}"))
         assert eyes.tui.panes.prompt.text == "go on"

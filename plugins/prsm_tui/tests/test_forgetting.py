@@ -68,7 +68,7 @@ async def test_pages_bring_back_exactly_what_was_let_go(seed):
     assert not transcript.is_whole
     async with asyncio.timeout(DEADLINE):
         while not transcript.is_whole:
-            session.take_page("m", await app.history("m", before=transcript.since))
+            session.take_page("m", await app.agents.history("m", before=transcript.since))
     assert talk(transcript) == talk(whole)
 
 

@@ -332,7 +332,7 @@ async def test_a_command_does_what_it_says_or_says_why_not(typed, said):
 
 async def test_what_was_said_before_is_told_where_it_is_asked_for():
     app = ScriptedApp(RunOptions(task=None))
-    await app.start_run("count")
+    await app.runs.start("count")
     app.spawn()
     for number in range(3):
         says(app, f"line {number}", message=number + 1)

@@ -210,7 +210,7 @@ async def test_a_name_that_comes_is_told():
     app = await team()
     async with hearing(app) as ears:
         await ears.hears("selected: agent 1")
-        [row] = await app.sessions()
+        [row] = await app.sessions.list()
         ears.session.take_name([replace(row, name="The blue door")])
         ears.person.changed()
         await ears.hears("session: it is called The blue door")

@@ -115,7 +115,7 @@ async def test_scrolled_up_it_stays_and_says_how_much_is_new():
 
 async def test_the_pages_of_a_history_come_as_somebody_scrolls_up():
     app = ScriptedApp(HERE)
-    await app.start_run("count")
+    await app.runs.start("count")
     app.spawn()
     for number in range(450):
         says(app, f"line {number}.", message=number + 1)
@@ -135,7 +135,7 @@ async def test_the_pages_of_a_history_come_as_somebody_scrolls_up():
 
 async def test_a_session_that_goes_on_while_it_is_opened_has_its_history_too():
     app = ScriptedApp(HERE)
-    await app.start_run("count")
+    await app.runs.start("count")
     app.spawn()
     says(app, "said early")
     async with asyncio.TaskGroup() as group:

@@ -111,7 +111,7 @@ async def test_what_shrinks_above_does_not_move_what_is_read():
 
 async def test_a_page_in_front_is_nothing_new():
     app = ScriptedApp(RunOptions(task=None))
-    await app.start_run("count")
+    await app.runs.start("count")
     app.spawn()
     says(app, "m", range(450))
     async with watching(app) as eyes:
@@ -129,7 +129,7 @@ async def test_a_page_in_front_is_nothing_new():
 
 async def test_what_was_let_go_meanwhile_comes_again_where_it_was_read():
     app = ScriptedApp(RunOptions(task=None))
-    await app.start_run("count")
+    await app.runs.start("count")
     app.spawn()
     app.spawn("w", "writer", "m")
     says(app, "m", range(60))

@@ -64,8 +64,8 @@ async def test_a_name_is_given_up_by_esc_and_a_text_takes_one_at_once(app):
 
 
 async def test_below_an_open_run_nothing_is_restored_and_it_is_said_why(app):
-    await app.start_run("do it")
-    await app.take_snapshot("one")
+    await app.runs.start("do it")
+    await app.snapshots.take("one")
     async with watching(app) as eyes:
         await eyes.press("f4")
         await eyes.sees("snapshots of this session: 1")

@@ -39,13 +39,13 @@ LANES = {
 
 async def watch(app, views):
     """Run the lanes, answer, and take a view at every event; return all events."""
-    run = await app.start_run(app.options.task)
+    run = await app.runs.start(app.options.task)
     seen = []
     async for event in app.events():
         seen.append(event)
         if event.type == "question_asked":
-            request = (await app.requests())[0].request
-            await app.answer(request, _first())
+            request = (await app.requests.open())[0].request
+            await app.requests.answer(request, _first())
         if event.type == "run_finished":
             break
         views.append((len(seen), await app.view()))
@@ -87,7 +87,7 @@ async def test_a_view_at_any_event_and_what_follows_is_the_whole_session(tmp_pat
                 assert agent == whole.agents[agent_id]
                 if not agent.transcript.is_whole:
                     before = agent.transcript.since
-                    session.take_page(agent_id, await app.history(agent_id, before=before))
+                    session.take_page(agent_id, await app.agents.history(agent_id, before=before))
                 assert talk(agent.transcript) == talk(whole.agents[agent_id].transcript)
                 assert agent.transcript.saying() == []
             assert session.requests == whole.requests == {}
@@ -101,7 +101,7 @@ async def test_a_view_in_the_middle_of_a_message_has_what_was_said_of_it(tmp_pat
     said = "half of what it has to say, and then it is silent for long " * 4
     lanes = {"master": {"steps": [{"think": "hm", "say": said, "hang": True}]}}
     async with asyncio.timeout(DEADLINE), engine(tmp_path, {"lanes": lanes}) as app:
-        await app.start_run(app.options.task)
+        await app.runs.start(app.options.task)
         whole = Session.of_view(EMPTY)
         async for event in app.events():
             whole.apply(event)
@@ -120,7 +120,7 @@ async def test_a_view_in_the_middle_of_a_message_has_what_was_said_of_it(tmp_pat
         now = dict(texts(session.agents[agent].transcript.saying()))["Said"]
         assert now.startswith(dict(before)["Said"])
         assert said.startswith(now)
-        await app.interrupt_run()
+        await app.runs.interrupt()
 
 
 async def test_the_deltas_behind_a_view_add_up_to_what_the_agent_says(tmp_path):

@@ -4,85 +4,254 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager, suppress
+from collections import deque
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import msgspec
+from msgspec.structs import asdict
+
+from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.control.session_lock import find_owner, read_key
-from prsm_core.engine.control.wire import ANSWER_LIMIT, decode_answer, encode_request, read_value
-from prsm_core.errors import ControlError
-from prsm_core.interfaces.app_handle import METHODS
-from prsm_core.kit.arguments import takes_checked
+from prsm_core.engine.control.wire import (
+    ANSWER_LIMIT,
+    STARTABLE,
+    WRONG,
+    End,
+    bad_answer,
+    decode_answer,
+    decode_part,
+    encode_request,
+    read_value,
+)
+from prsm_core.errors import ConfigError, ControlError
+from prsm_core.interfaces.app_handle import (
+    METHODS,
+    Agents,
+    Changes,
+    Requests,
+    Runs,
+    Sessions,
+    Snapshots,
+    derive,
+    operation_name,
+)
+from prsm_core.interfaces.runs import RunResult
+from prsm_core.kit.arguments import check_limit, takes_checked
 from prsm_core.kit.local_socket import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.engine.control.session_lock import Owner
-    from prsm_core.interfaces.app_handle import AppHandle
 
 CONNECT_SECONDS = 5.0  # for an owner that has only just begun
 ANSWER_SECONDS = 60.0
 _POLL_SECONDS = 0.02
+_BUFFERED = 64 * 1024  # bytes: what waits here is no delta that the owner could still drop
 
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 T = TypeVar("T")
 
-if TYPE_CHECKING:
-    _Door = AppHandle
-else:
-    _Door = object
 
-
-def _asked(name: str) -> Callable[..., Any]:
-    """Return the method of AppHandle with this name, as one that asks the owner."""
-    method, _ = METHODS[name]
-    taken = signature(method)
+def _asked(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of AppHandle, or of one of its groups, as one that asks the owner."""
+    name, taken = operation_name(method), signature(method)
 
     @wraps(method)
-    async def ask(self: Asking, *args: Any, **more: Any) -> Any:
+    async def ask(self: _Group | Asking, *args: Any, **more: Any) -> Any:
+        app = self.app
         given = taken.bind(self, *args, **more).arguments
         del given["self"]
         if "via" in taken.parameters:
-            given["via"] = given.get("via") or self._via
+            given["via"] = given.get("via") or app.via
         images = given.pop("images", ())
-        return read_value(name, await self._ask_with_images(name, images, **given))
+        return read_value(name, await app.ask_with_images(name, images, **given))
 
     return ask
 
 
+class _Group:
+    """A group of AppHandle whose methods ask the owner of a session."""
+
+    def __init__(self, app: Asking) -> None:
+        self.app = app
+
+
+class RemoteRun:
+    """RunHandle of a run in the owner's process."""
+
+    def __init__(self, app: Asking, run_id: str, session: str, since: int = 0) -> None:
+        self.run_id = run_id
+        self.session = session
+        self.since = since
+        self._app = app
+
+    async def result(self) -> RunResult:
+        """Wait for the run's end; raises ControlError when the session is closed before it."""
+        async with aclosing(self._app.stream("runs.result", run=self.run_id)) as values:
+            async for value in values:
+                return _result(value)
+        raise ControlError(
+            f"session {self.session} was closed before its run ended", code="session_closed"
+        )
+
+
+@takes_checked
+class RemoteRuns(_Group, Runs):
+    """The runs of a session that another process owns."""
+
+    async def start(self, task: str, **overrides: Any) -> RemoteRun:
+        """Start a run of `task` at the owner; see Runs."""
+        if unknown := sorted(overrides.keys() - STARTABLE):
+            raise ConfigError(f"a run in another process has no {', '.join(unknown)} of its own")
+        check_limit(overrides.get("timeout_s"))
+        told = {name: value for name, value in overrides.items() if value is not None}
+        if "mcp_servers" in told:
+            servers = told["mcp_servers"].items()
+            told["mcp_servers"] = {name: asdict(server) for name, server in servers}
+        return await self._begin("runs.start", told.pop("images", ()), task=task, **told)
+
+    async def follow_up(self, task: str, images: Sequence[str] = ()) -> RemoteRun:
+        """Give the last master a follow-up task; see Runs."""
+        return await self._begin("runs.follow_up", images, task=task)
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Let the runs that begin from now on have this mode; see Runs."""
+        await self.app.ask("runs.set_mode", mode=str(mode))
+        self.app.note_mode(PermissionMode(mode))
+
+    async def _begin(self, op: str, images: Sequence[str], **args: Any) -> RemoteRun:
+        started = await self.app.ask_with_images(op, images, **args)
+        return RemoteRun(self.app, started["run"], started["session"])
+
+
+class _Changes(_Group, Changes):
+    def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        return self.app.stream("changes.hold_files")
+
+
+def asking_group(kind: type) -> Any:
+    """Return a group that has all its methods."""
+    base = kind if issubclass(kind, _Group) else type(kind.__name__, (_Group, kind), {})
+    return takes_checked(derive(base, _asked))
+
+
+_RUNS, _AGENTS, _REQUESTS, _CHANGES, _SNAPSHOTS, _SESSIONS = map(
+    asking_group, (RemoteRuns, Agents, Requests, _Changes, Snapshots, Sessions)
+)
+
+
 def asks_owner(door: type[T]) -> type[T]:
-    """Give a class the methods of AppHandle that have one answer."""
-    for name in METHODS:
-        setattr(door, name, _asked(name))
+    """Give a class the methods of AppHandle that are in no group, and have one answer."""
+    for name, (method, _) in METHODS.items():
+        if "." not in name:
+            setattr(door, name, _asked(method))
     return door
 
 
 @takes_checked
 @asks_owner
-class Asking(_Door):
-    """The methods of AppHandle that have one answer, asked of the owner of a session.
+class Asking:
+    """What AppHandle has, but for its options and events, asked of the owner of a session.
 
-    Each raises the error that the owner met, and ControlError when there is no answer.
+    Each method raises the error that the owner met, and ControlError when the owner cannot be
+    reached or ends before its answer.
     """
 
     def __init__(self, state_dir: Path, session: str, *, via: str) -> None:
         self.session = session
+        self.via = via
         self._state_dir = state_dir
-        self._via = via
+        self.runs: Runs = _RUNS(self)
+        self.agents: Agents = _AGENTS(self)
+        self.requests: Requests = _REQUESTS(self)
+        self.changes: Changes = _CHANGES(self)
+        self.snapshots: Snapshots = _SNAPSHOTS(self)
+        self.sessions: Sessions = _SESSIONS(self)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what `asks_owner` adds."""
+
+    @property
+    def app(self) -> Asking:
+        """This very object, which its groups know by the same name."""
+        return self
 
     async def ask(self, op: str, **args: Any) -> Any:
         """Return the answer of any operation that has one."""
         raise NotImplementedError
 
-    async def _ask_with_images(self, op: str, images: Sequence[str], **args: Any) -> Any:
+    async def ask_with_images(self, op: str, images: Sequence[str], **args: Any) -> Any:
         """Ask for what shows images, each a path, which this process reads, or a `data:` URL."""
         async with kept_images(self._state_dir, images) as shown:
             return await self.ask(op, **args, **shown)
+
+    def note_mode(self, mode: PermissionMode) -> None:
+        """Note the mode of the runs that begin from now on."""
+
+    async def stream(self, op: str, **args: Any) -> AsyncGenerator[Any, None]:
+        """Yield the values of an operation that has many, over a connection of its own."""
+        reader, writer = await connect(self._state_dir, self.session, buffered=_BUFFERED)
+        lines = _Lines(reader, self.session)
+        try:
+            writer.write(encode_request(op, args, read_key(self._state_dir, self.session)))
+            async with asyncio.timeout(ANSWER_SECONDS):
+                decode_answer(await lines.next())
+            while not isinstance(part := decode_part(await lines.next()), End):
+                yield part
+        except TimeoutError as error:
+            raise silence(self.session, f"did not answer within {ANSWER_SECONDS:.0f} s") from error
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+class _Lines:
+    """The lines of a stream: each may be long, and few wait in this process to be read."""
+
+    def __init__(self, reader: asyncio.StreamReader, session: str) -> None:
+        self._reader = reader
+        self._session = session
+        self._whole: deque[bytes] = deque()
+        self._begun: list[bytes] = []  # pieces of a line whose end has not come
+
+    async def next(self) -> bytes:
+        """Return the next line; raises ControlError where the owner has gone."""
+        while not self._whole:
+            try:
+                piece = await self._reader.read(_BUFFERED)
+            except ConnectionError:
+                piece = b""
+            if not piece:
+                raise silence(self._session, "ended, or cut this reader off, without a word")
+            self._take(piece)
+        return self._whole.popleft()
+
+    def _take(self, piece: bytes) -> None:
+        first, *others = piece.split(b"\n")
+        self._begun.append(first)
+        if others:
+            self._whole.append(b"".join(self._begun))
+            self._whole.extend(others[:-1])
+            self._begun = [others[-1]]
+        elif sum(map(len, self._begun)) > ANSWER_LIMIT:
+            raise bad_answer()
+
+
+def _result(value: Any) -> RunResult:
+    try:
+        return msgspec.convert(value, RunResult)
+    except WRONG as error:
+        raise bad_answer() from error
 
 
 class ControlClient(Asking):
@@ -172,7 +341,7 @@ async def open_control(
     """
     streams = await connect(state_dir, session)
     key = read_key(state_dir, session)
-    client = ControlClient(state_dir, session, streams, key=key, via=via)  # type: ignore[abstract]
+    client = ControlClient(state_dir, session, streams, key=key, via=via)
     try:
         yield client
     finally:

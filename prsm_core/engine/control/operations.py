@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
@@ -103,7 +104,7 @@ class Operation(Record, frozen=True):
             raise bad_request(": ".join(filter(None, (name, *fault))))
 
 
-class Runs:
+class StartedRuns:
     """Owns the runs that peers have started, so that they can ask for the results."""
 
     def __init__(self) -> None:
@@ -113,9 +114,9 @@ class Runs:
     def operations(self) -> Mapping[str, Operation]:
         """The operations that begin runs and tell how these end."""
         return {
-            "start_run": Operation(self._start, _START_RUN, acts=True),
-            "continue_run": Operation(self._continue, _takes(_Shown, task=str), acts=True),
-            "result": Operation(self._result, _takes(run=str)),
+            "runs.start": Operation(self._start, _START_RUN, acts=True),
+            "runs.follow_up": Operation(self._follow_up, _takes(_Shown, task=str), acts=True),
+            "runs.result": Operation(self._result, _takes(run=str)),
         }
 
     async def _start(self, app: AppHandle, args: Mapping[str, Any]) -> dict[str, str]:
@@ -129,11 +130,11 @@ class Runs:
             }
         if "images" in overrides:
             overrides["images"] = tuple(overrides["images"])
-        return self._keep(await app.start_run(args["task"], **overrides))
+        return self._keep(await app.runs.start(args["task"], **overrides))
 
-    async def _continue(self, app: AppHandle, args: Mapping[str, Any]) -> dict[str, str]:
+    async def _follow_up(self, app: AppHandle, args: Mapping[str, Any]) -> dict[str, str]:
         images = (tuple(args["images"]),) if args.get("images") else ()
-        return self._keep(await app.continue_run(args["task"], *images))
+        return self._keep(await app.runs.follow_up(args["task"], *images))
 
     def _keep(self, run: RunHandle) -> dict[str, str]:
         self._runs[run.run_id] = run
@@ -171,7 +172,7 @@ async def _options(app: AppHandle, _: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _subscribe(app: AppHandle, args: Mapping[str, Any]) -> AsyncIterator[Any]:
+async def _events(app: AppHandle, args: Mapping[str, Any]) -> AsyncIterator[Any]:
     return _told_events(app, args["after"])
 
 
@@ -186,7 +187,7 @@ async def _told_events(app: AppHandle, after: int) -> AsyncIterator[Any]:
 
 
 async def _hold_files(app: AppHandle, _: Mapping[str, Any]) -> AsyncIterator[Any]:
-    return app.hold_files()
+    return app.changes.hold_files()
 
 
 def derived(name: str) -> Operation:
@@ -202,9 +203,10 @@ def derived(name: str) -> Operation:
     ]
     base = _Shown if "images" in hints else _Arguments
     args = msgspec.defstruct("Arguments", shape, bases=(base,), frozen=True, kw_only=True)
+    reach = attrgetter(name)
 
     async def run(app: AppHandle, given: Mapping[str, Any]) -> Any:
-        return await getattr(app, name)(**asdict(msgspec.convert(given, args)))
+        return await reach(app)(**asdict(msgspec.convert(given, args)))
 
     return Operation(run, args, looks=may == "looks", acts=may == "acts")
 
@@ -212,6 +214,6 @@ def derived(name: str) -> Operation:
 OPERATIONS: Mapping[str, Operation] = {
     **{name: derived(name) for name in METHODS},
     "options": Operation(_options),
-    "subscribe": Operation(_subscribe, _takes(after=int)),
-    "hold_files": Operation(_hold_files, acts=True),
+    "events": Operation(_events, _takes(after=int)),
+    "changes.hold_files": Operation(_hold_files, acts=True),
 }

@@ -6,58 +6,24 @@ So a command can have the agents of all engines in a working tree write nothing 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
-from prsm_core.engine.control.client import ANSWER_SECONDS, Asking, connect, open_control, silence
-from prsm_core.engine.control.session_lock import find_owner, read_key
-from prsm_core.engine.control.wire import (
-    ANSWER_LIMIT,
-    PROTOCOL,
-    STARTABLE,
-    WRONG,
-    End,
-    bad_answer,
-    decode_answer,
-    decode_part,
-    encode_request,
-)
+from prsm_core.engine.control.client import Asking, open_control
+from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.control.wire import PROTOCOL, WRONG, bad_answer
 from prsm_core.errors import ConfigError, ControlError
-from prsm_core.interfaces.frontend import RunOptions, RunResult
-from prsm_core.kit.arguments import check_limit, takes_checked
+from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-
-
-_BUFFERED = 64 * 1024  # bytes: what waits here is no delta that the owner could still drop
-
-
-class RemoteRun:
-    """RunHandle of a run in the owner's process."""
-
-    def __init__(self, app: RemoteApp, run_id: str, session: str, since: int = 0) -> None:
-        self.run_id = run_id
-        self.session = session
-        self.since = since
-        self._app = app
-
-    async def result(self) -> RunResult:
-        """Wait for the run's end; raises ControlError when the session is closed before it."""
-        async with aclosing(self._app.stream("result", run=self.run_id)) as values:
-            async for value in values:
-                return _result(value)
-        raise ControlError(
-            f"session {self.session} was closed before its run ended", code="session_closed"
-        )
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 
 @takes_checked
@@ -72,29 +38,9 @@ class RemoteApp(Asking):
         super().__init__(state_dir, session, via=via)
         self.options = options
 
-    async def start_run(self, task: str, **overrides: Any) -> RemoteRun:
-        """Start a run of `task` at the owner; see AppHandle."""
-        if unknown := sorted(overrides.keys() - STARTABLE):
-            raise ConfigError(f"a run in another process has no {', '.join(unknown)} of its own")
-        check_limit(overrides.get("timeout_s"))
-        told = {name: value for name, value in overrides.items() if value is not None}
-        if "mcp_servers" in told:
-            servers = told["mcp_servers"].items()
-            told["mcp_servers"] = {name: asdict(server) for name, server in servers}
-        images = told.pop("images", ())
-        return self._run(await self._ask_with_images("start_run", images, task=task, **told))
-
-    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RemoteRun:
-        """Give the last master a follow-up task; see AppHandle."""
-        return self._run(await self._ask_with_images("continue_run", images, task=task))
-
-    def _run(self, started: Mapping[str, Any]) -> RemoteRun:
-        return RemoteRun(self, started["run"], started["session"])
-
-    async def set_mode(self, mode: PermissionMode) -> None:
-        """Let the runs that begin from now on have this mode; see AppHandle."""
-        await self.ask("set_mode", mode=str(mode))
-        self.options = replace(self.options, mode=PermissionMode(mode))
+    def note_mode(self, mode: PermissionMode) -> None:
+        """Note the mode of the runs that begin from now on."""
+        self.options = replace(self.options, mode=mode)
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Yield committed events, then live ones with deltas; see AppHandle.
@@ -102,79 +48,19 @@ class RemoteApp(Asking):
         It ends when the owner closes the session. Raises ControlError (code `no_answer`) where the
         owner ends without a word, or cuts off a reader that takes nothing.
         """
-        async with aclosing(self.stream("subscribe", after=after)) as values:
+        async with aclosing(self.stream("events", after=after)) as values:
             async for value in values:
                 yield _event(value)
-
-    def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
-        """Keep agents from beginning to write for as long as this is open; see AppHandle."""
-        return self.stream("hold_files")
 
     async def ask(self, op: str, **args: Any) -> Any:
         """Return the answer of any operation that has one, over a connection of its own."""
         async with open_control(self._state_dir, self.session) as client:
             return await client.ask(op, **args)
 
-    async def stream(self, op: str, **args: Any) -> AsyncGenerator[Any, None]:
-        """Yield the values of an operation that has many, over a connection of its own."""
-        reader, writer = await connect(self._state_dir, self.session, buffered=_BUFFERED)
-        lines = _Lines(reader, self.session)
-        try:
-            writer.write(encode_request(op, args, read_key(self._state_dir, self.session)))
-            async with asyncio.timeout(ANSWER_SECONDS):
-                decode_answer(await lines.next())
-            while not isinstance(part := decode_part(await lines.next()), End):
-                yield part
-        except TimeoutError as error:
-            raise silence(self.session, f"did not answer within {ANSWER_SECONDS:.0f} s") from error
-        finally:
-            writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
-
-
-class _Lines:
-    """The lines of a stream: each may be long, and few wait in this process to be read."""
-
-    def __init__(self, reader: asyncio.StreamReader, session: str) -> None:
-        self._reader = reader
-        self._session = session
-        self._whole: deque[bytes] = deque()
-        self._begun: list[bytes] = []  # pieces of a line whose end has not come
-
-    async def next(self) -> bytes:
-        """Return the next line; raises ControlError where the owner has gone."""
-        while not self._whole:
-            try:
-                piece = await self._reader.read(_BUFFERED)
-            except ConnectionError:
-                piece = b""
-            if not piece:
-                raise silence(self._session, "ended, or cut this reader off, without a word")
-            self._take(piece)
-        return self._whole.popleft()
-
-    def _take(self, piece: bytes) -> None:
-        first, *others = piece.split(b"\n")
-        self._begun.append(first)
-        if others:
-            self._whole.append(b"".join(self._begun))
-            self._whole.extend(others[:-1])
-            self._begun = [others[-1]]
-        elif sum(map(len, self._begun)) > ANSWER_LIMIT:
-            raise bad_answer()
-
 
 def _event(value: Any) -> Event:
     try:
         return Event(**value)
-    except WRONG as error:
-        raise bad_answer() from error
-
-
-def _result(value: Any) -> RunResult:
-    try:
-        return msgspec.convert(value, RunResult)
     except WRONG as error:
         raise bad_answer() from error
 
@@ -205,7 +91,7 @@ async def open_remote(state_dir: Path, session: str, *, via: str = "") -> AsyncI
                 code="other_version",
             )
         options = _options(await client.ask("options"), session)
-    yield RemoteApp(state_dir, session, options, via=via)  # type: ignore[abstract]
+    yield RemoteApp(state_dir, session, options, via=via)
 
 
 _OVER = frozenset({"no_owner", "closing"})  # codes of errors: its agents write no more
@@ -235,7 +121,7 @@ async def _hold(stack: AsyncExitStack, state: Path, root: Path, session: str) ->
         app = await stack.enter_async_context(open_remote(state, session))
         if repo_identity(Path(app.options.workspace)).root != root:
             return ()
-        values = app.hold_files()
+        values = app.changes.hold_files()
         stack.push_async_callback(values.aclose)
         return await anext(values)
     except ControlError as error:

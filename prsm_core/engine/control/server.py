@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from prsm_core.engine.control.operations import OPERATIONS, Operation, Runs
+from prsm_core.engine.control.operations import OPERATIONS, Operation, StartedRuns
 from prsm_core.engine.control.peers import Peer, why_no_person
 from prsm_core.engine.control.wire import (
     PROTOCOL,
@@ -174,7 +174,7 @@ class ControlServer:
         self._start_soon = start_soon
         self._clock = clock
         ping = Operation(self._ping, looks=True)
-        self._operations = {"ping": ping, **Runs().operations, **operations}
+        self._operations = {"ping": ping, **StartedRuns().operations, **operations}
         self._app = app
         self._connections: set[_Connection] = set()
         self._refused: set[asyncio.Task[None]] = set()  # who is being told so
@@ -289,7 +289,7 @@ class ControlServer:
                 args = {**args, "via": _place_of(peer, args.get("via", ""))}
             value = await operation.run(self._app, args)
             if isinstance(value, AsyncIterator):
-                return Streamed(value, is_numbered=request.op == "subscribe")
+                return Streamed(value, is_numbered=request.op == "events")
             return encode({"ok": value})
         except Exception as error:  # noqa: BLE001 - the boundary: told to the peer, and logged
             return encode_failure(error)

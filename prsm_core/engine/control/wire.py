@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("prsm.engine")
 
-PROTOCOL = 3  # 1 had no operation with many values, 2 other names of some
+PROTOCOL = 4
 REQUEST_LIMIT = 1 << 20  # bytes a line
 ANSWER_LIMIT = 64 << 20
 # What of RunOptions a run that is started over a socket may have of its own.

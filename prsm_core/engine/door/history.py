@@ -23,7 +23,7 @@ _STARTS_AT_A_TIME = 256
 async def read_history(
     store: Store, session: str, agent: str, detail: str, *, before: int | None, limit: int
 ) -> list[HistoryEntry]:
-    """Return the last `limit` entries before the event `before`; see AppHandle.history.
+    """Return the last `limit` entries before the event `before`; see Agents.history.
 
     `agent` is an id. Raises ToolInputError for an unknown detail, ConfigError for the limit.
     """

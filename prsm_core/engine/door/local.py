@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
-from functools import cached_property, wraps
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -15,24 +14,15 @@ from prsm_core.domain.writes import AgentNoted, Told
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.providers.model_choice import model_of, resolve_model
-from prsm_core.engine.quiet import HOLD_SECONDS
 from prsm_core.engine.spawn.plan import choose_servers
 from prsm_core.errors import ConfigError
-from prsm_core.interfaces.app_handle import METHODS
+from prsm_core.interfaces.app_handle import Agents, Requests, Runs, Sessions
 from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.sanitize import UNFIT_CURE, is_fit
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterator,
-        Awaitable,
-        Callable,
-        Collection,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core import door
@@ -43,59 +33,29 @@ if TYPE_CHECKING:
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.providers.listings import ProviderReport as Surveyed
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.workspace_files import FileActs
+    from prsm_core.interfaces.app_handle import Changes, Snapshots
     from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
     from prsm_core.interfaces.store import AgentRow, Store
-
 
 CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
 
 
-def _by_files(name: str, *, flushes: bool = False) -> Any:
-    """Return the method of AppHandle with this name, as what keeps the files does it."""
-    method, _ = METHODS[name]
-
-    @wraps(method)
-    async def act(self: LocalApp, *args: Any, **more: Any) -> Any:
-        if flushes:
-            await self._engine.journal.flush()
-        return await getattr(self._acts, name)(*args, **more)
-
-    return act
-
-
 @takes_checked
-class LocalApp:
-    """AppHandle over an engine in this process."""
+class LocalRuns(Runs):
+    """The runs of an engine; those that are started without others have the `options`."""
 
     def __init__(
-        self,
-        engine: OrchestrationEngine,
-        options: RunOptions,
-        store: Store,
-        session: str,
-        *,
-        state_dir: Path | None = None,
+        self, engine: OrchestrationEngine, options: RunOptions, store: Store, session: str
     ) -> None:
-        """Open the door of an engine.
-
-        Args:
-            engine: Whose session it is.
-            options: Of the runs that are started without others.
-            store: The engine's.
-            session: The engine's.
-            state_dir: Where the locks of all sessions lie; None: who owns others is not known.
-        """
         self.options = options
         self._engine = engine
         self._store = store
         self._session = session
-        self._state_dir = state_dir
-        self._runs: dict[asyncio.Task[None], StartedRun] = {}  # those that are being driven
+        self._driven: dict[asyncio.Task[None], StartedRun] = {}
         self.has_started = False  # some run, by this very handle
         self._new_mode: PermissionMode | None = None  # that the newest run does not have
 
-    async def start_run(self, task: str, **overrides: Any) -> RunHandle:
+    async def start(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run; raises what keeps it from starting (no provider, a blank task)."""
         if "mode" in overrides:
             from prsm_core.engine.door.refusals import known_mode  # most runs have the session's
@@ -103,7 +63,7 @@ class LocalApp:
             overrides["mode"] = known_mode(overrides["mode"])
         if self.options.resumes:
             self.options = replace(self.options, resumes=False)
-            return await self.resume_run(**overrides)
+            return await self.resume(**overrides)
         options = replace(self.options, task=task, **overrides)
         if options.continues:
             self.options = replace(self.options, continues=False)
@@ -125,7 +85,7 @@ class LocalApp:
         self._new_mode = None
         return run
 
-    async def resume_run(self, **overrides: Any) -> RunHandle:
+    async def resume(self, **overrides: Any) -> RunHandle:
         """Go on with the newest run, or tell how it has ended; raises what keeps it from that."""
         options = replace(self.options, **overrides)
         known = {info.session_id: info.last_seq for info in await self._store.sessions()}
@@ -134,7 +94,7 @@ class LocalApp:
             since=known.get(self._session, 0),
         )
 
-    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
+    async def follow_up(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Give the last run's master a follow-up task; raises what keeps it from starting."""
         return await self._continue(task, images, replace(self.options, labels={}))
 
@@ -157,7 +117,7 @@ class LocalApp:
             )
         )
 
-    async def interrupt_run(self) -> bool:
+    async def interrupt(self) -> bool:
         """End the open run as interrupted; False when none was open."""
         return await self._engine.interrupt_run()
 
@@ -170,10 +130,12 @@ class LocalApp:
             self._new_mode = mode
         self.options = replace(self.options, mode=mode)
 
-    async def set_model(self, agent: str, model: str) -> str:
-        """Let an agent's turns that begin from now on be of this model."""
-        agent_id = await self._find(agent)
-        return await set_model(self._engine, agent_id, model)
+    async def budget(self) -> door.BudgetReport:
+        """Return what the newest run has used, reserved and left."""
+        from prsm_core.engine.door.view import tell_budget
+
+        budgets = self._engine.budgets
+        return tell_budget(budgets.run.report(), budgets.spent)
 
     def _last_master(self) -> AgentRecord | None:
         found = [r for r in self._engine.manager.roster.records() if r.descriptor.parent_id is None]
@@ -201,8 +163,8 @@ class LocalApp:
     ) -> RunHandle:
         run = StartedRun(self._session, since)
         task = self._engine.start_soon(run.drive(begin), name="run")
-        self._runs[task] = run
-        task.add_done_callback(self._runs.pop)
+        self._driven[task] = run
+        task.add_done_callback(self._driven.pop)
         task.add_done_callback(run.cancel)  # also of one that never begins: the engine is closed
         try:
             await run.begun()
@@ -217,15 +179,87 @@ class LocalApp:
         if not run.run_id:
             task.cancel()
             await asyncio.wait({task})
-        if not self._runs or self._engine.journal.run_id == run.run_id:  # no other has begun since
+        if (
+            not self._driven or self._engine.journal.run_id == run.run_id
+        ):  # no other has begun since
             await self._engine.interrupt_run()
 
-    async def prompt_agent(
+    async def aclose(self) -> None:
+        """Shut the engine down; who waits for the result of a run that has begun is given it."""
+        for task, run in self._driven.items():
+            if not run.started.done():
+                task.cancel()
+        await self._engine.shutdown()
+        if driven := set(self._driven):
+            seconds = self._engine.parting.most(CLOSING_SECONDS)
+            await first_of(self._engine.clock, seconds, lambda: asyncio.wait(driven))
+            for task in driven:
+                task.cancel()
+
+
+@takes_checked
+class LocalAgents(Agents):
+    """The agents of an engine, and those that an earlier process left."""
+
+    def __init__(self, engine: OrchestrationEngine, store: Store, session: str) -> None:
+        self._engine = engine
+        self._store = store
+        self._session = session
+
+    async def tree(self) -> door.AgentTree:
+        """Return the tree as `prsm tree --json` prints it."""
+        engine = self._engine
+        unwritten = engine.budgets.unwritten  # before the rows, which may have them meanwhile
+        rows = await self._store.agents(self._session)
+        requests = await self._store.open_requests(self._session)
+        run, now = engine.journal.run_id, engine.clock.time()
+        return build_tree(
+            self._session,
+            run,
+            rows,
+            now,
+            lost=self.lost(rows),
+            requests=requests,
+            unwritten=unwritten,
+            changes=await self._store.changes(self._session),
+        )
+
+    def lost(self, rows: Sequence[AgentRow]) -> Collection[str]:
+        """Return the agents that an earlier process left, and this one has not taken over."""
+        known = {record.agent_id for record in self._engine.manager.roster.records()}
+        return {row.descriptor.agent_id for row in rows} - known
+
+    async def history(
+        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
+    ) -> Sequence[door.HistoryEntry]:
+        """Return a page of an agent's conversation, also of one of an earlier run."""
+        from prsm_core.engine.door.history import read_history
+
+        await self._engine.journal.flush()
+        agent_id = await self._find(agent)
+        return await read_history(
+            self._store, self._session, agent_id, detail, before=before, limit=limit
+        )
+
+    async def _find(self, agent: str) -> str:
+        """Return the id of an agent of any run of the session."""
+        for record in self._engine.manager.roster.records():
+            if agent in {record.descriptor.name, record.agent_id}:
+                return record.agent_id
+        rows = await self._store.agents(self._session)
+        return ConversationStore.resolve_agent_id(agent, rows)
+
+    async def prompt(
         self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
     ) -> str:
         """Send a person's prompt to an agent; return how it is delivered."""
         record = self._engine.manager.roster.resolve(agent)
         return await self._engine.prompting.prompt(record.agent_id, text, delivery, images)
+
+    async def set_model(self, agent: str, model: str) -> str:
+        """Let an agent's turns that begin from now on be of this model."""
+        agent_id = await self._find(agent)
+        return await set_model(self._engine, agent_id, model)
 
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended."""
@@ -253,7 +287,15 @@ class LocalApp:
             manager = self._engine.manager
             await manager.restart_agent(record.agent_id, said.text, besides=said.notices)
 
-    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
+
+@takes_checked
+class LocalRequests(Requests):
+    """What the agents of an engine ask a person."""
+
+    def __init__(self, engine: OrchestrationEngine) -> None:
+        self._engine = engine
+
+    async def resolve(self, request: str, verdict: str, *, via: str = "") -> bool:
         """Answer a permission request; the first answer wins."""
         requests = self._engine.requests
         return await requests.give(request, "permission", {"verdict": verdict}, via=via)
@@ -267,7 +309,7 @@ class LocalApp:
         """Return how a request has ended, given the beginning of its id."""
         return self._engine.requests.outcome(request)
 
-    async def requests(self) -> Sequence[door.OpenRequest]:
+    async def open(self) -> Sequence[door.OpenRequest]:
         """Return the open permission requests and questions, oldest first."""
         from prsm_core.engine.door.view import request_rows
 
@@ -279,32 +321,82 @@ class LocalApp:
         """Note that a person is there to answer."""
         self._engine.requests.attend()
 
+
+@takes_checked
+class LocalSessions(Sessions):
+    """The sessions of an engine's ledger, whose owners are known by their locks."""
+
+    def __init__(self, engine: OrchestrationEngine, store: Store, state_dir: Path | None) -> None:
+        self._engine = engine
+        self._store = store
+        self._state_dir = state_dir
+
+    async def list(self) -> Sequence[door.SessionSummary]:
+        """Return the sessions of the ledger, newest first."""
+        from prsm_core.engine.door.offers import session_rows
+
+        found = await self._store.sessions()
+        return await asyncio.to_thread(session_rows, found, self._state_dir)
+
+    async def fork(self, at: int | None = None) -> str:
+        """Begin another session from event `at` of this one, and return it."""
+        return await self._engine.fork(at)
+
+
+@takes_checked
+class LocalApp:
+    """AppHandle over an engine in this process."""
+
+    def __init__(
+        self,
+        engine: OrchestrationEngine,
+        options: RunOptions,
+        store: Store,
+        session: str,
+        *,
+        state_dir: Path | None = None,
+    ) -> None:
+        """Open the door of an engine.
+
+        Args:
+            engine: Whose session it is.
+            options: Of the runs that are started without others.
+            store: The engine's.
+            session: The engine's.
+            state_dir: Where the locks of all sessions lie; None: who owns others is not known.
+        """
+        self.runs = LocalRuns(engine, options, store, session)
+        self.agents = LocalAgents(engine, store, session)
+        self.requests = LocalRequests(engine)
+        self.sessions = LocalSessions(engine, store, state_dir)
+        self._engine = engine
+        self._store = store
+        self._session = session
+        self._state_dir = state_dir
+
+    @property
+    def options(self) -> RunOptions:
+        """What the runs that begin from now on have, if they say nothing else."""
+        return self.runs.options
+
+    @property
+    def changes(self) -> Changes:
+        """What agents have changed in files."""
+        return self._files[0]
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Files as they were."""
+        return self._files[1]
+
+    @cached_property
+    def _files(self) -> tuple[Changes, Snapshots]:
+        engine = self._engine
+        return engine.files.door(lambda: engine.is_running, self._state_dir)
+
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield the session's committed events after `after`, then follow with live deltas."""
         return self._engine.feed.events(self._session, after)
-
-    async def tree(self) -> door.AgentTree:
-        """Return the tree as `prsm tree --json` prints it."""
-        engine = self._engine
-        unwritten = engine.budgets.unwritten  # before the rows, which may have them meanwhile
-        rows = await self._store.agents(self._session)
-        requests = await self._store.open_requests(self._session)
-        run, now = engine.journal.run_id, engine.clock.time()
-        return build_tree(
-            self._session,
-            run,
-            rows,
-            now,
-            lost=self._lost(rows),
-            requests=requests,
-            unwritten=unwritten,
-            changes=await self._store.changes(self._session),
-        )
-
-    def _lost(self, rows: Sequence[AgentRow]) -> Collection[str]:
-        """Return the agents that an earlier process left, and this one has not taken over."""
-        known = {record.agent_id for record in self._engine.manager.roster.records()}
-        return {row.descriptor.agent_id for row in rows} - known
 
     async def view(self) -> door.View:
         """Return one picture of the session at one of its events."""
@@ -322,39 +414,12 @@ class LocalApp:
                 picture,
                 spoken,
                 engine.clock.time(),
-                lost=self._lost(picture.agents),
+                lost=self.agents.lost(picture.agents),
                 unwritten=unwritten,
                 redact=engine.journal.redact,
                 mode=self.options.mode.value,
-                budget=await self.budget(),
+                budget=await self.runs.budget(),
             )
-
-    async def history(
-        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[door.HistoryEntry]:
-        """Return a page of an agent's conversation, also of one of an earlier run."""
-        from prsm_core.engine.door.history import read_history
-
-        await self._engine.journal.flush()
-        agent_id = await self._find(agent)
-        return await read_history(
-            self._store, self._session, agent_id, detail, before=before, limit=limit
-        )
-
-    async def _find(self, agent: str) -> str:
-        """Return the id of an agent of any run of the session."""
-        for record in self._engine.manager.roster.records():
-            if agent in {record.descriptor.name, record.agent_id}:
-                return record.agent_id
-        rows = await self._store.agents(self._session)
-        return ConversationStore.resolve_agent_id(agent, rows)
-
-    async def sessions(self) -> Sequence[door.SessionSummary]:
-        """Return the sessions of the ledger, newest first."""
-        from prsm_core.engine.door.offers import session_rows
-
-        found = await self._store.sessions()
-        return await asyncio.to_thread(session_rows, found, self._state_dir)
 
     async def providers(self) -> Sequence[door.ProviderReport]:
         """Look which providers can be used."""
@@ -385,13 +450,6 @@ class LocalApp:
         """Return the rules on commands and tools, and what was allowed always."""
         return self._engine.policy()
 
-    async def budget(self) -> door.BudgetReport:
-        """Return what the newest run has used, reserved and left."""
-        from prsm_core.engine.door.view import tell_budget
-
-        budgets = self._engine.budgets
-        return tell_budget(budgets.run.report(), budgets.spent)
-
     async def complete(self, text: str) -> Sequence[door.Completion]:
         """Return what the last word of a text may become."""
         from prsm_core.engine.door.completion import complete_word  # once a person types
@@ -399,56 +457,9 @@ class LocalApp:
         names = self._engine.manager.roster.names().values()
         return await complete_word(text, self._engine.workspace, names)
 
-    async def fork(self, at: int | None = None) -> str:
-        """Begin another session from event `at` of this one, and return it."""
-        return await self._engine.fork(at)
-
-    changes = _by_files("changes")
-    show_change = _by_files("show_change", flushes=True)
-    accept = _by_files("accept")
-    reject = _by_files("reject")
-    commit_changes = _by_files("commit_changes", flushes=True)
-    rationale = _by_files("rationale", flushes=True)
-    take_snapshot = _by_files("take_snapshot")
-    restore_snapshot = _by_files("restore_snapshot")
-    undo = _by_files("undo")
-
-    @cached_property
-    def _acts(self) -> FileActs:
-        engine = self._engine
-        return engine.files.acts(lambda: engine.is_running, self._state_dir)
-
-    async def snapshots(self) -> Sequence[door.Snapshot]:
-        """Return the snapshots of files that were taken for the session, oldest first."""
-        from prsm_core.engine.door.files import snapshot_rows  # once somebody asks
-
-        return await snapshot_rows(self._store, self._session)
-
-    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
-        """Return the worktrees of agents that have ended and are not merged."""
-        return await self._engine.files.trees.left(self._session)
-
-    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
-        """Keep agents from beginning to write for as long as this is open."""
-        changes = self._engine.files.watch
-        async with AsyncExitStack() as stack:
-            hold = await stack.enter_async_context(self._engine.quiet.hold(limit=HOLD_SECONDS))
-            if changes is not None:
-                await stack.enter_async_context(changes.while_others_write())
-            yield [self._engine.journal.redact(str(call)) for call in hold.disturbing]
-            await asyncio.get_running_loop().create_future()  # until it is closed
-
     async def aclose(self) -> None:
         """Shut the engine down; who waits for the result of a run that has begun is given it."""
-        for task, run in self._runs.items():
-            if not run.started.done():
-                task.cancel()
-        await self._engine.shutdown()
-        if driven := set(self._runs):
-            seconds = self._engine.parting.most(CLOSING_SECONDS)
-            await first_of(self._engine.clock, seconds, lambda: asyncio.wait(driven))
-            for task in driven:
-                task.cancel()
+        await self.runs.aclose()
 
 
 def _controls(options: RunOptions) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def of_provider(info: ModelInfo) -> dict[str, Any]:
 
 
 def session_rows(found: Sequence[SessionInfo], state_dir: Path | None) -> Sequence[SessionSummary]:
-    """Return sessions as AppHandle.sessions tells them; reads their locks, if any are known."""
+    """Return sessions as Sessions.list tells them; reads their locks, if any are known."""
     return [_row(info, state_dir) for info in found]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
@@ -21,14 +21,22 @@ from prsm_core.engine.door.offers import session_rows
 from prsm_core.engine.door.view import build_view, request_rows, tell_budget
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.errors import ConfigError, PrsmError
-from prsm_core.interfaces.app_handle import METHODS
+from prsm_core.interfaces.app_handle import (
+    Agents,
+    Changes,
+    Requests,
+    Runs,
+    Sessions,
+    Snapshots,
+    derive,
+)
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.interfaces.store import AgentRow, Picture, SessionLog
 from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.domain.events import Event
@@ -71,28 +79,117 @@ class ReplayRun:
         )
 
 
-T = TypeVar("T")
+class _Group:
+    """A group of AppHandle that tells what the log does, and refuses the rest."""
+
+    def __init__(self, app: ReplayApp) -> None:
+        self._app = app
 
 
-def _refused(name: str) -> Callable[..., Any]:
-    method, _ = METHODS[name]
+class _Runs(_Group, Runs):
+    """The runs of a log."""
 
+    async def start(self, task: str, **overrides: Any) -> RunHandle:
+        """Return the run that is replayed, once; raises PrsmError for any other."""
+        run, self._app.run = self._app.run, None
+        if run is None or overrides:
+            self._app.refuse()
+        self._app.since = await self._app.resumed_at(run)
+        return ReplayRun(self._app, run.run_id, self._app.info.session_id, self._app.since)
+
+    async def budget(self) -> door.BudgetReport:
+        """Return what had been used; what was reserved, no event tells."""
+        spent = self._app.played.spent
+        used = {
+            "tokens": spent.usage.known_total,
+            "usd": spent.cost_usd,
+            "turns": self._app.played.turns,
+            "spawns": len(self._app.played.names),
+        }
+        run = {kind: {"used": value, "reserved": 0} for kind, value in used.items()}
+        return tell_budget(run, spent)
+
+
+class _Agents(_Group, Agents):
+    """The agents of a log."""
+
+    async def tree(self) -> door.AgentTree:
+        """Return the tree as of the newest event that was played."""
+        picture = self._app.played.picture()
+        run = None if picture.run is None else picture.run.id
+        return build_tree(
+            self._app.info.session_id,
+            run,
+            picture.agents,
+            self._app.played.at,
+            requests=picture.requests,
+            unwritten=(),
+        )
+
+    async def history(
+        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
+    ) -> Sequence[door.HistoryEntry]:
+        """Return a page of an agent's conversation, as far as it was played."""
+        agent_id = ConversationStore.resolve_agent_id(agent, self._app.played.picture().agents)
+        end = self._app.seq + 1
+        before = end if before is None else min(before, end)
+        session = self._app.info.session_id
+        return await read_history(
+            self._app.store, session, agent_id, detail, before=before, limit=limit
+        )
+
+
+class _Requests(_Group, Requests):
+    """What agents asked in a log."""
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return how a request had ended by now, given the beginning of its id."""
+        outcomes = self._app.played.outcomes
+        found = [id_ for id_ in outcomes if request and id_.startswith(request)]
+        return outcomes[found[0]] if len(found) == 1 else None
+
+    async def open(self) -> Sequence[door.OpenRequest]:
+        """Return what waited for an answer then, oldest first."""
+        return request_rows(self._app.played.requests.values(), self._app.played.names, _as_it_is)
+
+    async def attend(self) -> None:
+        """Do nothing: nobody waits for the person who watches."""
+
+
+class _Sessions(_Group, Sessions):
+    """The sessions of the log's ledger."""
+
+    async def list(self) -> Sequence[door.SessionSummary]:
+        """Return the sessions of the ledger, newest first, as they are now."""
+        found = await self._app.store.sessions()
+        return await asyncio.to_thread(session_rows, found, self._app.state_dir)
+
+
+class _Changes(_Group, Changes):
+    """Changes of files, of which a log tells nothing."""
+
+    def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Raise PrsmError: this is a replay."""
+        self._app.refuse()
+
+
+class _Snapshots(_Group, Snapshots):
+    """Snapshots of files, of which a log tells nothing."""
+
+
+def _refused(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    async def refuse(self: ReplayApp, *_: Any, **__: Any) -> NoReturn:
-        self._refuse()
+    async def refuse(self: _Group, *_: Any, **__: Any) -> NoReturn:
+        self._app.refuse()
 
     return refuse
 
 
-def refuses_rest(door: type[T]) -> type[T]:
-    """Have a door refuse whatever would do something, or tell what no log does."""
-    for name in METHODS.keys() - vars(door).keys():
-        setattr(door, name, _refused(name))
-    return door
+def _group(kind: Any, app: ReplayApp) -> Any:
+    return takes_checked(derive(kind, _refused))(app)
 
 
 @takes_checked
-@refuses_rest
 class ReplayApp:
     """AppHandle over the log of a session, event by event."""
 
@@ -121,31 +218,32 @@ class ReplayApp:
             state_dir: Where the locks of all sessions lie.
         """
         self.options = RunOptions(task=None, workspace=info.workspace, session=info.session_id)
-        self._store = store
-        self._info = info
-        self._played = Played(agents)
+        self.runs: Runs = _group(_Runs, self)
+        self.agents: Agents = _group(_Agents, self)
+        self.requests: Requests = _group(_Requests, self)
+        self.changes: Changes = _group(_Changes, self)
+        self.snapshots: Snapshots = _group(_Snapshots, self)
+        self.sessions: Sessions = _group(_Sessions, self)
+        self.store = store
+        self.info = info
+        self.played = Played(agents)
         self._clock = clock
         self._to = NO_END if to is None else to
         self._speed = speed
         self._stays = stays
-        self._state_dir = state_dir
-        self._run: RunNow | None = None  # that is yet to be started
+        self.state_dir = state_dir
+        self.run: RunNow | None = None  # that is yet to be started
         self._shown: str | None = None
-        self._since = 0  # its end comes after this event
+        self.since = 0  # its end comes after this event
         self._stopped = asyncio.Event()
         self._is_over = False  # nothing more comes
         self._moved = asyncio.Event()  # a run has ended, or the log
         self._ends: dict[str, Mapping[str, Any]] = {}  # by run
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Name what is refused."""
-
     @property
     def seq(self) -> int:
         """The number of the newest event that was played."""
-        return self._played.seq
+        return self.played.seq
 
     @property
     def is_stopped(self) -> bool:
@@ -154,8 +252,8 @@ class ReplayApp:
 
     def has(self, run_id: str) -> bool:
         """Return whether a run begins in what is played, as far as that is known."""
-        is_whole = self.seq >= min(self._to, self._info.last_seq)
-        return not is_whole or run_id in self._played.runs
+        is_whole = self.seq >= min(self._to, self.info.last_seq)
+        return not is_whole or run_id in self.played.runs
 
     def stop(self) -> None:
         """Play nothing more."""
@@ -163,10 +261,10 @@ class ReplayApp:
 
     def turn_to(self, run: RunNow) -> None:
         """Let the next run that is started be this one."""
-        self._run, self._shown = run, run.run_id
+        self.run, self._shown = run, run.run_id
         self._is_over = False
         self.options = RunOptions(
-            task=run.task or "-", workspace=run.workspace, session=self._info.session_id
+            task=run.task or "-", workspace=run.workspace, session=self.info.session_id
         )
 
     async def end_of(self, run_id: str) -> Mapping[str, Any]:
@@ -180,10 +278,10 @@ class ReplayApp:
 
     async def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield the events after `after`, each in its time; see AppHandle."""
-        if after > min(self._info.last_seq, self._to):
+        if after > min(self.info.last_seq, self._to):
             raise ConfigError(f"event {after} was not told yet", code="no_such_event")
         before: float | None = None
-        async for event in self._store.events(self._info.session_id, after):
+        async for event in self.store.events(self.info.session_id, after):
             if (event.seq or 0) > self._to:
                 break
             if self._speed is not None and self._is_shown(event):
@@ -206,119 +304,61 @@ class ReplayApp:
 
     async def _play(self, event: Event) -> None:
         """Note an event, and those before it that nobody has read."""
-        played, seq = self._played, event.seq or 0
+        played, seq = self.played, event.seq or 0
         if seq > played.seq + 1:
-            async for earlier in self._store.events(self._info.session_id, played.seq):
+            async for earlier in self.store.events(self.info.session_id, played.seq):
                 if (earlier.seq or 0) >= seq:
                     break
                 played.take(earlier)
         if seq == played.seq + 1:
             played.take(event)
-        if event.run is not None and ends_run(event, event.run, self._since):
+        if event.run is not None and ends_run(event, event.run, self.since):
             self._ends[event.run] = event.data
             self._moved.set()
 
-    async def start_run(self, task: str, **overrides: Any) -> RunHandle:
-        """Return the run that is replayed, once; raises PrsmError for any other."""
-        run, self._run = self._run, None
-        if run is None or overrides:
-            self._refuse()
-        self._since = await self._resumed_at(run)
-        return ReplayRun(self, run.run_id, self._info.session_id, self._since)
-
-    async def _resumed_at(self, run: RunNow) -> int:
+    async def resumed_at(self, run: RunNow) -> int:
         """Return the number of the last event played that goes on with a run; 0 if none does."""
         at = 0
         if run.epoch > 1:  # most runs have one process
-            async for event in self._store.events(self._info.session_id):
+            async for event in self.store.events(self.info.session_id):
                 if (event.seq or 0) > self._to:
                     break
                 if event.type == "run_resumed" and event.run == run.run_id:
                     at = event.seq or 0
         return at
 
-    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
-        """Return how a request had ended by now, given the beginning of its id."""
-        outcomes = self._played.outcomes
-        found = [id_ for id_ in outcomes if request and id_.startswith(request)]
-        return outcomes[found[0]] if len(found) == 1 else None
-
-    async def requests(self) -> Sequence[door.OpenRequest]:
-        """Return what waited for an answer then, oldest first."""
-        return request_rows(self._played.requests.values(), self._played.names, _as_it_is)
-
-    async def attend(self) -> None:
-        """Do nothing: nobody waits for the person who watches."""
-
     async def view(self) -> door.View:
         """Return the session as of the newest event that was played; see AppHandle."""
         return build_view(
-            self._info.session_id,
-            self._played.picture(),
-            self._played,
-            self._played.at,
+            self.info.session_id,
+            self.played.picture(),
+            self.played,
+            self.played.at,
             unwritten=(),
             redact=_as_it_is,
             mode=self.options.mode.value,
-            budget=await self.budget(),
+            budget=await self.runs.budget(),
         )
-
-    async def tree(self) -> door.AgentTree:
-        """Return the tree as of the newest event that was played."""
-        picture = self._played.picture()
-        run = None if picture.run is None else picture.run.id
-        return build_tree(
-            self._info.session_id,
-            run,
-            picture.agents,
-            self._played.at,
-            requests=picture.requests,
-            unwritten=(),
-        )
-
-    async def history(
-        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[door.HistoryEntry]:
-        """Return a page of an agent's conversation, as far as it was played."""
-        agent_id = ConversationStore.resolve_agent_id(agent, self._played.picture().agents)
-        end = self.seq + 1
-        before = end if before is None else min(before, end)
-        session = self._info.session_id
-        return await read_history(
-            self._store, session, agent_id, detail, before=before, limit=limit
-        )
-
-    async def sessions(self) -> Sequence[door.SessionSummary]:
-        """Return the sessions of the ledger, newest first, as they are now."""
-        found = await self._store.sessions()
-        return await asyncio.to_thread(session_rows, found, self._state_dir)
-
-    async def budget(self) -> door.BudgetReport:
-        """Return what had been used; what was reserved, no event tells."""
-        spent = self._played.spent
-        used = {
-            "tokens": spent.usage.known_total,
-            "usd": spent.cost_usd,
-            "turns": self._played.turns,
-            "spawns": len(self._played.names),
-        }
-        run = {kind: {"used": value, "reserved": 0} for kind, value in used.items()}
-        return tell_budget(run, spent)
 
     async def complete(self, text: str) -> Sequence[door.Completion]:
         """Return nothing: there is nobody to say it to."""
         return ()
 
-    def hold_files(self) -> AsyncIterator[Sequence[str]]:
+    async def providers(self) -> Sequence[door.ProviderReport]:
         """Raise PrsmError: this is a replay."""
-        self._refuse()
+        self.refuse()
 
-    def _refuse(self) -> NoReturn:
-        session = self._info.session_id
+    async def models(self) -> Sequence[door.ModelRow]:
+        """Raise PrsmError: this is a replay."""
+        self.refuse()
+
+    async def policy(self) -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise PrsmError: nothing can be done in a replay."""
+        session = self.info.session_id
         raise PrsmError(
             f"this is a replay of session {session}: nothing can be done in it",
             hint=f"`prsm resume {session}` goes on with it, `prsm run` begins another",

@@ -92,7 +92,7 @@ def _without(lost: Collection[str], picture: Picture) -> Picture:
 def request_rows(
     requests: Iterable[HumanRequest], names: Mapping[str, str], redact: Redact
 ) -> list[OpenRequest]:
-    """Return open requests as AppHandle.requests tells them."""
+    """Return open requests as Requests.open tells them."""
     return [
         msgspec.convert(
             {
@@ -109,7 +109,7 @@ def request_rows(
 
 
 def tell_budget(run: Mapping[str, Any], spent: Spent) -> BudgetReport:
-    """Return a budget as AppHandle.budget does; `run` is the report of a scope."""
+    """Return a budget as Runs.budget does; `run` is the report of a scope."""
     return msgspec.convert({"run": run, "spent": spent.text}, BudgetReport)
 
 

@@ -11,7 +11,7 @@ from tests.engine.control_peers import serving
 
 async def own(state):
     app = ScriptedApp()
-    await app.start_run("for ever")
+    await app.runs.start("for ever")
     async with serving(state, app):
         sys.stdout.write("owned\n")
         sys.stdout.flush()

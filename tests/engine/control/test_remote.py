@@ -66,7 +66,7 @@ async def test_a_session_that_is_closed_tells_its_readers_all_up_to_its_last_eve
     seen: list[Any] = []
     async with asyncio.TaskGroup() as group, asyncio.timeout(DEADLINE):
         async with serving(tmp_path, app), open_remote(tmp_path, SESSION) as remote:
-            run = await remote.start_run("count")
+            run = await remote.runs.start("count")
             reading = group.create_task(read_all(remote, seen))
             await until(lambda: seen)
             for number in range(3000):
@@ -89,7 +89,7 @@ async def test_readers_are_told_how_a_run_ended_that_its_owner_was_told_to_end(t
                 serving(state, scene.app, end=scene.app.aclose),
                 open_remote(state, SESSION) as remote,
             ):
-                run = await remote.start_run("count")
+                run = await remote.runs.start("count")
                 await scene.say("one")
                 readers = [group.create_task(read_all(remote, each)) for each in seen]
                 result = group.create_task(run.result())
@@ -103,7 +103,7 @@ async def test_readers_are_told_how_a_run_ended_that_its_owner_was_told_to_end(t
 
 async def test_what_acts_is_refused_while_a_session_is_closed_and_looking_is_not(tmp_path):
     app, ending, ended = ScriptedApp(), asyncio.Event(), asyncio.Event()
-    await app.start_run("count")
+    await app.runs.start("count")
 
     async def end():
         ending.set()
@@ -124,10 +124,10 @@ async def test_what_acts_is_refused_while_a_session_is_closed_and_looking_is_not
             closed.set()
             await ending.wait()
             with pytest.raises(ControlError) as refused:
-                await client.kill("m")
+                await client.agents.kill("m")
             assert refused.value.code == "closing"
-            await client.attend()
-            assert (await client.tree()).session
+            await client.requests.attend()
+            assert (await client.agents.tree()).session
             ended.set()
             await owning
     assert (app.killed, app.attended) == ([], 1)
@@ -137,7 +137,7 @@ async def test_a_run_whose_session_is_closed_before_its_end_is_told_so(tmp_path)
     app = ScriptedApp()
     async with asyncio.TaskGroup() as group, asyncio.timeout(DEADLINE):
         async with serving(tmp_path, app), open_remote(tmp_path, SESSION) as remote:
-            run = await remote.start_run("count")
+            run = await remote.runs.start("count")
             waiting = group.create_task(run_result(run))
             for _ in range(100):
                 await asyncio.sleep(0)
@@ -152,9 +152,9 @@ async def run_result(run):
 
 async def test_a_reader_that_never_reads_is_cut_off_and_holds_nothing(tmp_path):
     clock, app = FakeClock(autojump=False), ScriptedApp()
-    await app.start_run("count")
+    await app.runs.start("count")
     async with serving(tmp_path, app, clock=clock) as path, connected(path) as deaf:
-        deaf.write(keyed(path, "subscribe", after=0))
+        deaf.write(keyed(path, "events", after=0))
         await until(lambda: app.readers == 1)
         for _ in range(400):
             app.say("notice", level="info", text="x" * 10_000)
@@ -171,9 +171,9 @@ async def test_a_slow_reader_loses_deltas_and_is_told_how_many_but_no_event(tmp_
     async with local_scene(tmp_path / "owner") as scene:
         state = tmp_path / "state"
         async with serving(state, scene.app), open_remote(state, SESSION) as remote:
-            await scene.app.start_run("count")
+            await scene.app.runs.start("count")
             await scene.say("first")
-            [master] = (await scene.app.tree()).agents
+            [master] = (await scene.app.agents.tree()).agents
             piece = "a word and " * 2000
             async with aclosing(remote.events()) as events:
                 while (await anext(events)).type != "message_completed":
@@ -200,7 +200,7 @@ async def test_a_slow_reader_loses_deltas_and_is_told_how_many_but_no_event(tmp_
 async def test_a_subscriber_is_never_idle(tmp_path):
     clock, app = FakeClock(autojump=False), ScriptedApp()
     seen: list[Any] = []
-    await app.start_run("count")
+    await app.runs.start("count")
     async with asyncio.TaskGroup() as group:
         async with serving(tmp_path, app, clock=clock), open_remote(tmp_path, SESSION) as remote:
             reading = group.create_task(read_all(remote, seen))
@@ -213,7 +213,7 @@ async def test_a_subscriber_is_never_idle(tmp_path):
 
 async def test_a_reader_that_leaves_frees_its_place(tmp_path):
     app = ScriptedApp()
-    await app.start_run("count")
+    await app.runs.start("count")
     async with serving(tmp_path, app), open_remote(tmp_path, SESSION) as remote:
         for _ in range(2 * MAX_CONNECTIONS):
             async with aclosing(remote.events()) as events:
@@ -223,7 +223,7 @@ async def test_a_reader_that_leaves_frees_its_place(tmp_path):
 
 async def test_one_reader_too_many_is_refused_by_name_and_the_others_stay(tmp_path):
     app = ScriptedApp()
-    await app.start_run("count")
+    await app.runs.start("count")
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(serving(tmp_path, app))
         remote = await stack.enter_async_context(open_remote(tmp_path, SESSION))
@@ -235,7 +235,7 @@ async def test_one_reader_too_many_is_refused_by_name_and_the_others_stay(tmp_pa
             assert (await anext(reader)).seq == 1
         for _ in range(20):
             with pytest.raises(ControlError) as refused:
-                await remote.tree()
+                await remote.agents.tree()
             assert refused.value.code == "busy"
         app.say("notice", level="info", text="here")
         assert [(await anext(reader)).seq for reader in readers] == [2] * MAX_CONNECTIONS
@@ -262,13 +262,13 @@ async def test_half_a_line_and_what_is_no_event_are_refused_by_name(tmp_path):
 
     app = ScriptedApp()
     async with (
-        serving(tmp_path, app, subscribe=Operation(strange, Struct)),
+        serving(tmp_path, app, events=Operation(strange, Struct)),
         open_remote(tmp_path, SESSION) as remote,
     ):
         seen: list[Any] = []
         assert await read_all(remote, seen) == "bad_answer"
     async with serving(tmp_path, app) as path, connected(path) as peer:
-        peer.write(keyed(path, "subscribe", after=0)[:-5])
+        peer.write(keyed(path, "events", after=0)[:-5])
         peer.end()
         assert await peer.read() == b""
 
@@ -306,10 +306,10 @@ async def test_a_result_that_is_none_to_this_version_is_refused_by_name(tmp_path
 
     result = Operation(answer, Struct)
     async with (
-        serving(tmp_path, ScriptedApp(), result=result),
+        serving(tmp_path, ScriptedApp(), **{"runs.result": result}),
         open_remote(tmp_path, SESSION) as remote,
     ):
-        run = await remote.start_run("count")
+        run = await remote.runs.start("count")
         with pytest.raises(ControlError) as refused:
             await run.result()
     assert refused.value.code == "bad_answer"
@@ -317,11 +317,11 @@ async def test_a_result_that_is_none_to_this_version_is_refused_by_name(tmp_path
 
 async def test_an_answer_that_is_too_long_is_refused_by_name(tmp_path):
     async with (
-        serving(tmp_path, ScriptedApp(), tree=gives("x" * ANSWER_LIMIT)),
+        serving(tmp_path, ScriptedApp(), **{"agents.tree": gives("x" * ANSWER_LIMIT)}),
         open_remote(tmp_path, SESSION) as remote,
     ):
         with pytest.raises(ControlError, match="has more than") as refused:
-            await remote.tree()
+            await remote.agents.tree()
     assert refused.value.code == "line_too_long"
 
 
@@ -329,9 +329,9 @@ async def test_what_a_run_may_have_of_its_own_goes_over_and_the_rest_is_refused(
     app = ScriptedApp()
     async with serving(tmp_path, app), open_remote(tmp_path, SESSION) as remote:
         servers = {"find": McpServer(command="search", args=("-q",), env={"A": "b"})}
-        await remote.start_run("x", effort="high", mcp_servers=servers)
+        await remote.runs.start("x", effort="high", mcp_servers=servers)
         assert app.overrides == {"effort": "high", "mcp_servers": servers}
         with pytest.raises(ConfigError, match="on_ask"):
-            await remote.start_run("x", on_ask="allow")
+            await remote.runs.start("x", on_ask="allow")
         with pytest.raises(MessageRoutingError):
-            await remote.history("nobody")
+            await remote.agents.history("nobody")

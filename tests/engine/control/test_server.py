@@ -49,10 +49,10 @@ async def test_kill_ends_an_agent_and_its_descendants_and_names_them(served):
     team, client = served
     run = team.start(master=parent, w1=parent, w2=hang)
     await begun(team, "w2")
-    assert list(await client.kill("w1")) == ["w1", "w2"]
+    assert list(await client.agents.kill("w1")) == ["w1", "w2"]
     assert {team[name].state.value for name in ("w1", "w2")} == {"killed"}
     assert not team["master"].has_ended
-    assert list(await client.kill("master")) == ["master"]
+    assert list(await client.agents.kill("master")) == ["master"]
     result = await run
     assert (result.status, result.error) == ("killed", "killed by the user")
 
@@ -61,13 +61,13 @@ async def test_killing_twice_says_that_the_agent_has_ended(served):
     team, client = served
     run = team.start(master=parent, w1=hang)
     await begun(team, "w1")
-    await client.kill("w1")
+    await client.agents.kill("w1")
     before = team.ledger.written()
     with pytest.raises(MessageRoutingError, match=r"w1 has ended already \(killed\)") as ended:
-        await client.kill("w1")
+        await client.agents.kill("w1")
     assert ended.value.code == "agent_ended"
     assert team.ledger.written() == before
-    await client.kill("master")
+    await client.agents.kill("master")
     await run
 
 
@@ -76,12 +76,12 @@ async def test_an_unknown_agent_is_the_engines_own_error(served):
     run = team.start(master=hang)
     await begun(team, "master")
     with pytest.raises(MessageRoutingError, match="'w9' is no agent") as unknown:
-        await client.kill("w9")
+        await client.agents.kill("w9")
     assert (unknown.value.code, unknown.value.hint) == ("unknown_agent", "known: master")
     with pytest.raises(MessageRoutingError) as misspelt:
-        await client.kill("mastr")
+        await client.agents.kill("mastr")
     assert misspelt.value.hint == "known: master; did you mean 'master'?"
-    await client.kill(team["master"].agent_id[:6])
+    await client.agents.kill(team["master"].agent_id[:6])
     await run
 
 
@@ -106,10 +106,10 @@ async def test_a_prompt_reaches_a_running_agent_and_a_restart_an_ended_one(serve
 
     run = team.start(master=master, w1=worker)
     await begun(team, "w1")
-    await client.prompt_agent("w1", "grüße")
+    await client.agents.prompt("w1", "grüße")
     prompted.set()
     await team.seen("agent_state_changed", "w1", to="completed")
-    await client.restart("w1", "more")
+    await client.agents.restart("w1", "more")
     restarted.set()
     assert (await run).summary == "told: grüße / again: more"
 
@@ -118,12 +118,12 @@ async def test_the_tree_is_that_of_the_ledger(served):
     team, client = served
     run = team.start(master=parent, w1=hang)
     await begun(team, "w1")
-    [master] = (await client.tree()).agents
+    [master] = (await client.agents.tree()).agents
     assert [(node.name, node.state) for node in master.walk()] == [
         ("master", "running"),
         ("w1", "running"),
     ]
-    await client.kill("master")
+    await client.agents.kill("master")
     await run
 
 
@@ -137,16 +137,16 @@ async def test_a_permission_is_listed_and_answered_once(served):
 
     run = team.start(master=master)
     asked = await team.seen("permission_requested")
-    [request] = await client.requests()
+    [request] = await client.requests.open()
     told = {"agent": team["master"].agent_id, "name": "master", "opened_at": asked.ts}
     assert request == convert({**asked.data, **told, "kind": "permission"}, OpenPermission)
     with pytest.raises(PrsmError, match="'allow_rule' is no answer") as refused:
-        await client.resolve_permission(request.request, "allow_rule")
+        await client.requests.resolve(request.request, "allow_rule")
     assert "once" in str(refused.value.hint)
-    assert await client.resolve_permission(request.request, "once")
-    assert not await client.resolve_permission(request.request, "deny")
+    assert await client.requests.resolve(request.request, "once")
+    assert not await client.requests.resolve(request.request, "deny")
     assert (await run).summary == "Allow"
-    assert list(await client.requests()) == []
+    assert list(await client.requests.open()) == []
 
 
 async def test_a_question_is_listed_and_answered_once(served):
@@ -158,11 +158,11 @@ async def test_a_question_is_listed_and_answered_once(served):
 
     run = team.start(master=master)
     await team.seen("question_asked")
-    [request] = await client.requests()
+    [request] = await client.requests.open()
     assert (request.kind, request.question) == ("question", "Which?")
-    assert not await client.resolve_permission(request.request, "once"), "it is no permission"
-    assert await client.answer(request.request, Answer(choices=("blue",), text="dark"))
-    assert not await client.answer(request.request, Answer(text="late"))
+    assert not await client.requests.resolve(request.request, "once"), "it is no permission"
+    assert await client.requests.answer(request.request, Answer(choices=("blue",), text="dark"))
+    assert not await client.requests.answer(request.request, Answer(text="late"))
     assert (await run).summary == "['blue'] dark"
 
 
@@ -180,15 +180,15 @@ async def test_who_answered_and_from_where_is_told_to_whoever_comes_late(served,
     async with open_control(tmp_path, SESSION, via="prsm attach") as first:
         asked = await team.seen("permission_requested")
         request = asked.data["request"]
-        assert await late.outcome(request) is None
-        assert await first.resolve_permission(request, "deny")
-        assert not await late.resolve_permission(request, "once")
+        assert await late.requests.outcome(request) is None
+        assert await first.requests.resolve(request, "deny")
+        assert not await late.requests.resolve(request, "once")
         via = f"prsm attach, pid {os.getpid()}, {PROGRAM}"
         ended = {"request": request, "verdict": "deny", "by": "user", "via": via}
-        assert await late.outcome(request[:8]) == ended
+        assert await late.requests.outcome(request[:8]) == ended
         question = (await team.seen("question_asked")).data["request"]
-        assert await first.answer(question, Answer(text="that one"))
-    assert (await late.outcome(question))["via"] == via
+        assert await first.requests.answer(question, Answer(text="that one"))
+    assert (await late.requests.outcome(question))["via"] == via
     await run
     [answered] = team.ledger.events("question_answered")
     assert (answered["by"], answered["via"]) == ("user", via)
@@ -205,8 +205,8 @@ async def test_of_two_answers_at_once_one_wins(served, tmp_path):
     asked = await team.seen("question_asked")
     async with open_control(tmp_path, SESSION) as second:
         taken = await asyncio.gather(
-            first.answer(asked.data["request"], Answer(text="one")),
-            second.answer(asked.data["request"], Answer(text="two")),
+            first.requests.answer(asked.data["request"], Answer(text="one")),
+            second.requests.answer(asked.data["request"], Answer(text="two")),
         )
     assert sorted(taken) == [False, True]
     assert (await run).summary == ("one" if taken[0] else "two")
@@ -230,10 +230,10 @@ async def test_killing_an_agent_that_asks_ends_its_request(served, asked, ended,
 
     run = team.start(master=master)
     event = await team.seen(asked)
-    await client.kill("master")
+    await client.agents.kill("master")
     assert (await run).status == "killed"
     await team.seen(ended, request=event.data["request"], **refused)
-    assert list(await client.requests()) == []
+    assert list(await client.requests.open()) == []
     assert await team.store.open_requests(SESSION) == []
 
 

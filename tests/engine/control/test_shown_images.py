@@ -20,23 +20,23 @@ class Run:
 
 async def by_client(state, image):
     async with open_control(state, SESSION) as client:
-        await client.prompt_agent("w1", "look", images=[image])
+        await client.agents.prompt("w1", "look", images=[image])
 
 
 async def prompts(state, image):
-    await remote(state).prompt_agent("w1", "look", images=[image])
+    await remote(state).agents.prompt("w1", "look", images=[image])
 
 
 async def starts(state, image):
-    await remote(state).start_run("look", images=(image,))
+    await remote(state).runs.start("look", images=(image,))
 
 
 async def continues(state, image):
-    await remote(state).continue_run("look", [image])
+    await remote(state).runs.follow_up("look", [image])
 
 
 def remote(state):
-    return RemoteApp(state, SESSION, RunOptions(), via="test")  # type: ignore[abstract]
+    return RemoteApp(state, SESSION, RunOptions(), via="test")
 
 
 @pytest.mark.parametrize("say", [by_client, prompts, starts, continues])
@@ -51,7 +51,7 @@ async def test_what_a_peer_keeps_is_held_until_the_owner_has_answered(tmp_path, 
 
     image = tmp_path / "screen.png"
     image.write_bytes(PNG)
-    app = idle_app(prompt_agent=owner, start_run=owner, continue_run=owner)
+    app = idle_app(**{"agents.prompt": owner, "runs.start": owner, "runs.follow_up": owner})
     async with serving(tmp_path, app):
         await say(tmp_path, str(image))
         assert await removal.end() == 0
@@ -64,7 +64,7 @@ async def test_what_an_owner_refuses_is_held_no_longer(tmp_path):
 
     image = tmp_path / "screen.png"
     image.write_bytes(PNG)
-    async with serving(tmp_path, idle_app(prompt_agent=refuses)):
+    async with serving(tmp_path, idle_app(**{"agents.prompt": refuses})):
         with pytest.raises(PrsmError, match="no such agent"):
             await prompts(tmp_path, str(image))
     removal = Removal(tmp_path / "images", set)

@@ -104,43 +104,43 @@ async def test_another_user_is_refused_even_where_the_folder_lets_it_in(tmp_path
 
 
 ARGUMENTS: dict[str, dict] = {
-    "kill": {"agent": "a"},
-    "prompt_agent": {"agent": "a", "text": "t", "delivery": "queue"},
-    "restart": {"agent": "a", "prompt": "t"},
-    "resolve_permission": {"request": "r", "verdict": "once"},
-    "answer": {"request": "r", "answer": {"choices": [], "text": None}},
-    "outcome": {"request": "r"},
-    "start_run": {"task": "t"},
-    "continue_run": {"task": "t"},
-    "result": {"run": "r"},
-    "subscribe": {"after": 0},
-    "set_mode": {"mode": "plan"},
-    "set_model": {"agent": "a", "model": "m"},
-    "history": {"agent": "a", "detail": "full", "before": None, "limit": 1},
+    "agents.kill": {"agent": "a"},
+    "agents.prompt": {"agent": "a", "text": "t", "delivery": "queue"},
+    "agents.restart": {"agent": "a", "prompt": "t"},
+    "requests.resolve": {"request": "r", "verdict": "once"},
+    "requests.answer": {"request": "r", "answer": {"choices": [], "text": None}},
+    "requests.outcome": {"request": "r"},
+    "runs.start": {"task": "t"},
+    "runs.follow_up": {"task": "t"},
+    "runs.result": {"run": "r"},
+    "events": {"after": 0},
+    "runs.set_mode": {"mode": "plan"},
+    "agents.set_model": {"agent": "a", "model": "m"},
+    "agents.history": {"agent": "a", "detail": "full", "before": None, "limit": 1},
     "complete": {"text": "t"},
-    "fork": {"at": None},
-    "rationale": {"path": "a.py", "line": None},
-    "commit_changes": {
+    "sessions.fork": {"at": None},
+    "changes.rationale": {"path": "a.py", "line": None},
+    "changes.commit": {
         "changes": [],
         "agent": None,
         "by": "agent",
         "message": None,
         "dry_run": True,
     },
-    "accept": {"changes": [], "agent": None, "call": None},
-    "reject": {"changes": [], "agent": None, "call": None, "possible": False},
-    "undo": {
+    "changes.accept": {"changes": [], "agent": None, "call": None},
+    "changes.reject": {"changes": [], "agent": None, "call": None, "possible": False},
+    "changes.undo": {
         "what": "turn",
         "wanted": None,
         "files": True,
         "conversation": True,
         "possible": False,
     },
-    "take_snapshot": {"description": ""},
-    "restore_snapshot": {"snapshot": "0", "dry_run": True},
-    "show_change": {"change": "0"},
+    "snapshots.take": {"description": ""},
+    "snapshots.restore": {"snapshot": "0", "dry_run": True},
+    "changes.show": {"change": "0"},
 }
-LOOKS = {"ping", "tree", "requests", "outcome"}
+LOOKS = {"ping", "agents.tree", "requests.open", "requests.outcome"}
 
 
 async def known_operations(path):
@@ -166,7 +166,9 @@ for line in sys.stdin:
     async def listed():
         return []
 
-    app = idle_app(tree=asked, outcome=asked, requests=listed)  # an act would fail otherwise
+    app = idle_app(
+        **{"agents.tree": asked, "requests.outcome": asked, "requests.open": listed}
+    )  # an act would fail otherwise
     async with serving(tmp_path) as path:
         names = await known_operations(path)
     async with serving(tmp_path, app) as path:
@@ -183,7 +185,7 @@ for line in sys.stdin:
     answers = dict(zip(names, map(json.loads, done.stdout.splitlines()), strict=True))
     codes = {name: answer.get("error", {}).get("code") for name, answer in answers.items()}
     assert codes == {name: None if name in LOOKS else "not_a_person" for name in names}
-    assert set(names) >= LOOKS | {"kill", "prompt_agent", "restart", "resolve_permission", "answer"}
+    assert set(names) >= LOOKS | {"agents.kill", "agents.prompt", "requests.resolve", "runs.start"}
 
 
 async def test_a_new_operation_is_for_people_unless_it_says_that_it_looks(tmp_path):
@@ -214,7 +216,7 @@ os.write(2, peer.makefile("rb").readline())
         done = await asyncio.to_thread(
             subprocess.run,
             [sys.executable, "-c", script, str(path)],
-            input=keyed(path, "attend"),
+            input=keyed(path, "requests.attend"),
             capture_output=True,
             timeout=DEADLINE,
             check=True,
@@ -267,13 +269,13 @@ async def test_what_was_asked_before_the_end_is_answered(tmp_path):
         return [agent]
 
     async with AsyncExitStack() as owner:
-        path = await owner.enter_async_context(serving(tmp_path, idle_app(kill=kill)))
+        path = await owner.enter_async_context(serving(tmp_path, idle_app(**{"agents.kill": kill})))
         peers = AsyncExitStack()
         asking = await peers.enter_async_context(connected(path))
         idle = await peers.enter_async_context(connected(path))
         idle.write(PING)
         await idle.read()
-        asking.write(keyed(path, "kill", agent="w1"))
+        asking.write(keyed(path, "agents.kill", agent="w1"))
         await asked.wait()
         asyncio.get_running_loop().call_soon(go_on.set)
     assert json.loads(await asking.read()) == {"ok": ["w1"]}
@@ -290,9 +292,12 @@ async def test_an_owner_that_goes_without_an_answer_is_an_error(tmp_path):
             raise asyncio.CancelledError
 
         await client.ping()
-    async with serving(tmp_path, idle_app(kill=never)), open_control(tmp_path, SESSION) as client:
+    async with (
+        serving(tmp_path, idle_app(**{"agents.kill": never})),
+        open_control(tmp_path, SESSION) as client,
+    ):
         with pytest.raises(ControlError, match="ended before it answered") as gone:
-            await client.kill("w1")
+            await client.agents.kill("w1")
         assert asked.is_set()
         assert gone.value.code == "no_answer"
 
@@ -308,11 +313,17 @@ async def test_an_owner_that_goes_without_an_answer_is_an_error(tmp_path):
         (b'{"op":"ping","args":{"x":1}}\n', "bad_request"),
         (b'{"op":"boot"}\n', "unknown_op"),
         (b'{"op":"__init__"}\n', "unknown_op"),
-        (b'{"op":"kill"}\n', "bad_request"),
-        (b'{"op":"kill","args":{"agent":null}}\n', "bad_request"),
-        (b'{"op":"kill","args":{"agent":"\\ud800"}}\n', "bad_request"),
-        (b'{"op":"answer","args":{"request":"r","choices":"red","text":null}}\n', "bad_request"),
-        (b'{"op":"answer","args":{"request":"r","choices":[1],"text":null}}\n', "bad_request"),
+        (b'{"op":"agents.kill"}\n', "bad_request"),
+        (b'{"op":"agents.kill","args":{"agent":null}}\n', "bad_request"),
+        (b'{"op":"agents.kill","args":{"agent":"\\ud800"}}\n', "bad_request"),
+        (
+            b'{"op":"requests.answer","args":{"request":"r","choices":"red","text":null}}\n',
+            "bad_request",
+        ),
+        (
+            b'{"op":"requests.answer","args":{"request":"r","choices":[1],"text":null}}\n',
+            "bad_request",
+        ),
         (b"[" * 100_000 + b"\n", "bad_request"),
         (b"1" * 100_000 + b"\n", "bad_request"),
         (b"\xff\xfe\n", "bad_request"),
@@ -349,7 +360,7 @@ async def test_a_server_that_could_not_be_started_is_refused_before_the_run(tmp_
     async with serving(tmp_path, app) as path:
         for name in ("a", ""):
             told = server if name else {"command": "x"}
-            line = keyed(path, "start_run", task="x", mcp_servers={name: told})
+            line = keyed(path, "runs.start", task="x", mcp_servers={name: told})
             error = (await ask(path, line))["error"]
             assert (error["code"], "mcp_servers" in error["message"]) == ("bad_request", True)
     assert app.overrides == {}
@@ -359,10 +370,10 @@ async def test_a_server_that_could_not_be_started_is_refused_before_the_run(tmp_
 async def test_a_limit_that_is_no_number_of_seconds_is_refused_by_name(tmp_path, limit):
     app = ScriptedApp()
     async with serving(tmp_path, app) as path:
-        line = keyed(path, "start_run", task="x", timeout_s=7).replace(b"7}", limit + b"}")
+        line = keyed(path, "runs.start", task="x", timeout_s=7).replace(b"7}", limit + b"}")
         error = (await ask(path, line))["error"]
     assert error["code"] == "bad_request"
-    assert error["message"].startswith("start_run: timeout_s: expected number")
+    assert error["message"].startswith("runs.start: timeout_s: expected number")
     assert app.overrides == {}
 
 
@@ -379,9 +390,12 @@ async def test_a_request_that_fails_by_surprise_is_told_and_harms_nothing(tmp_pa
     async def kill(agent):
         raise ZeroDivisionError(agent)
 
-    async with serving(tmp_path, idle_app(kill=kill)), open_control(tmp_path, SESSION) as client:
+    async with (
+        serving(tmp_path, idle_app(**{"agents.kill": kill})),
+        open_control(tmp_path, SESSION) as client,
+    ):
         with pytest.raises(PrsmError, match="ZeroDivisionError: w1") as failure:
-            await client.kill("w1")
+            await client.agents.kill("w1")
         assert failure.value.code == "internal"
         await client.ping()
     assert "a control request failed" in caplog.text
@@ -394,20 +408,20 @@ async def test_a_request_of_the_greatest_length_is_read(tmp_path):
         told.append(len(text))
         return delivery
 
-    app = idle_app(prompt_agent=prompt_agent)
+    app = idle_app(**{"agents.prompt": prompt_agent})
     room = REQUEST_LIMIT - len(
-        encode_request("prompt_agent", {"agent": "w1", "text": ""}, "0" * 64)
+        encode_request("agents.prompt", {"agent": "w1", "text": ""}, "0" * 64)
     )
     async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
-        assert await client.prompt_agent("w1", "x" * room) == "queue"
+        assert await client.agents.prompt("w1", "x" * room) == "queue"
         with pytest.raises(ControlError, match="at most 1048576 bytes"):
-            await client.prompt_agent("w1", "x" * (room + 1))
+            await client.agents.prompt("w1", "x" * (room + 1))
     assert told == [room]
 
 
 PIECES = st.one_of(
     st.binary(max_size=200),
-    st.sampled_from([PING, b"\n", b'{"op":', b'{"op":"kill","args":{"agent":"w1"}}\n']),
+    st.sampled_from([PING, b"\n", b'{"op":', b'{"op":"agents.kill","args":{"agent":"w1"}}\n']),
 )
 
 
@@ -426,7 +440,7 @@ def test_no_bytes_break_the_server(peers):
         async def kill(agent):
             raise ControlError("no")
 
-        async with serving(state, idle_app(kill=kill)) as path:
+        async with serving(state, idle_app(**{"agents.kill": kill})) as path:
             await asyncio.gather(*(send(path, pieces) for pieces in peers))
             assert (await ask(path, PING))["ok"]["session"] == SESSION
 
@@ -444,14 +458,14 @@ async def test_the_owner_reads_no_path_that_a_peer_names(tmp_path):
     image = tmp_path / "screen.png"
     image.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(9))
     said = {"agent": "w1", "text": "look", "delivery": "queue"}
-    app = idle_app(prompt_agent=prompt_agent)
+    app = idle_app(**{"agents.prompt": prompt_agent})
     async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
         with pytest.raises(ControlError, match="no path of yours is read here"):
-            await client.ask("prompt_agent", **said, images=[str(image)])
+            await client.ask("agents.prompt", **said, images=[str(image)])
         with pytest.raises(ControlError, match="no path of yours is read here"):
-            await client.ask("start_run", task="look", images=["/etc/hostname"])
+            await client.ask("runs.start", task="look", images=["/etc/hostname"])
         assert told == []
-        assert await client.prompt_agent("w1", "look", images=[str(image)]) == "queue"
+        assert await client.agents.prompt("w1", "look", images=[str(image)]) == "queue"
     [(text, [mark])] = told
     assert (text, mark.partition("]")[0]) == ("look", "![screen.png")
     assert len(list((tmp_path / "images").iterdir())) == 1

@@ -324,7 +324,7 @@ async def test_what_is_streamed_and_what_is_kept_have_no_part_in_each_other(tmp_
         assert (await execution.run.result()).status == "completed"
         assert [one.text for one in joined if isinstance(one, Token)] == ["Hello ", "world"]
         assert isinstance(joined[0], StreamStart)
-        said = [each for each in await scene.app.history("master") if each.kind == "text"]
+        said = [each for each in await scene.app.agents.history("master") if each.kind == "text"]
         assert [each.text for each in said] == ["Hello world"]
         await until(lambda: not scene.team.engine.feed._readers)
 
@@ -342,7 +342,7 @@ async def test_whoever_is_cancelled_leaves_no_reader_and_the_run_goes_on(tmp_pat
             await opened.ended()
 
     async with opened_scene(local_scene, tmp_path, {"master": master}) as scene:
-        run = await scene.app.start_run("wait")
+        run = await scene.app.runs.start("wait")
         await scene.team.seen("turn_started", "master")
         async with asyncio.TaskGroup() as group:
             streaming = group.create_task(stream(scene.app))
@@ -357,7 +357,7 @@ async def test_whoever_is_cancelled_leaves_no_reader_and_the_run_goes_on(tmp_pat
 async def test_a_stream_whose_session_is_closed_ends_as_an_error(tmp_path):
     async with local_scene(tmp_path) as scene:
         scene.team.provider.behaviours["master"] = lambda agent: agent.hang()
-        await scene.app.start_run("wait")
+        await scene.app.runs.start("wait")
         await scene.team.seen("turn_started", "master")
         async with open_stream(scene.app, "master") as stream:
             await scene.app.aclose()
@@ -368,7 +368,7 @@ async def test_a_stream_whose_session_is_closed_ends_as_an_error(tmp_path):
 
 async def master_of_a_double(kind=ScriptedApp):
     app = kind(RunOptions(workspace="."))
-    await app.start_run("count")
+    await app.runs.start("count")
     app.spawn()
     app.say("agent_state_changed", "m", **{"from": "starting", "to": "running"})
     return app

@@ -41,10 +41,10 @@ async def test_a_master_of_an_earlier_process_goes_on(opened):
     async with opened() as second:
         app = door(second)
         second.provider.behaviours.update(master=more)
-        run = await app.continue_run("more")
+        run = await app.runs.follow_up("more")
         result = await run.result()
         assert (result.error, result.summary) == (None, "helper is done, other is done")
-        [master] = (await app.tree()).agents
+        [master] = (await app.agents.tree()).agents
         assert (master.id, second["master"].incarnation) == (before, 2)
         assert [node.name for node in master.children] == ["helper", "other"]
         [context] = second.provider.contexts["master"]
@@ -56,7 +56,7 @@ async def test_it_goes_on_in_the_thread_that_its_vendor_holds(opened):
     async with opened(gives_tokens=True) as first:
         await first.run(master=lead)
     async with opened(gives_tokens=True) as second:
-        await (await door(second).continue_run("more")).result()
+        await (await door(second).runs.follow_up("more")).result()
         [request] = second.provider.requests["master"]
         assert request.resume_token == "thread-master"  # noqa: S105 - no secret
         [context] = second.provider.contexts["master"]
@@ -66,17 +66,17 @@ async def test_it_goes_on_in_the_thread_that_its_vendor_holds(opened):
 async def test_its_mode_is_that_of_its_run_or_it_is_refused(opened):
     async with opened() as first:
         app = door(first)
-        await (await app.start_run("x", mode=PermissionMode.ACCEPT_EDITS)).result()
+        await (await app.runs.start("x", mode=PermissionMode.ACCEPT_EDITS)).result()
     async with opened() as second:
         app = door(second)
         with pytest.raises(ConfigError) as refused:
-            await app.continue_run("more")
+            await app.runs.follow_up("more")
         assert refused.value.code == "mode_differs"
-        await app.set_mode(PermissionMode.ACCEPT_EDITS)
-        assert (await (await app.continue_run("more")).result()).status == "completed"
-        await app.set_mode(PermissionMode.PLAN)
-        await app.set_mode(PermissionMode.ACCEPT_EDITS)
-        assert (await (await app.continue_run("more")).result()).status == "completed"
+        await app.runs.set_mode(PermissionMode.ACCEPT_EDITS)
+        assert (await (await app.runs.follow_up("more")).result()).status == "completed"
+        await app.runs.set_mode(PermissionMode.PLAN)
+        await app.runs.set_mode(PermissionMode.ACCEPT_EDITS)
+        assert (await (await app.runs.follow_up("more")).result()).status == "completed"
 
 
 async def test_one_that_was_cut_off_is_refused_by_name(opened):
@@ -86,7 +86,7 @@ async def test_one_that_was_cut_off_is_refused_by_name(opened):
     async with opened() as second:
         app = door(second)
         with pytest.raises(ConfigError, match="master was cut off") as refused:
-            await app.continue_run("more")
+            await app.runs.follow_up("more")
         assert refused.value.code == "not_ended"
-        assert (await (await app.start_run("another")).result()).status == "completed"
-        assert (await (await app.continue_run("more")).result()).status == "completed"
+        assert (await (await app.runs.start("another")).result()).status == "completed"
+        assert (await (await app.runs.follow_up("more")).result()).status == "completed"

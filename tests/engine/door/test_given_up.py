@@ -30,9 +30,9 @@ async def give_up_after(steps, starting, scene):
     starting.cancel()
     await asyncio.wait({starting})
     if not starting.cancelled():  # it had begun before
-        await scene.app.interrupt_run()
+        await scene.app.runs.interrupt()
     await until(lambda: not scene.team.engine.is_running, "no run is open")
-    assert not await scene.app.interrupt_run()  # its end is written
+    assert not await scene.app.runs.interrupt()  # its end is written
 
 
 async def check_ended(team):
@@ -47,11 +47,11 @@ async def check_ended(team):
 async def test_who_gives_up_a_start_leaves_no_run_behind_and_no_agent(tmp_path, steps):
     """At whatever moment: what has begun by then is interrupted, and the next one begins."""
     async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
-        await give_up_after(steps, asyncio.ensure_future(scene.app.start_run("count")), scene)
+        await give_up_after(steps, asyncio.ensure_future(scene.app.runs.start("count")), scene)
         await check_ended(scene.team)
         left = (await scene.app.view()).run
         assert left is None or left.status == "interrupted"
-        run = await scene.app.start_run("count again")
+        run = await scene.app.runs.start("count again")
         await scene.say("here")
         await scene.finish("counted")
         assert (await run.result()).status == "completed"
@@ -60,12 +60,12 @@ async def test_who_gives_up_a_start_leaves_no_run_behind_and_no_agent(tmp_path, 
 @pytest.mark.parametrize("steps", [*range(16), 21, 34, 55, 89])
 async def test_who_gives_up_a_further_task_leaves_no_run_behind_and_no_agent(tmp_path, steps):
     async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
-        run = await scene.app.start_run("count")
+        run = await scene.app.runs.start("count")
         await scene.finish("counted")
         assert (await run.result()).status == "completed"
-        await give_up_after(steps, asyncio.ensure_future(scene.app.continue_run("more")), scene)
+        await give_up_after(steps, asyncio.ensure_future(scene.app.runs.follow_up("more")), scene)
         await check_ended(scene.team)
-        run = await scene.app.continue_run("count again")
+        run = await scene.app.runs.follow_up("count again")
         await scene.finish("counted twice")
         assert (await run.result()).summary == "counted twice"
 
@@ -107,11 +107,11 @@ async def test_who_interrupts_a_run_that_ends_goes_on_once_its_end_is_written(tm
         asyncio.timeout(control_peers.DEADLINE),
         local_scene(tmp_path, store=store, clock=clock) as scene,
     ):
-        run = await scene.app.start_run("count")
+        run = await scene.app.runs.start("count")
         await scene.finish("counted")
         await store.asked.wait()
         assert not scene.team.engine.is_running
-        asked = asyncio.ensure_future(scene.app.interrupt_run())
+        asked = asyncio.ensure_future(scene.app.runs.interrupt())
         await scene.team.rounds()
         is_early = asked.done()
         store.may.set()
@@ -124,14 +124,14 @@ async def test_who_interrupts_a_run_that_ends_goes_on_once_its_end_is_written(tm
 async def test_an_interrupt_that_comes_late_ends_no_later_run(tmp_path, steps):
     """It was asked in one run, and is heeded once that has ended and the next one begins."""
     async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
-        run = await scene.app.start_run("count")
+        run = await scene.app.runs.start("count")
         await scene.finish("counted")
         for _ in range(steps):
             await asyncio.sleep(0)
-        asked = asyncio.ensure_future(scene.app.interrupt_run())
+        asked = asyncio.ensure_future(scene.app.runs.interrupt())
         while scene.team.engine.is_running:  # noqa: ASYNC110 - each round of the loop counts
             await asyncio.sleep(0)
-        later = await scene.app.start_run("count again")
+        later = await scene.app.runs.start("count again")
         await asked
         assert (await run.result()).status in {"completed", "interrupted"}
         await scene.finish("counted on")

@@ -126,16 +126,16 @@ async def test_the_history_of_an_agent_of_an_earlier_run_is_read_from_the_ledger
             before = [row.descriptor.name for row in await store.agents(SESSION)]
     assert before == ["master"]
     async with local_scene(first.workspace.parent) as scene:
-        entries = await scene.app.history("master")
+        entries = await scene.app.agents.history("master")
         assert "the first run says this" in [getattr(entry, "text", "") for entry in entries]
 
 
 async def test_a_picture_has_what_a_turn_says_calls_and_has_not_read(tmp_path):
     async with local_scene(tmp_path) as scene:
-        await scene.app.start_run("count", mode=PermissionMode.PLAN)
+        await scene.app.runs.start("count", mode=PermissionMode.PLAN)
         await scene.say("first")
         await scene.begin_to_say(PIECE)
-        await scene.app.prompt_agent("master", "hurry")
+        await scene.app.agents.prompt("master", "hurry")
         await scene.ask("which?")
         view = await scene.app.view()
         [root] = view.tree.agents
@@ -149,7 +149,7 @@ async def test_a_picture_has_what_a_turn_says_calls_and_has_not_read(tmp_path):
         assert PIECE.startswith(turn.text)
         [request] = view.requests
         assert (request.question, request.name) == ("which?", "master")
-        await scene.app.kill("master")
+        await scene.app.agents.kill("master")
 
 
 async def test_a_message_that_is_whole_but_not_committed_is_in_the_picture(opened):
@@ -199,12 +199,12 @@ async def test_a_picture_of_a_run_that_was_cut_off_has_nothing_that_runs_or_wait
     async with opened(check=False, interactive=True) as again:
         app = LocalApp(again.engine, RunOptions(), again.store, SESSION)
         view = await app.view()
-        assert (list(view.requests), view.turns) == (await app.requests(), ())
+        assert (list(view.requests), view.turns) == (await app.requests.open(), ())
         [node] = view.tree.agents
         assert (node.state, node.open_tools) == ("interrupted", ())
         assert view.run is not None
         assert view.run.status == "interrupted"
-        assert await app.answer(asked[0].data["request"], Answer(text="this one")) is False
+        assert await app.requests.answer(asked[0].data["request"], Answer(text="this one")) is False
 
 
 async def test_a_picture_of_a_turn_that_goes_on_counts_what_it_said_before(opened):
@@ -239,10 +239,10 @@ async def test_a_session_that_was_closed_begins_nothing_and_has_nothing_more_to_
     async with asyncio.timeout(control_peers.DEADLINE):
         async with local_scene(tmp_path) as scene:
             app = scene.app
-            run = await app.start_run("count")
+            run = await app.runs.start("count")
         assert (await run.result()).status == "interrupted"
         assert await read() == []
-        for begin in (app.start_run, app.continue_run):
+        for begin in (app.runs.start, app.runs.follow_up):
             with pytest.raises(ControlError) as closed:
                 await begin("count")
             assert closed.value.code == "session_closed"
@@ -258,7 +258,7 @@ async def test_who_begins_a_run_is_told_that_the_session_is_closed_and_not_cance
     async with asyncio.timeout(control_peers.DEADLINE):
         async with local_scene(tmp_path) as scene:
             vars(scene.team.engine)["run"] = never
-            beginning = asyncio.ensure_future(scene.app.start_run("count"))
+            beginning = asyncio.ensure_future(scene.app.runs.start("count"))
             await asked.wait()
         await asyncio.wait({beginning})
     told = None if beginning.cancelled() else beginning.exception()
@@ -274,36 +274,38 @@ async def test_what_no_ledger_can_keep_is_refused_and_leaves_what_it_was_for_as_
     async with asyncio.timeout(control_peers.DEADLINE), scene_of(tmp_path) as scene:
         app = scene.app
         with pytest.raises(PrsmError):
-            await app.start_run(half)
-        run = await app.start_run("count")
+            await app.runs.start(half)
+        run = await app.runs.start("count")
         await scene.say("here")
         with pytest.raises(PrsmError):
-            await app.prompt_agent("master", half)
+            await app.agents.prompt("master", half)
         with pytest.raises(PrsmError):
-            await app.set_model("master", f"script/{half}")
-        assert (await app.tree()).agents[0].next_model is None
+            await app.agents.set_model("master", f"script/{half}")
+        assert (await app.agents.tree()).agents[0].next_model is None
         await scene.ask("which?")
-        [request] = [row.request for row in await app.requests()]
+        [request] = [row.request for row in await app.requests.open()]
         for answer in (Answer(text=half), Answer(choices=(half,))):
             with pytest.raises(PrsmError):
-                await app.answer(request, answer)
-        assert await app.answer(request, Answer(text="this one")) is True
-        assert (await app.outcome(request))["answer"]["text"] == "this one"
+                await app.requests.answer(request, answer)
+        assert await app.requests.answer(request, Answer(text="this one")) is True
+        assert (await app.requests.outcome(request))["answer"]["text"] == "this one"
         await scene.finish("counted")
         assert (await run.result()).status == "completed"
         with pytest.raises(PrsmError):
-            await app.continue_run(half)
-        again = await app.continue_run("count on")
+            await app.runs.follow_up(half)
+        again = await app.runs.follow_up("count on")
         await scene.say("still here")
-        assert (await app.interrupt_run(), (await again.result()).status) == (True, "interrupted")
+        assert (await app.runs.interrupt(), (await again.result()).status) == (True, "interrupted")
 
 
 async def test_an_answer_from_a_place_of_no_unicode_name_is_taken(tmp_path):
     async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
-        await scene.app.start_run("count")
+        await scene.app.runs.start("count")
         await scene.ask("which?")
-        [request] = [row.request for row in await scene.app.requests()]
-        assert await scene.app.answer(request, Answer(text="this"), via="tty\udcff") is True
+        [request] = [row.request for row in await scene.app.requests.open()]
+        assert (
+            await scene.app.requests.answer(request, Answer(text="this"), via="tty\udcff") is True
+        )
         [told] = scene.team.ledger.events("question_answered")
         assert told["via"] == "tty\N{REPLACEMENT CHARACTER}"
 
@@ -320,16 +322,16 @@ async def test_interrupting_kills_the_whole_tree_and_the_engine_stays_open(opene
             await agent.hang()
 
         team.provider.behaviours.update(master=master, a=a)
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         await team.seen("turn_started", "a")
-        ends = await asyncio.gather(app.interrupt_run(), app.interrupt_run())
+        ends = await asyncio.gather(app.runs.interrupt(), app.runs.interrupt())
         assert ends[0] is True
         assert (await run.result()).status == "interrupted"
         [end] = team.ledger.events("run_finished")
         assert end["status"] == "interrupted"
         assert {team[name].state.value for name in ("master", "a")} == {"killed"}
         team.provider.behaviours["master"] = lambda agent: agent.complete(agent.text)
-        again = await app.continue_run("go on")
+        again = await app.runs.follow_up("go on")
         result = await again.result()
         assert (result.status, result.summary) == ("completed", "go on")
 
@@ -340,11 +342,11 @@ async def test_a_run_that_ends_by_itself_meanwhile_keeps_its_end(opened):
         asked = []
 
         async def master(agent):
-            asked.append(team.engine.start_soon(app.interrupt_run(), name="interrupt"))
+            asked.append(team.engine.start_soon(app.runs.interrupt(), name="interrupt"))
             await agent.complete("done")
 
         team.provider.behaviours["master"] = master
-        run = await app.start_run("x")
+        run = await app.runs.start("x")
         result = await run.result()
         await asyncio.wait(asked)
         assert result.status in {"completed", "interrupted"}
@@ -361,11 +363,11 @@ async def test_a_run_whose_master_cannot_be_written_has_not_begun(opened):
 
         team.engine.manager.admit, admit = refuse, team.engine.manager.admit
         with pytest.raises(StoreError, match="no room"):
-            await app.start_run("x")
-        assert await app.interrupt_run() is False
+            await app.runs.start("x")
+        assert await app.runs.interrupt() is False
         assert team.ledger.events() == []
         team.engine.manager.admit = admit
-        again = await app.start_run("y")
+        again = await app.runs.start("y")
         assert (await again.result()).status == "completed"
 
 
@@ -373,7 +375,7 @@ async def test_effort_and_servers_of_a_run_are_its_masters(opened, tmp_path):
     async with opened() as team:
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
         server = McpServer(command=server_program(tmp_path, "search"))
-        run = await app.start_run("x", effort="high", mcp_servers={"find": server})
+        run = await app.runs.start("x", effort="high", mcp_servers={"find": server})
         assert (await run.result()).status == "completed"
         [request] = team.provider.requests["master"]
         assert request.reasoning_effort == "high"
@@ -383,14 +385,14 @@ async def test_effort_and_servers_of_a_run_are_its_masters(opened, tmp_path):
 async def test_a_follow_up_in_another_mode_is_refused_rather_than_run_in_the_old_one(opened):
     async with opened() as team:
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
-        await (await app.start_run("x")).result()
-        await app.set_mode(PermissionMode.PLAN)
+        await (await app.runs.start("x")).result()
+        await app.runs.set_mode(PermissionMode.PLAN)
         with pytest.raises(ConfigError) as refused:
-            await app.continue_run("more")
+            await app.runs.follow_up("more")
         assert refused.value.code == "mode_differs"
-        run = await app.start_run("y")
+        run = await app.runs.start("y")
         await run.result()
-        again = await app.continue_run("more")
+        again = await app.runs.follow_up("more")
         assert (await again.result()).status == "completed"
 
 
@@ -432,7 +434,7 @@ async def come_and_go(app, rounds):
 async def test_two_frontends_come_and_go_two_hundred_times_and_leave_nothing(opened):
     async with opened() as team:
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
-        await (await app.start_run("x")).result()
+        await (await app.runs.start("x")).result()
         await come_and_go(app, 2)  # what is opened once stays
         before = await settled(team)
         await come_and_go(app, 200)
@@ -443,7 +445,7 @@ async def test_frontends_at_the_socket_come_and_go_two_hundred_times_and_leave_n
     async with local_scene(tmp_path / "owner") as scene:
         state = tmp_path / "state"
         async with serving(state, scene.app):
-            await scene.app.start_run("x")
+            await scene.app.runs.start("x")
             await scene.say("here")
             before = await settled(scene.team)
             for _ in range(100):  # of two each

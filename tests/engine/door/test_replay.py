@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from operator import attrgetter
 
 import pytest
 from prsm_testing.fake_clock import FakeClock
@@ -94,11 +95,11 @@ async def test_at_the_end_the_tree_is_that_of_the_ledger():
         await record(store)
         app = await open_app(store)
         await events(app)
-        [master] = (await app.tree()).agents
+        [master] = (await app.agents.tree()).agents
         [worker] = master.children
         assert (worker.state, worker.usage_self.total_tokens) == ("killed", 15)
-        assert (await app.budget()).run["spawns"].used == 2
-        assert await app.history("w1") == await app.history("w1", before=99)
+        assert (await app.runs.budget()).run["spawns"].used == 2
+        assert await app.agents.history("w1") == await app.agents.history("w1", before=99)
 
 
 async def test_time_passes_by_the_clock_and_as_fast_as_is_asked():
@@ -129,29 +130,29 @@ async def test_a_run_that_has_no_end_is_told_to_end_with_the_log():
 async def app_run(app, store):
     state = await store.state("s1")
     app.turn_to(state.runs[0])
-    return await app.start_run("a task")
+    return await app.runs.start("a task")
 
 
 ACTS = {
-    "start_run": ("more",),
-    "continue_run": ("more",),
-    "interrupt_run": (),
-    "set_mode": (PermissionMode.PLAN,),
-    "set_model": ("w1", "second"),
-    "prompt_agent": ("w1", "text"),
-    "kill": ("w1",),
-    "restart": ("w1", "text"),
-    "resolve_permission": ("r", "once"),
-    "answer": ("r", Answer(text="yes")),
-    "fork": (),
-    "changes": (),
-    "snapshots": (),
-    "worktrees": (),
-    "hold_files": (),
-    "rationale": ("a.py",),
-    "show_change": ("0",),
-    "restore_snapshot": ("0",),
-    "commit_changes": (),
+    "runs.start": ("more",),
+    "runs.follow_up": ("more",),
+    "runs.interrupt": (),
+    "runs.set_mode": (PermissionMode.PLAN,),
+    "agents.set_model": ("w1", "second"),
+    "agents.prompt": ("w1", "text"),
+    "agents.kill": ("w1",),
+    "agents.restart": ("w1", "text"),
+    "requests.resolve": ("r", "once"),
+    "requests.answer": ("r", Answer(text="yes")),
+    "sessions.fork": (),
+    "changes.list": (),
+    "snapshots.list": (),
+    "changes.worktrees": (),
+    "changes.hold_files": (),
+    "changes.rationale": ("a.py",),
+    "changes.show": ("0",),
+    "snapshots.restore": ("0",),
+    "changes.commit": (),
     "policy": (),
     "providers": (),
     "models": (),
@@ -164,5 +165,5 @@ async def test_nothing_can_be_done_in_a_replay(act):
         await record(store)
         app = await open_app(store)
         with pytest.raises(PrsmError, match="this is a replay of session s1") as refused:
-            await getattr(app, act)(*ACTS[act])
+            await attrgetter(act)(app)(*ACTS[act])
         assert (refused.value.code, "prsm resume" in (refused.value.hint or "")) == ("replay", True)

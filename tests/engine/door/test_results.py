@@ -77,12 +77,12 @@ async def test_results_of_agents_are_as_the_ledger_has_them(tmp_path, scene_of):
     async with scene_of(tmp_path) as scene, asyncio.timeout(DEADLINE):
         team = scene.team
         team.provider.behaviours.update(ENDS, master=master, killed=killed)
-        run = await scene.app.start_run("do it")
+        run = await scene.app.runs.start("do it")
         await spawned.wait()
         names = [*ENDS, "killed"]
         async with asyncio.TaskGroup() as group:  # four of them have ended, one is about to
             waiting = group.create_task(wait_for_multiple(scene.app, names))
-            await scene.app.kill("killed")
+            await scene.app.agents.kill("killed")
         results = dict(zip(names, waiting.result(), strict=True))
         assert {name: known(result) for name, result in results.items()} == {
             name: kept(team, name) for name in names
@@ -131,7 +131,7 @@ async def test_an_agent_that_does_not_end_is_a_failed_result_in_time_and_goes_on
     works, go_on, clock = asyncio.Event(), asyncio.Event(), SeenClock()
     async with scene_of(tmp_path) as scene, asyncio.timeout(DEADLINE):
         scene.team.provider.behaviours.update(master=master, b=b)
-        run = await scene.app.start_run("do it")
+        run = await scene.app.runs.start("do it")
         await works.wait()
         quick = await wait_for_result(scene.app, "a")
         assert (quick.success, quick.summary) == (True, "a is done")

@@ -54,7 +54,7 @@ async def play(folder, seed, pause, clock, *, door=in_process):
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
         readers = [Reader(scripts) for _ in range(READERS)]
         async with asyncio.timeout(DEADLINE), door(app) as seen:
-            run = await app.start_run("do it")
+            run = await app.runs.start("do it")
             async with asyncio.TaskGroup() as group:
                 for reader in readers:
                     group.create_task(joined(seen, reader, store, dice, pause))

@@ -138,7 +138,7 @@ def committed(rows: Iterable[ChangeRow], outcome: Outcome) -> Sequence[Decision]
 def told_outcome(
     outcome: Outcome, rows: Iterable[ChangeRow], names: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    """Return what was committed, or would be, as `AppHandle.commit_changes` tells it."""
+    """Return what was committed, or would be, as `Changes.commit` tells it."""
     known = {row.change.id: row.change for row in rows}
     paths = {id_: change.path for id_, change in known.items()}
     return {

@@ -193,7 +193,7 @@ def told_decision(one: Decision) -> Mapping[str, Any]:
 
 
 def told_change(row: ChangeRow, names: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return a change as JSON values, as `AppHandle.changes` tells it."""
+    """Return a change as JSON values, as `Changes.list` tells it."""
     change, author = row.change, row.change.author
     return {
         "change": change.id,

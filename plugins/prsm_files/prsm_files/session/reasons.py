@@ -99,7 +99,7 @@ class Reasons:
 def told_reason(
     row: ChangeRow, names: Mapping[str, str], reason: Reason | None
 ) -> Mapping[str, Any]:
-    """Return why a file was changed as JSON values, as `AppHandle.rationale` tells it."""
+    """Return why a file was changed as JSON values, as `Changes.rationale` tells it."""
     change, author = row.change, row.change.author
     return {
         "change": change.id,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.files import AgentRecord, FilesContext, Hold, Paths
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.evidence.witness import Witness
-    from prsm_files.session.undoing import Undoing
+    from prsm_files.session.undoing import KeptChanges, KeptSnapshots
     from prsm_files.shadow.records import Snapshot
     from prsm_files.shadow.worktree import Shadow
 
@@ -89,11 +89,15 @@ class SessionFiles(WorkspaceFiles):
             witness=witness,
         )
 
-    def acts(self, is_running: Callable[[], bool], locks: Path | None) -> Undoing:
-        """Return what decides and takes back; other engines are found by their `locks`."""
-        from prsm_files.session.undoing import Undoing  # once a person does something
+    def door(
+        self, is_running: Callable[[], bool], locks: Path | None
+    ) -> tuple[KeptChanges, KeptSnapshots]:
+        """Return the groups of an AppHandle; other engines are found by their `locks`."""
+        # Once a person does something.
+        from prsm_files.session.undoing import KeptChanges, KeptSnapshots, QuietFiles
 
-        return Undoing(self.context, self.keeper, self.watch, is_running, locks)
+        files = QuietFiles(self.context, self.keeper, self.watch, is_running, locks)
+        return KeptChanges(files, self.trees), KeptSnapshots(files)
 
     def before(
         self, said: str, folder: str, agent: str | None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prsm_files.shadow.worktree import Shadow
 
 PROMPTS = frozenset({"run", "prompt"})  # kinds of snapshots: before a task, before a prompt
+WAYS = ("prompt", "turn", "act")  # of an undo
 MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
 
 
@@ -171,7 +172,7 @@ async def _said(store: Store, session: str, after: int) -> int:
 def told(
     prompt: Prompt | None, session: str | None, restored: Restored | None
 ) -> Mapping[str, Any]:
-    """Return what was taken back as JSON values, as `AppHandle.undo` tells it."""
+    """Return what was taken back as JSON values, as `Changes.undo` tells it."""
     changes = () if restored is None else restored.plan.files()
     return {
         "session": session,
@@ -196,7 +197,7 @@ def _told_stays(stays: Iterable[tuple[str, str]]) -> list[Mapping[str, str]]:
 
 
 def told_acted(acted: Acted, decided: Sequence[Decision]) -> Mapping[str, Any]:
-    """Return what the undo of an act did as JSON values, as `AppHandle.undo` tells it."""
+    """Return what the undo of an act did as JSON values, as `Changes.undo` tells it."""
     wrote = acted.act.wrote
     return {
         **told(None, None, None),
@@ -292,3 +293,29 @@ class Known(Struct, frozen=True, kw_only=True):
         if steps and self.is_whole and steps[-1].after != now:
             others.append(Step(steps[-1].after, now, is_agents=False))
         return others
+
+
+def check_way(what: str) -> None:
+    """Raise ConfigError for what no AppHandle undoes."""
+    if what not in WAYS:
+        raise ConfigError(
+            f"{what!r} cannot be undone", hint=f"undo one of {', '.join(WAYS)}", code="unknown_undo"
+        )
+
+
+def run_open(session: str) -> ConfigError:
+    """Return the error of an undo below agents that work."""
+    return ConfigError(
+        f"a run is open in session {session}: its agents work with what would be taken back",
+        hint=f"end it first: press Ctrl-C where it runs, or `prsm kill master --session {session}`",
+        code="run_open",
+    )
+
+
+def not_kept() -> ConfigError:
+    """Return the error of an engine that keeps no files."""
+    return ConfigError(
+        "files are not kept here",
+        hint="let `workspace.snapshots` be something else than off",
+        code="no_snapshots",
+    )

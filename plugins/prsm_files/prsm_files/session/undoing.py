@@ -6,13 +6,18 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core import ConfigError
 from prsm_core.commands import SessionLock, held, require_quiet
-from prsm_core.engine.door.files import tell_snapshot
-from prsm_core.engine.door.refusals import check_way, not_kept, run_open
-from prsm_core.files import ACCEPTED, OPEN_STATES, ConversationStore, FileActs
+from prsm_core.files import (
+    ACCEPTED,
+    OPEN_STATES,
+    ConversationStore,
+    NoChanges,
+    NoSnapshots,
+    tell_snapshot,
+)
 from prsm_files.commits import Outcome
 from prsm_files.session.committing import Wording, told_outcome
 from prsm_files.session.deciding import (
@@ -28,9 +33,12 @@ from prsm_files.session.going_back import carry_out, finish_owed, sessions_of, w
 from prsm_files.session.naming import naming, newest_commit, newest_event, taken_by_hand
 from prsm_files.session.reasons import Reasons, of_line, of_path, reason_values, told_reason
 from prsm_files.session.taking_back import (
+    check_way,
     find_act,
     find_prompt,
     known_since,
+    not_kept,
+    run_open,
     told,
     told_acted,
     told_plan,
@@ -41,34 +49,114 @@ from prsm_files.shadow.worktree import Shadow
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from prsm_core import Store
     from prsm_core.door import Snapshot
     from prsm_core.files import ChangeRow, Decision, FilesContext, Hold, SessionSnapshot
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
     from prsm_files.session.taking_back import Prompt
+    from prsm_files.session.trees import TreeKeeper
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Restored
     from prsm_files.shadow.worktree import Spare
 
+T = TypeVar("T")
 
-class Deciding(FileActs):
-    """The part of an AppHandle that is about changes; without a watch none are found."""
 
-    def __init__(self, watch: LateWatch | None, store: Store, session: str, workspace: str) -> None:
-        self._watch = watch
-        self._store = store
-        self._session = session
-        self._workspace = workspace
+class QuietFiles:
+    """The files of a session, and the moment in which nobody writes them.
 
-    async def changes(self) -> Sequence[Mapping[str, Any]]:
+    Without a `keeper` nothing is kept, and without a `watch` no change is found. Other engines are
+    found by what lies in `state`.
+    """
+
+    def __init__(
+        self,
+        context: FilesContext,
+        keeper: FilesKeeper | None,
+        watch: LateWatch | None,
+        is_running: Callable[[], bool],
+        state: Path | None,
+    ) -> None:
+        self.context = context
+        self.keeper = keeper
+        self.watch = watch
+        self.state = state
+        self.folder = Path(context.workspace)
+        self._is_running = is_running
+        self._untold: list[str] = []  # what was cut off came to, until an answer tells it
+
+    def check_idle(self) -> None:
+        """Raise ConfigError while a run is open."""
+        if self._is_running():
+            raise run_open(self.context.session)
+
+    async def use(self, work: Callable[[Shadow], T]) -> T:
+        """Have something done to what is kept; raises ConfigError where nothing is."""
+        if self.keeper is None:
+            raise not_kept()
+        return await self.keeper.use(self.folder, work)
+
+    @asynccontextmanager
+    async def quiet(self) -> AsyncIterator[FilesKeeper]:
+        """Let nobody write, or raise ConfigError; what was cut off is done first."""
+        of = self.context
+        async with self.held() as (keeper, others, hold):
+            require_quiet(others)
+            require_quiet([of.journal.redact(str(one)) for one in hold.disturbing])
+            finish = partial(finish_owed, of.store, ids=of.ids, now=of.clock.time())
+            self._untold += await keeper.recover(self.folder, finish)
+            yield keeper
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[tuple[FilesKeeper, Sequence[str], Hold]]:
+        """Let nobody begin to write, here and in other engines; yield who may all the same."""
+        if self.keeper is None:
+            raise not_kept()
+        async with AsyncExitStack() as stack:
+            writers: Sequence[str] = ()
+            if self.state is not None:
+                others = held(self.state, self.folder, but=self.context.session)
+                writers = await stack.enter_async_context(others)
+            yield self.keeper, writers, await stack.enter_async_context(self.context.quiet.hold())
+
+    async def settle(self) -> None:
+        """Find what was written, now that somebody else has."""
+        if self.watch is not None:
+            await self.watch.get().verdicts.recover()
+
+    def told(
+        self, prompt: Prompt | None, session: str | None, restored: Restored
+    ) -> Mapping[str, Any]:
+        """Return what was taken back, and first what came of an undo that was cut off before.
+
+        No event can tell of that: no run is open. Where the act is refused, the next one tells.
+        """
+        answer = told(prompt, session, restored)
+        notes, self._untold = [*self._untold, *answer["notes"]], []
+        return {**answer, "notes": notes}
+
+
+class KeptChanges(NoChanges):
+    """The changes of a session; without a watch none are found."""
+
+    _watch: LateWatch | None
+
+    def __init__(self, files: QuietFiles, trees: TreeKeeper) -> None:
+        super().__init__(files.context, files.watch)
+        self._files = files
+        self._trees = trees
+        self._store = files.context.store
+        self._session = files.context.session
+
+    async def list(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of the session, oldest first."""
         rows, names = await self._rows(), await self._names()
         return [told_change(row, names) for row in rows]
 
-    async def show_change(self, change: str) -> Mapping[str, Any]:
-        """Return a change with its lines and its reason; see AppHandle."""
+    async def show(self, change: str) -> Mapping[str, Any]:
+        """Return a change with its lines and its reason; see Changes."""
+        await self._flush()
         row = find_change(await self._rows(), change)
         if self._watch is None:
             raise _not_kept()
@@ -78,8 +166,9 @@ class Deciding(FileActs):
         return {**told, "rationale": reason_values(reason), "diff": text}
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Return why a file, or a line of it, was changed; see AppHandle."""
-        rows = of_path(await self._rows(), self._workspace, path)
+        """Return why a file, or a line of it, was changed; see Changes."""
+        await self._flush()
+        rows = of_path(await self._rows(), self._context.workspace, path)
         row = rows[0]
         if line is not None:
             if self._watch is None:
@@ -87,6 +176,13 @@ class Deciding(FileActs):
             row = of_line(rows, await self._watch.get().origin(rows, line), line)
         reason = await Reasons(self._store, self._session).of(row)
         return told_reason(row, await self._names(), reason)
+
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Return the worktrees of agents that have ended and are not merged."""
+        return await self._trees.left(self._session)
+
+    async def _flush(self) -> None:
+        await self._context.journal.flush()
 
     async def _rows(self) -> Sequence[ChangeRow]:
         if self._watch is not None:
@@ -100,7 +196,7 @@ class Deciding(FileActs):
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
-        """Accept changes; see AppHandle."""
+        """Accept changes; see Changes."""
         choice = await self._choice(changes, agent, call)
         watch = await self._able(choice)
         return (
@@ -117,7 +213,7 @@ class Deciding(FileActs):
         call: str | None = None,
         possible: bool = False,
     ) -> Sequence[Mapping[str, Any]]:
-        """Take changes back; see AppHandle."""
+        """Take changes back; see Changes."""
         choice = await self._choice(changes, agent, call, is_sure=not possible)
         watch = await self._able(choice)
         if watch is None:
@@ -125,7 +221,7 @@ class Deciding(FileActs):
         made, act = await watch.verdicts.reject(choice)
         return [{**told_decision(one), "act": act} for one in made]
 
-    async def commit_changes(
+    async def commit(
         self,
         changes: Sequence[str] = (),
         *,
@@ -134,7 +230,8 @@ class Deciding(FileActs):
         message: str | None = None,
         dry_run: bool = False,
     ) -> Mapping[str, Any]:
-        """Commit accepted changes; see AppHandle."""
+        """Commit accepted changes; see Changes."""
+        await self._flush()
         choice, wording = await self._choice(changes, agent, None), Wording(by=by, message=message)
         wording.check()
         watch = await self._able(choice, {ACCEPTED})
@@ -162,73 +259,6 @@ class Deciding(FileActs):
             agents = family_of(ConversationStore.resolve_agent_id(agent, rows), parents)
         return Choice(ids=tuple(ids), agents=agents, call=call, is_sure=is_sure)
 
-
-def _not_kept() -> ConfigError:
-    return ConfigError(
-        "changes of files are not kept here",
-        hint="let `workspace.snapshots` be something else than off",
-        code="no_changes",
-    )
-
-
-class Undoing(Deciding):
-    """The part of an AppHandle that takes back; `state` is where other engines are found."""
-
-    def __init__(
-        self,
-        context: FilesContext,
-        keeper: FilesKeeper | None,
-        watch: LateWatch | None,
-        is_running: Callable[[], bool],
-        state: Path | None,
-    ) -> None:
-        super().__init__(watch, context.store, context.session, context.workspace)
-        self._keeper = keeper
-        self._is_running = is_running
-        self._journal = context.journal
-        self._clock = context.clock
-        self._quiet_moment = context.quiet
-        self._ids = context.ids
-        self._state = state
-        self._folder = Path(context.workspace)
-        self._untold: list[str] = []  # what was cut off came to, until an answer tells it
-
-    async def take_snapshot(self, description: str = "") -> Snapshot:
-        """Keep the files as they are, and have the session name it; see AppHandle."""
-        journal, redact = self._journal, self._journal.redact
-        await journal.flush()
-        seq = await newest_event(self._store, self._session)
-        about = About(
-            description=redact(description),
-            session=self._session if seq else None,
-            position=await newest_commit(self._store, self._session, seq) if seq else None,
-        )
-        async with self._held() as (keeper, others, hold):
-
-            def writers() -> tuple[str, ...]:
-                return (*others, *(redact(str(one)) for one in hold.disturbing))
-
-            taken = await keeper.use(
-                self._folder, lambda shadow: shadow.take(about, unquiet=writers)
-            )
-        await keeper.secure(self._folder)
-        row = taken_by_hand(taken)
-        if seq:
-            await self._name(row)
-        return tell_snapshot(about.session, row)
-
-    async def _name(self, row: SessionSnapshot) -> None:
-        known = await self._store.sessions()
-        newest = next((one.run_id for one in known if one.session_id == self._session), None)
-        step = naming(
-            [row],
-            step_id=f"{self._session}:snapshot:{row.snapshot_id}",
-            session=self._session,
-            run=self._journal.run_id or newest or "",
-            at=self._clock.time(),
-        )
-        await self._journal.commit(step)
-
     async def undo(
         self,
         what: str = "prompt",
@@ -239,30 +269,14 @@ class Undoing(Deciding):
         mine: bool = False,
         possible: bool = False,
     ) -> Mapping[str, Any]:
-        """Take back; see AppHandle."""
+        """Take back; see Changes."""
         check_way(what)
         if what == "turn":
             return await self._turn(with_possible=possible)
         if what == "act":
             return await self._act(wanted, conversation=conversation)
-        if self._is_running():
-            raise run_open(self._session)
+        self._files.check_idle()
         return await self._prompt(wanted, files=files, conversation=conversation, mine=mine)
-
-    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
-        """Let the files be as in a snapshot, or say what that would change; see AppHandle."""
-        if dry_run:
-            keeper = self._keeper
-            if keeper is None:
-                raise not_kept()
-            plan = await keeper.use(self._folder, lambda shadow: shadow.plan(snapshot))
-            return told_plan(plan)
-        if self._is_running():
-            raise run_open(self._session)
-        async with self._quiet() as keeper:
-            restored = await keeper.use(self._folder, lambda shadow: shadow.restore(snapshot))
-            await self._settle()
-            return self._told(None, None, restored)
 
     async def _turn(self, *, with_possible: bool) -> Mapping[str, Any]:
         changes = self._watch
@@ -278,13 +292,10 @@ class Undoing(Deciding):
 
     async def _act(self, wanted: str | None, *, conversation: bool) -> Mapping[str, Any]:
         """Take an act back: a restore if no run is open, any other one of this session."""
-        keeper, changes = self._keeper, self._watch
-        if keeper is None:
-            raise not_kept()
-        act = await keeper.use(self._folder, lambda shadow: find_act(shadow, wanted))
+        changes = self._watch
+        act = await self._files.use(lambda shadow: find_act(shadow, wanted))
         if act.is_restore:
-            if self._is_running():
-                raise run_open(self._session)
+            self._files.check_idle()
             return await self._restore(act, conversation=conversation)
         if act.session != self._session or changes is None:
             raise ConfigError(
@@ -295,83 +306,109 @@ class Undoing(Deciding):
         return told_acted(*await changes.get().verdicts.undo(act))
 
     async def _restore(self, last: Act, *, conversation: bool) -> Mapping[str, Any]:
-        await self._journal.flush()
-        async with self._quiet() as keeper, AsyncExitStack() as owned:
-            owed = await way_back(self._store, last, self._ids) if conversation else None
+        await self._flush()
+        async with self._files.quiet() as keeper, AsyncExitStack() as owned:
+            owed = await way_back(self._store, last, self._context.ids) if conversation else None
             for session in sessions_of(owed):
-                if session != self._session and self._state is not None:
-                    since = self._clock.time()
-                    take = partial(SessionLock.take, self._state, session, since=since)
+                if session != self._session and self._files.state is not None:
+                    since = self._context.clock.time()
+                    take = partial(SessionLock.take, self._files.state, session, since=since)
                     owned.enter_context(await asyncio.to_thread(take))  # nobody goes on with it
-            restored = await keeper.use(self._folder, lambda shadow: shadow.undo(owed, of=last))
-            await self._settle()
-            return self._told(None, await self._carry_out(owed, keeper), restored)
-
-    async def _settle(self) -> None:
-        if self._watch is not None:
-            await self._watch.get().verdicts.recover()
+            restored = await keeper.use(
+                self._files.folder, lambda shadow: shadow.undo(owed, of=last)
+            )
+            await self._files.settle()
+            return self._files.told(None, await self._carry_out(owed, keeper), restored)
 
     async def _prompt(
         self, wanted: str | None, *, files: bool, conversation: bool, mine: bool
     ) -> Mapping[str, Any]:
-        await self._journal.flush()
+        await self._flush()
         prompt = await find_prompt(self._store, self._session, wanted)
-        owed = prompt.owed(self._ids, with_files=files) if conversation else None
+        owed = prompt.owed(self._context.ids, with_files=files) if conversation else None
         if not files:
             return told(prompt, await self._carry_out(owed, None), None)
-        async with self._quiet() as keeper:
+        async with self._files.quiet() as keeper:
             spare = None if mine else await self._spare(prompt, keeper)
             name = prompt.snapshot.snapshot_id
             restore = partial(Shadow.restore, wanted=name, then=owed, spare=spare)
-            restored = await keeper.use(self._folder, restore)
-            await self._settle()
-            return self._told(prompt, await self._carry_out(owed, keeper), restored)
+            restored = await keeper.use(self._files.folder, restore)
+            await self._files.settle()
+            return self._files.told(prompt, await self._carry_out(owed, keeper), restored)
 
     async def _spare(self, prompt: Prompt, keeper: FilesKeeper) -> Spare:
         """Return what tells of the files that the person has changed since a prompt."""
-        shadow = await keeper.use(self._folder, lambda shadow: shadow)
+        shadow = await keeper.use(self._files.folder, lambda shadow: shadow)
         return (await known_since(self._store, prompt, shadow)).spare
 
     async def _carry_out(self, owed: Owed | None, keeper: FilesKeeper | None) -> str | None:
         """Do what is owed, beside a restore by the keeper; return what is gone on with now."""
         if owed is None:
             return None
-        session = await carry_out(self._store, owed, self._ids, self._clock.time())
+        session = await carry_out(self._store, owed, self._context.ids, self._context.clock.time())
         if keeper is not None:
-            await keeper.use(self._folder, lambda shadow: shadow.journal.settle())
+            await keeper.use(self._files.folder, lambda shadow: shadow.journal.settle())
         return session
 
-    @asynccontextmanager
-    async def _quiet(self) -> AsyncIterator[FilesKeeper]:
-        """Let nobody write, or raise ConfigError; what was cut off is done first."""
-        async with self._held() as (keeper, others, hold):
-            require_quiet(others)
-            require_quiet([self._journal.redact(str(one)) for one in hold.disturbing])
-            now = self._clock.time()
-            finish = partial(finish_owed, self._store, ids=self._ids, now=now)
-            self._untold += await keeper.recover(self._folder, finish)
-            yield keeper
 
-    def _told(
-        self, prompt: Prompt | None, session: str | None, restored: Restored
-    ) -> Mapping[str, Any]:
-        """Return what was taken back, and first what came of an undo that was cut off before.
+def _not_kept() -> ConfigError:
+    return ConfigError(
+        "changes of files are not kept here",
+        hint="let `workspace.snapshots` be something else than off",
+        code="no_changes",
+    )
 
-        No event can tell of that: no run is open. Where the act is refused, the next one tells.
-        """
-        answer = told(prompt, session, restored)
-        notes, self._untold = [*self._untold, *answer["notes"]], []
-        return {**answer, "notes": notes}
 
-    @asynccontextmanager
-    async def _held(self) -> AsyncIterator[tuple[FilesKeeper, Sequence[str], Hold]]:
-        """Let nobody begin to write, here and in other engines; yield who may all the same."""
-        keeper = self._keeper
-        if keeper is None:
-            raise not_kept()
-        async with AsyncExitStack() as stack:
-            writers: Sequence[str] = ()
-            if self._state is not None:
-                others = held(self._state, self._folder, but=self._session)
-                writers = await stack.enter_async_context(others)
-            yield keeper, writers, await stack.enter_async_context(self._quiet_moment.hold())
+class KeptSnapshots(NoSnapshots):
+    """The snapshots of a session; without a keeper none are taken."""
+
+    def __init__(self, files: QuietFiles) -> None:
+        super().__init__(files.context)
+        self._files = files
+
+    async def take(self, description: str = "") -> Snapshot:
+        """Keep the files as they are, and have the session name it; see Snapshots."""
+        of, redact = self._context, self._context.journal.redact
+        await of.journal.flush()
+        seq = await newest_event(of.store, of.session)
+        about = About(
+            description=redact(description),
+            session=of.session if seq else None,
+            position=await newest_commit(of.store, of.session, seq) if seq else None,
+        )
+        async with self._files.held() as (keeper, others, hold):
+
+            def writers() -> tuple[str, ...]:
+                return (*others, *(redact(str(one)) for one in hold.disturbing))
+
+            taken = await keeper.use(
+                self._files.folder, lambda shadow: shadow.take(about, unquiet=writers)
+            )
+        await keeper.secure(self._files.folder)
+        row = taken_by_hand(taken)
+        if seq:
+            await self._name(row)
+        return tell_snapshot(about.session, row)
+
+    async def _name(self, row: SessionSnapshot) -> None:
+        of = self._context
+        known = await of.store.sessions()
+        newest = next((one.run_id for one in known if one.session_id == of.session), None)
+        step = naming(
+            [row],
+            step_id=f"{of.session}:snapshot:{row.snapshot_id}",
+            session=of.session,
+            run=of.journal.run_id or newest or "",
+            at=of.clock.time(),
+        )
+        await of.journal.commit(step)
+
+    async def restore(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Let the files be as in a snapshot, or say what that would change; see Snapshots."""
+        if dry_run:
+            return told_plan(await self._files.use(lambda shadow: shadow.plan(snapshot)))
+        self._files.check_idle()
+        async with self._files.quiet() as keeper:
+            restored = await keeper.use(self._files.folder, lambda shadow: shadow.restore(snapshot))
+            await self._files.settle()
+            return self._files.told(None, None, restored)

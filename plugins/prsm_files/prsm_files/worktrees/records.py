@@ -131,7 +131,7 @@ def left_of(where: Where, key: str, session: str) -> Iterator[Tree]:
 
 
 def told_left(tree: Tree) -> Mapping[str, Any]:
-    """Return such a worktree as JSON values, as `AppHandle.worktrees` tells it."""
+    """Return such a worktree as JSON values, as `Changes.worktrees` tells it."""
     outcome = tree.outcome
     conflicts = () if outcome is None else outcome.conflicts
     outside = () if outcome is None else outcome.outside

@@ -100,7 +100,7 @@ async def decide(app, town):
             acts.append(act)
     if not has_saved:
         for act in reversed(acts):
-            await app.undo("act", act)
+            await app.changes.undo("act", act)
         assert tree(town.folder) == first
 
 
@@ -108,16 +108,16 @@ async def decide_once(app, chance):
     """Decide something; return the act, and whether only what is certainly the agents' went."""
     what = chance.choice(("reject", "possible", "one", "turn", "accept", "commit"))
     if what == "accept":
-        await app.accept()
+        await app.changes.accept()
     elif what == "commit":
-        await app.commit_changes()
+        await app.changes.commit()
     elif what == "turn":
         with_possible = chance.random() < 0.5
-        return (await app.undo("turn", possible=with_possible))["act"], not with_possible
+        return (await app.changes.undo("turn", possible=with_possible))["act"], not with_possible
     else:
-        ids = [one["change"] for one in await app.changes() if one["state"] in OPEN]
+        ids = [one["change"] for one in await app.changes.list() if one["state"] in OPEN]
         meant = [chance.choice(ids)] if what == "one" and ids else ()
-        made = await app.reject(meant, possible=what == "possible")
+        made = await app.changes.reject(meant, possible=what == "possible")
         return next((one["act"] for one in made), None), what == "reject"
     return None, False
 
@@ -128,7 +128,7 @@ async def take_back(app, town, act, before, *, saves):
     if saves:
         town.save(town.chance(act))
     now = tree(town.folder)
-    told = await app.undo("act", act)
+    told = await app.changes.undo("act", act)
     after = tree(town.folder)
     if not saves:
         assert after == before

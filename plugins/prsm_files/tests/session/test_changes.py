@@ -108,9 +108,12 @@ async def test_a_frontend_is_told_why_a_file_and_a_line_of_it_were_changed(opene
         options = RunOptions(workspace=str(team.workspace))
         app = LocalApp(team.engine, options, team.store, SESSION)
         await team.run(master=master)
-        whole, line = await app.rationale("a"), await app.rationale(str(folder / "a"), 2)
+        whole, line = (
+            await app.changes.rationale("a"),
+            await app.changes.rationale(str(folder / "a"), 2),
+        )
         with pytest.raises(ConfigError) as unknown:
-            await app.rationale("a", 4)
+            await app.changes.rationale("a", 4)
     assert (whole["call"], whole["reason"]["text"]) == (
         "master-2",
         "I fix another bug: a third line is missing.",
@@ -138,11 +141,11 @@ async def test_a_frontend_is_shown_a_change_with_its_lines_and_its_reason(opened
         options = RunOptions(workspace=str(team.workspace))
         app = LocalApp(team.engine, options, team.store, SESSION)
         await team.run(master=master)
-        first, second = await app.changes()
-        await app.accept([first["change"]])
-        shown = [await app.show_change(one["change"]) for one in (first, second)]
+        first, second = await app.changes.list()
+        await app.changes.accept([first["change"]])
+        shown = [await app.changes.show(one["change"]) for one in (first, second)]
         with pytest.raises(ConfigError) as unknown:
-            await app.show_change("nothing")
+            await app.changes.show("nothing")
     assert [one["state"] for one in shown] == ["accepted", "pending"]
     assert {**second, "diff": shown[1]["diff"], "rationale": shown[1]["rationale"]} == shown[1]
     assert shown[0]["rationale"]["text"] == "I fix the bug in the first line."
@@ -166,18 +169,18 @@ async def test_accepted_changes_are_committed_while_their_agent_goes_on(
         await hand.write("b", "accepted\n")
         await hand.write("c", "pending\n")
         await until(lambda: found(team, "b") and found(team, "c"))
-        [change] = [one for one in await app.changes() if one["path"] == "b"]
-        await app.accept([change["change"]])
-        told.append(await app.commit_changes(dry_run=True))
-        told.append(await app.commit_changes())
-        told.append(await app.commit_changes())
+        [change] = [one for one in await app.changes.list() if one["path"] == "b"]
+        await app.changes.accept([change["change"]])
+        told.append(await app.changes.commit(dry_run=True))
+        told.append(await app.changes.commit())
+        told.append(await app.changes.commit())
         await hand.write("b", "and more\n")
         await agent.complete()
 
     async with opened() as team:
         app = LocalApp(team.engine, RunOptions(workspace=str(folder)), team.store, SESSION)
         assert (await team.run(master=master)).status == "completed"
-        rows = {(one["path"], one["state"]): one["why"] for one in await app.changes()}
+        rows = {(one["path"], one["state"]): one["why"] for one in await app.changes.list()}
     plan, done, again = told
     assert [one["files"] for one in (*plan["commits"], *done["commits"])] == [["b"], ["b"]]
     [commit] = [one["commit"] for one in done["commits"]]
@@ -434,7 +437,7 @@ async def test_what_a_person_restores_during_a_run_is_nobodys_change(opened, fol
         hand = Hand(agent, folder)
         await hand.shell(lambda: put(folder / "made", "1\n"))
         door = LocalApp(team.engine, RunOptions(), team.store, SESSION)
-        held = door.hold_files()
+        held = door.changes.hold_files()
         assert await anext(held) == []
         await asyncio.to_thread(lambda: shadow.restore(shadow.snapshots()[0].id))
         await held.aclose()

@@ -168,7 +168,7 @@ async def test_what_another_prsm_writes_while_files_are_held_is_of_no_agent(open
         hand = Hand(agent, folder)
         await hand.write("a", "by the agent\n")
         await hand.shell(lambda: put(folder / "b", "by the agent\n"))
-        held = LocalApp(team.engine, RunOptions(), team.store, SESSION).hold_files()
+        held = LocalApp(team.engine, RunOptions(), team.store, SESSION).changes.hold_files()
         assert list(await anext(held)) == []
         for name in ("a", "b", "c"):
             put(folder / name, "restored\n")

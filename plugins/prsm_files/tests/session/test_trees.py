@@ -138,7 +138,7 @@ async def test_one_of_two_that_edit_the_same_line_is_merged_and_the_other_told_t
         assert "secret" not in git(folder, "log", "-p", tree["branch"])
         assert f"of-{second}" in git(tree["worktree"], "ls-files")
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
-        [left] = await app.worktrees()
+        [left] = await app.changes.worktrees()
     assert (left["name"], left["result"], left["branch"]) == (second, "conflict", tree["branch"])
     assert (left["folder"], left["parent"]) == (tree["worktree"], str(folder))
     assert (left["files"], left["conflicts"]) == (["a", f"of-{second}"], tree["conflicts"])
@@ -191,7 +191,7 @@ async def test_of_a_child_with_a_region_that_alone_is_merged_and_its_parent_is_t
     async with opened() as team:
         await team.run(master=master, w1=worker, w2=worker)
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
-        [left] = await app.worktrees()
+        [left] = await app.changes.worktrees()
         agents = {name: team[name].descriptor for name in heard}
     tree = heard["w1"]["worktree"]
     assert heard["w1"]["success"]

@@ -1,4 +1,4 @@
-"""AppHandle.undo and take_snapshot over an engine that keeps files."""
+"""Changes.undo and take_snapshot over an engine that keeps files."""
 
 from __future__ import annotations
 
@@ -63,23 +63,23 @@ async def test_an_engine_without_a_run_takes_a_prompt_back_and_its_session_stays
         assert (await team.run("begin", master=first)).status == "completed"
         before = (await team.store.state(SESSION)).seq
         team.provider.behaviours["master"] = second
-        run = await app.continue_run("go on")
+        run = await app.runs.follow_up("go on")
         assert (await run.result()).status == "completed"
-        made = await app.undo()
+        made = await app.changes.undo()
         assert (team.workspace / "a").read_text() == "one"
         assert (made["origin"], made["prompt"], made["files"]) == (SESSION, "go on", 1)
         forked = await team.store.state(made["session"])
         assert (forked.origins[-1].session_id, forked.origins[-1].seq) == (SESSION, before)
         assert (await team.store.sessions())[0].session_id == made["session"]
-        again = await app.undo("act")
+        again = await app.changes.undo("act")
         assert (again["restored"], (team.workspace / "a").read_text()) == (made["snapshot"], "two")
         assert again["session"] == SESSION == (await team.store.sessions())[0].session_id
-        decided = (await app.undo("turn"))["decided"]
+        decided = (await app.changes.undo("turn"))["decided"]
         assert [(one["path"], one["state"]) for one in decided] == [("a", "rejected")]
         assert (team.workspace / "a").read_text() == "one"
-        only = await app.undo("prompt", "1", conversation=False)
+        only = await app.changes.undo("prompt", "1", conversation=False)
         assert only["session"] is None
-        talk = await app.undo("prompt", made["restored"], files=False)
+        talk = await app.changes.undo("prompt", made["restored"], files=False)
         assert talk["snapshot"] is None
         assert {talk["session"], made["session"]} < {
             one.session_id for one in await team.store.sessions()
@@ -90,17 +90,17 @@ async def test_a_person_takes_a_snapshot_while_an_agent_works_and_undoes_nothing
     async def master(agent):
         async with asyncio.timeout(20):
             await write(agent, team, "a", "one")
-            told["taken"] = await door(team).take_snapshot("so far")
+            told["taken"] = await door(team).snapshots.take("so far")
             for what, code in (("prompt", "run_open"), ("act", "nothing_to_undo")):
                 with pytest.raises(ConfigError) as refused:
-                    await door(team).undo(what)
+                    await door(team).changes.undo(what)
                 assert refused.value.code == code
         await agent.complete()
 
     told: dict[str, Any] = {}
     async with opened() as team:
         assert (await team.run("begin", master=master)).status == "completed"
-        rows = await door(team).snapshots()
+        rows = await door(team).snapshots.list()
     taken = told["taken"]
     assert (taken.kind, taken.description, taken.unquiet) == ("manual", "so far", ())
     assert taken in list(rows)
@@ -112,9 +112,9 @@ async def test_a_person_takes_a_snapshot_while_an_agent_works_and_undoes_nothing
 async def test_a_snapshot_is_restored_once_it_was_said_what_that_changes(opened):
     async def master(agent):
         await write(agent, team, "a", "one")
-        told["taken"] = await door(team).take_snapshot("so far")
+        told["taken"] = await door(team).snapshots.take("so far")
         await write(agent, team, "b", "two")
-        told["open"] = await refused(door(team).restore_snapshot(told["taken"].id))
+        told["open"] = await refused(door(team).snapshots.restore(told["taken"].id))
         await agent.complete()
 
     async def refused(restoring):
@@ -126,14 +126,14 @@ async def test_a_snapshot_is_restored_once_it_was_said_what_that_changes(opened)
     async with opened(check=False) as team:  # what is decided after a run comes behind its end
         assert (await team.run("begin", master=master)).status == "completed"
         app, wanted = door(team), told["taken"].id
-        planned = await app.restore_snapshot(wanted[:8], dry_run=True)
+        planned = await app.snapshots.restore(wanted[:8], dry_run=True)
         assert (team.workspace / "b").exists()
-        done = await app.restore_snapshot(wanted)
+        done = await app.snapshots.restore(wanted)
         assert not (team.workspace / "b").exists()
-        nothing = await app.restore_snapshot(wanted, dry_run=True)
-        again = await app.undo("act")
+        nothing = await app.snapshots.restore(wanted, dry_run=True)
+        again = await app.changes.undo("act")
         assert (team.workspace / "b").read_text() == "two"
-        unknown = [await refused(app.restore_snapshot(one)) for one in ("0000000000", "zz")]
+        unknown = [await refused(app.snapshots.restore(one)) for one in ("0000000000", "zz")]
     assert told["open"] == "run_open"
     assert (planned["restored"], planned["snapshot"]) == (wanted, None)
     assert planned["changes"] == done["changes"] == [{"path": "b", "change": "deleted"}]
@@ -145,9 +145,9 @@ async def test_a_snapshot_is_restored_once_it_was_said_what_that_changes(opened)
 async def test_before_a_session_has_begun_a_snapshot_is_of_none(opened):
     async with opened() as team:
         (team.workspace / "a").write_text("x")
-        taken = await door(team).take_snapshot()
+        taken = await door(team).snapshots.take()
         assert taken.session is None
-        assert list(await door(team).snapshots()) == []
+        assert list(await door(team).snapshots.list()) == []
 
 
 async def test_what_an_undo_that_was_cut_off_comes_to_is_told_by_the_next_act(opened):
@@ -166,9 +166,9 @@ async def test_what_an_undo_that_was_cut_off_comes_to_is_told_by_the_next_act(op
         owing = partial(restore, then=prompt.owed(team.engine.ids))
         await team.engine.files.keeper.use(folder, owing)  # and here its process dies
         with pytest.raises(ConfigError, match="there is no snapshot"):
-            await app.restore_snapshot("0000000000")
-        made = await app.restore_snapshot(kept)
-        again = await app.restore_snapshot(kept)
+            await app.snapshots.restore("0000000000")
+        made = await app.snapshots.restore(kept)
+        again = await app.snapshots.restore(kept)
     finished = (
         "an undo that was cut off is finished: the files are back, and the next run begins anew"
     )
@@ -188,22 +188,24 @@ async def test_an_act_is_undone_below_a_run_that_is_open_and_its_agent_is_told(o
             (team.workspace / "mine").write_text("the person's")
             await write(agent, team, "b", "two")
             before = {name: (team.workspace / name).read_text() for name in ("a", "b", "mine")}
-            [outside] = [one for one in await app.changes() if one["how"] == "outside"]
-            made = await app.reject()
+            [outside] = [one for one in await app.changes.list() if one["how"] == "outside"]
+            made = await app.changes.reject()
             told["rejected"] = {one["path"]: one["state"] for one in made}
             assert (team.workspace / "mine").exists()
             acts = {one["act"] for one in made}
-            assert [one["path"] for one in await app.accept([outside["change"]])] == ["mine"]
-            assert list((await app.commit_changes(dry_run=True))["commits"]) == []
-            undone = await app.undo("act")
+            assert [one["path"] for one in await app.changes.accept([outside["change"]])] == [
+                "mine"
+            ]
+            assert list((await app.changes.commit(dry_run=True))["commits"]) == []
+            undone = await app.changes.undo("act")
             told["undone"] = {one["path"]: one["state"] for one in undone["decided"]}
             assert {name: (team.workspace / name).read_text() for name in before} == before
-            again = await app.undo("act", undone["act"])
+            again = await app.changes.undo("act", undone["act"])
             told["again"] = {one["path"]: one["state"] for one in again["decided"]}
             assert not (team.workspace / "a").exists()
             assert len(acts) == 1
             with pytest.raises(ConfigError) as unknown:
-                await app.undo("act", "0123456789")
+                await app.changes.undo("act", "0123456789")
             assert unknown.value.code == "unknown_act"
             told["heard"] = (await agent.outcome("get_budget", {})).text
             await agent.complete()

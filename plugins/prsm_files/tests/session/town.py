@@ -205,10 +205,10 @@ class Town:
             await pause(chance)
             if chance.random() < 0.2:
                 self.save(chance)
-            for asked in await app.requests():
+            for asked in await app.requests.open():
                 if chance.random() < 0.5:
                     self.save(chance)  # while a permission waits
-                await app.resolve_permission(asked.request, "once")
+                await app.requests.resolve(asked.request, "once")
 
 
 async def pause(chance: random.Random) -> None:

@@ -490,7 +490,7 @@ class Leader:
             self._hub.options, provider="regions", model=None, session=None, labels=labels
         )
         async with self._hub.open(options) as app:
-            run = await app.start_run(command.intent)
+            run = await app.runs.start(command.intent)
             reading = Reading(run.run_id)
             self._led = Led(app, reading, self._wire)
             await self._wire.tell({"type": "state", "state": "idle", "session": run.session})
@@ -530,7 +530,7 @@ class Led:
                 await self._answer(self._reading.plan, "no plan waits", Answer(choices=(word,)))
             case Approve():
                 verdict = "once" if command.approved else "deny"
-                await _once(await self._app.resolve_permission(_id(command), verdict, via=VIA))
+                await _once(await self._app.requests.resolve(_id(command), verdict, via=VIA))
             case Reply():
                 await self._answer(command.request, "", Answer(text=command.text))
             case Retry():
@@ -546,18 +546,18 @@ class Led:
         if self._reading.plan is not None:
             await self._answer(self._reading.plan, "", Answer(choices=("no",)))
         elif self._reading.master:
-            await self._app.kill(self._reading.master)
+            await self._app.agents.kill(self._reading.master)
         else:
-            await self._app.interrupt_run()
+            await self._app.runs.interrupt()
 
     async def _answer(self, request: str | None, why: str, answer: Answer) -> None:
         if request is None:
             raise PrsmError(why, hint="wait for the message that asks")
-        await _once(await self._app.answer(request, answer, via=VIA))
+        await _once(await self._app.requests.answer(request, answer, via=VIA))
 
     async def _attend(self) -> None:
         while True:
-            await self._app.attend()
+            await self._app.requests.attend()
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _open(self, event: Event, stack: AsyncExitStack) -> None:

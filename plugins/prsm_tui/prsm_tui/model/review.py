@@ -128,7 +128,7 @@ class Review:
     kept: dict[object, Comment] = field(default_factory=dict)  # by their places, and not sent
 
     def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take over all changes, as AppHandle.changes tells them."""
+        """Take over all changes, as Changes.list tells them."""
         self.changes = [change_of(row) for row in rows]
         self.error, self.is_known = "", True
         self.version, self.reads = self.version + 1, self.reads + 1
@@ -139,7 +139,7 @@ class Review:
         self.version, self.reads = self.version + 1, self.reads + 1
 
     def take_detail(self, told: Mapping[str, Any]) -> None:
-        """Take over one change, as AppHandle.show_change tells it."""
+        """Take over one change, as Changes.show tells it."""
         reason = told.get("rationale") or {}
         self.details[str(told["change"])] = Detail(
             lines=read_patch(str(told.get("diff") or "")),
@@ -202,7 +202,7 @@ def _key(change: Change, way: str) -> tuple[str, ...]:
 
 
 def change_of(row: Mapping[str, Any]) -> Change:
-    """Return a change as AppHandle.changes tells it."""
+    """Return a change as Changes.list tells it."""
     authors = row.get("authors") or ()
     return Change(
         id=str(row["change"]),

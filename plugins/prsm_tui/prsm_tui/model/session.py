@@ -437,7 +437,7 @@ class Session:
         return self.name or first_line(task, MOST_CALLED)
 
     def take_name(self, rows: Iterable[SessionSummary]) -> bool:
-        """Take its name from the sessions, as AppHandle.sessions tells them; return if it is new.
+        """Take its name from the sessions, as Sessions.list tells them; return if it is new.
 
         No event tells of a name: another process may give one.
         """
@@ -478,7 +478,7 @@ class Session:
         return max((self.told_at.get(kind, 0) for kind in kinds), default=0)
 
     def take_tree(self, tree: AgentTree) -> None:
-        """Take over what was used, as AppHandle.tree tells it."""
+        """Take over what was used, as Agents.tree tells it."""
         for node in tree.walk():
             agent = self.agents.get(node.id)
             if agent is not None:

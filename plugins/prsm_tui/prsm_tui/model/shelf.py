@@ -57,7 +57,7 @@ class Shelf:
     reads: int = 0  # how often they were read, or could not be
 
     def take(self, rows: Iterable[SnapshotRecord]) -> None:
-        """Take over all snapshots, as AppHandle.snapshots tells them: each once, by its newest."""
+        """Take over all snapshots, as Snapshots.list tells them: each once, by its newest."""
         known = {row.id: _snapshot(row) for row in rows}
         self.snapshots = sorted(known.values(), key=lambda one: one.taken_at, reverse=True)
         self.error, self.is_known = "", True
@@ -69,7 +69,7 @@ class Shelf:
         self.version, self.reads = self.version + 1, self.reads + 1
 
     def take_plan(self, snapshot: str, told: Mapping[str, Any]) -> None:
-        """Take over what a restore would change, as AppHandle.restore_snapshot tells it."""
+        """Take over what a restore would change, as Snapshots.restore tells it."""
         changes = [(str(one["change"]), shown(one["path"])) for one in told.get("changes") or ()]
         counts = {kind: sum(one == kind for one, _ in changes) for kind in _WORDS}
         parts = [f"{count} {_WORDS[kind][1]}" for kind, count in counts.items() if count]

@@ -111,11 +111,7 @@ async def _asked(
         ids = [row.change.id for row in known.rows]
         if not ids:
             return []
-        more = {"possible": False} if op == "reject" else {}
-        made: list[Mapping[str, Any]] = await client.ask(
-            op, changes=ids, agent=None, call=None, **more
-        )
-        return made
+        return await (client.changes.accept if op == "accept" else client.changes.reject)(ids)
 
 
 def _ask(known: Known) -> None:
@@ -217,10 +213,11 @@ async def _commit_asked(
     ids = [row.change.id for row in known.rows]
     if not ids:
         return told_outcome(Outcome(), (), {})
-    how = {"by": wanted.wording.by, "message": wanted.wording.message, "dry_run": is_dry}
+    wording = wanted.wording
     async with open_control(state, known.session) as client:
-        told: Mapping[str, Any] = await client.ask("commit_changes", changes=ids, agent=None, **how)
-        return told
+        return await client.changes.commit(
+            ids, by=wording.by, message=wording.message, dry_run=is_dry
+        )
 
 
 async def _carried_out(wanted: ToCommit, known: Known, *, is_dry: bool) -> Mapping[str, Any]:

@@ -152,10 +152,8 @@ async def _undo(workspace: str, act: Act) -> Mapping[str, Any]:
     async with held(state, Path(workspace), but=act.session) as writers:
         require_quiet(writers)
         if act.session is not None and find_owner(state, act.session) is not None:
-            how = {"wanted": act.id, "files": True, "conversation": True}
             async with open_control(state, act.session) as client:
-                made: Mapping[str, Any] = await client.ask("undo", what="act", **how)
-                return made
+                return await client.changes.undo("act", act.id)
         async with AsyncExitStack() as stack:
             known = await _of_session(workspace, act)
             if known is not None:
@@ -261,9 +259,7 @@ async def _asked(workspace: str, act: Act, owed: Owed | None) -> Mapping[str, An
     for session in sessions_of(owed):
         if find_owner(state, session) is not None:
             async with open_control(state, session) as client:
-                how = {"wanted": act.id, "files": True, "conversation": True}
-                made: Mapping[str, Any] = await client.ask("undo", what="act", **how)
-                return made
+                return await client.changes.undo("act", act.id)
     return None
 
 

@@ -117,13 +117,13 @@ async def _asked(workspace: str, teller: _Teller, description: str) -> Snapshot 
         return None
     async with open_control(state, teller.session) as client:
         try:
-            row = await client.ask("take_snapshot", description=description)
+            taken = await client.snapshots.take(description)
         except PrsmError as error:
             if error.code != "no_snapshots":
                 raise
             return None
     async with open_shadow(workspace) as shadow:
-        return await asyncio.to_thread(shadow.find, row["id"])
+        return await asyncio.to_thread(shadow.find, taken.id)
 
 
 async def _take(workspace: str, about: About) -> Snapshot:

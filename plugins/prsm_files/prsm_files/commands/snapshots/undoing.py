@@ -137,15 +137,13 @@ async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
     if find_owner(state, prompt.session) is None:
         return None
     async with open_control(state, prompt.session) as client:
-        made: Mapping[str, Any] = await client.ask(
-            "undo",
-            what="prompt",
-            wanted=prompt.pinned,
+        return await client.changes.undo(
+            "prompt",
+            prompt.pinned,
             files=request.files,
             conversation=request.conversation,
             mine=request.mine,
         )
-        return made
 
 
 async def _conversation(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:

@@ -8,32 +8,17 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prsm_core.policies.tables import read_lines, word_set
+from prsm_core.policies.tables import read_lines, read_words, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 # Writing to one of these can widen what an agent may do, or run code later.
-_PROTECTED = word_set(
-    ".git .prism .claude .codex .gemini .agents .mcp.json .vscode .idea .cursor .husky .envrc"
-    " .qwen .opencode .windsurf .kiro .roo .zed .devcontainer"
-    " .gitconfig .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc"
-    " .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .xprofile .xinitrc"
-    " .pam_environment .npmrc .yarnrc .yarnrc.yml .pypirc .pythonrc .pdbrc .gdbinit .vimrc .exrc"
-    " .ripgreprc config.fish authorized_keys sudoers crontab"
-)
+_PROTECTED = read_words("protected_names")
 # Reading one of these, or what is in a folder of that name, gives away what opens other doors.
-_SECRET = word_set(
-    ".ssh .aws .gnupg .kube .azure .docker .gcloud .password-store .env .netrc .pgpass .boto .s3cfg"
-    " .git-credentials .vault-token .htpasswd .my.cnf .mylogin.cnf .pypirc .npmrc .dockercfg"
-    " .credentials .credentials.json .secret .secrets .terraformrc .mozilla .thunderbird keyrings"
-)
+_SECRET = read_words("secret_names")
 # These are files: folders of such a name hold source.
-_SECRET_FILE = word_set(
-    "_netrc shadow gshadow shadow- gshadow- environ auth.json oauth_creds.json terraform.rc"
-    " rclone.conf .rclone.conf logins.json key4.db cookies.sqlite credentials.tfrc.json"
-    " settings-security.xml"
-)
+_SECRET_FILE = read_words("secret_files")
 SECRET_NAMES = _SECRET | _SECRET_FILE
 """Names of files that hold secrets, and of folders of such."""
 _KEY = r"pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk|gpg|ovpn|keychain|keychain-db|tfvars|tfstate"
@@ -115,12 +100,7 @@ HOME_PLACES = read_lines("home_places")
 SYSTEM_PLACES = read_lines("system_places")
 """Absolute paths."""
 # Variables that move one of these elsewhere; each may hold several paths.
-_MOVERS = word_set(
-    "CARGO_HOME GNUPGHOME AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE KUBECONFIG DOCKER_CONFIG"
-    " CODEX_HOME CLAUDE_CONFIG_DIR GEMINI_CLI_HOME GH_CONFIG_DIR CLOUDSDK_CONFIG AZURE_CONFIG_DIR"
-    " NPM_CONFIG_USERCONFIG npm_config_userconfig PGPASSFILE NETRC HISTFILE RCLONE_CONFIG"
-    " PASSWORD_STORE_DIR GOOGLE_APPLICATION_CREDENTIALS XAUTHORITY SSH_AUTH_SOCK GIT_ASKPASS"
-)
+_MOVERS = read_words("moving_variables")
 _WHOLE_TREES = {"CARGO_HOME": ("credentials", "credentials.toml")}  # programs lie there, too
 _BASES = (
     ("XDG_CONFIG_HOME", ".config/"),

@@ -298,16 +298,15 @@ def _open(
     code, on_terminal = None, _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
     if by_editor or ui or on_terminal:
         require_person(ctx.command_path, ".")
-    if by_editor:
-        from prsm_core.cli.opening import Opening, open_frontend
+    if by_editor or ui:
+        from prsm_core.cli.opening import open_frontend
 
-        request = Opening(workspace=".", is_new=is_new)
-        code = open_frontend(launch, request, EDITOR, package="prsm-regions")
-    elif ui or on_terminal:
-        from prsm_core.cli.opening import Opening, open_frontend, open_staying
+        package = "prsm-regions" if by_editor else None
+        code = open_frontend(launch, ui or EDITOR, is_new=is_new, package=package)
+    elif on_terminal:
+        from prsm_core.cli.opening import open_staying
 
-        request = Opening(workspace=".", is_new=is_new)
-        code = open_frontend(launch, request, ui) if ui else open_staying(launch, request)
+        code = open_staying(launch, is_new=is_new)
     if code is None:
         if is_new:
             why = "no frontend that stays is installed" if on_terminal else "this is no terminal"

@@ -22,7 +22,6 @@ from prsm_core.cli.running import (
 from prsm_core.cli.setup import Once, Setup, load_plugins, load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.record import Record
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.processes.launcher import install_child_watcher
@@ -42,65 +41,53 @@ if TYPE_CHECKING:
     from prsm_core.plugins import PluginManager
 
 
-class Opening(Record, frozen=True, kw_only=True):
-    """What a command that opens a frontend was told."""
-
-    workspace: str
-    is_new: bool = False  # rather than on the newest session
-    sets: tuple[str, ...] = ()
+_HERE = "."  # the folder in which a frontend is opened
 
 
-def open_staying(launch: Launch, request: Opening) -> int | None:
+def open_staying(launch: Launch, *, is_new: bool) -> int | None:
     """Open the frontend that stays and has the highest priority; None where there is none."""
-    plugins = load_plugins(launch, request.workspace)
+    plugins = load_plugins(launch, _HERE)
     offered = [spec for spec in plugins.collect(FrontendSpec).values() if spec.stays]
     if not offered:
         return None
-    return open_frontend(launch, request, max(offered, key=lambda spec: spec.priority).name)
+    name = max(offered, key=lambda spec: spec.priority).name
+    return open_frontend(launch, name, is_new=is_new)
 
 
-def open_frontend(
-    launch: Launch, request: Opening, name: str, *, package: str | None = None
-) -> int:
-    """Open the frontend of this name and return its exit code.
+def open_frontend(launch: Launch, name: str, *, is_new: bool, package: str | None = None) -> int:
+    """Open the frontend of this name, on the newest session if it is not new; return its exit code.
 
-    One of a single session goes on with the newest run if that was cut off, unless it is to be new.
+    One of a single session goes on with the newest run if that was cut off.
 
     Raises PluginError where there is none, which names the `package` to install, and for one that
     ends with its run.
     """
     os.umask(PRIVATE)
     write_aside()
-    cut_off = None if request.is_new else _cut_off(request.workspace)
-    if cut_off is not None and _is_for_one_session(launch, request.workspace, name):
+    cut_off = None if is_new else _cut_off()
+    if cut_off is not None and _is_for_one_session(launch, name):
         return resume_session(
-            launch,
-            workspace=request.workspace,
-            session=cut_off,
-            detach=False,
-            as_json=False,
-            ui=name,
-            sets=request.sets,
+            launch, workspace=_HERE, session=cut_off, detach=False, as_json=False, ui=name
         )
-    setups = Setups(launch, request.sets)
-    setup = setups.load(request.workspace)
+    setups = Setups(launch, ())
+    setup = setups.load(_HERE)
     spec = _find(setup.plugins, name, package)
     tell_quarantined(setup.plugins)
     install_child_watcher()
     with leaving_nothing_typed(stdin_descriptor()):
-        return run_to_end(_open(setups, setup, request, spec))
+        return run_to_end(_open(setups, setup, spec, is_new=is_new))
 
 
-def _cut_off(workspace: str) -> str | None:
+def _cut_off() -> str | None:
     """Return the newest session if its newest run was cut off, and nobody goes on with it."""
-    session = run_to_end(newest_cut_off(workspace))
-    if session is None or find_owner(workspace_paths(workspace).state, session) is not None:
+    session = run_to_end(newest_cut_off(_HERE))
+    if session is None or find_owner(workspace_paths(_HERE).state, session) is not None:
         return None
     return session
 
 
-def _is_for_one_session(launch: Launch, workspace: str, name: str) -> bool:
-    spec = load_plugins(launch, workspace).collect(FrontendSpec).get(name)
+def _is_for_one_session(launch: Launch, name: str) -> bool:
+    spec = load_plugins(launch, _HERE).collect(FrontendSpec).get(name)
     return spec is not None and spec.scope == "session" and spec.stays
 
 
@@ -154,10 +141,10 @@ class Setups:
         return text
 
 
-async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSpec) -> int:
+async def _open(setups: Setups, setup: Setup, spec: FrontendSpec, *, is_new: bool) -> int:
     frontend = build_frontend(setup.plugins, spec)
     with interruptible():
-        session = None if request.is_new else await _newest(request.workspace)
+        session = None if is_new else await _newest()
         options = RunOptions(
             workspace=str(setup.paths.workspace),
             mode=PermissionMode(setup.settings.defaults.mode),
@@ -167,7 +154,7 @@ async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSp
             logs = setup.paths.state / "logs"
             from prsm_core.cli.errands import CommandErrands  # a frontend of one session needs none
 
-            errands = CommandErrands(setups.launch, request.sets, setups.keepers)
+            errands = CommandErrands(setups.launch, (), setups.keepers)
             with stdout_of(frontend), log_to_file(logs, setups.redact), closing(errands):
                 async with open_hub(options, setups.load, frontend=spec, errands=errands) as hub:
                     return await frontend.run(hub)
@@ -178,14 +165,14 @@ async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSp
         return await drive(setup, options, spec, lambda: frontend)
 
 
-async def _newest(workspace: str) -> str | None:
+async def _newest() -> str | None:
     """Return the newest session of the repository, if there is one that is not set aside.
 
     It is asked of the ledger, which all folders and worktrees of the repository share: a marker
     beside it could name another one after a crash, or one that was deleted.
     """
     try:
-        async with open_ledger(workspace) as store:
+        async with open_ledger(_HERE) as store:
             found = await store.sessions()
     except StoreError as error:
         if error.code not in {"no_ledger", "older_ledger"}:

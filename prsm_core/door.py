@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
+from prsm_core.domain.permissions import Answer  # noqa: TC001
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent
 from prsm_core.errors import MessageRoutingError
@@ -25,6 +26,7 @@ __all__ = [
     "CallEntry",
     "ChangeCount",
     "Completion",
+    "DetachedRun",
     "Entry",
     "HistoryEntry",
     "HubSession",
@@ -34,6 +36,7 @@ __all__ = [
     "OpenRequest",
     "OpenTool",
     "ProviderReport",
+    "RequestOutcome",
     "ResultEntry",
     "RunState",
     "RunningTurn",
@@ -118,6 +121,22 @@ class OpenQuestion(_Tagged, frozen=True, kw_only=True, tag="question"):
 
 
 OpenRequest = OpenPermission | OpenQuestion
+
+
+class RequestOutcome(Record, frozen=True, kw_only=True):
+    """How a request has ended.
+
+    request: Its id.
+    by, via: Who answered it (user, timeout, rule …), and where a person was.
+    verdict: Of a permission; UNSET of a question.
+    answer: To a question: None where it got none; UNSET of a permission.
+    """
+
+    request: str
+    by: str
+    via: str = ""
+    verdict: str | UnsetType = UNSET
+    answer: Answer | UnsetType | None = UNSET
 
 
 class Usage(Record, frozen=True, kw_only=True):
@@ -376,6 +395,20 @@ class HubSession(SessionSummary, frozen=True, kw_only=True):
     """
 
     waits: tuple[OpenRequest, ...] = ()
+
+
+class DetachedRun(Record, frozen=True, kw_only=True):
+    """A run that a process of its own owns to its end.
+
+    session, run: The ids of both.
+    pid: The owner's.
+    notes: What a person is to be told of a run that goes on.
+    """
+
+    session: str
+    run: str
+    pid: int
+    notes: tuple[str, ...] = ()
 
 
 class ProviderReport(Record, frozen=True, kw_only=True):

@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 
 from prsm_core.cli.control import running_sessions
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import print_table, say
 from prsm_core.domain.permissions import Answer
-from prsm_core.door import OpenPermission, OpenRequest
+from prsm_core.door import OpenPermission, OpenRequest, RequestOutcome
 from prsm_core.engine.control.client import ControlClient, open_control
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_command, escape_exact
@@ -167,7 +167,7 @@ async def _find(place: Place, prefix: str) -> tuple[str, OpenRequest]:
         )
     for _, outcome in await _ask_owners(place, lambda owner: owner.requests.outcome(prefix)):
         if outcome is not None:
-            raise _refusal(outcome["request"], outcome)
+            raise _refusal(outcome.request, outcome)
     raise ControlError(
         f"no open request begins with {prefix!r}",
         hint="`prsm answer` lists what is open",
@@ -181,11 +181,12 @@ def _owner(
     return open_control(workspace_paths(place.workspace).state, session, via=via)
 
 
-def _refusal(request: str, outcome: Mapping[str, Any] | None) -> ControlError:
+def _refusal(request: str, outcome: RequestOutcome | None) -> ControlError:
     """Return the error of an answer that came too late; it says whose was first."""
-    said = outcome or {}
-    verdict = f": {said['verdict']}" if "verdict" in said else ""
-    by = ", ".join(str(said[key]) for key in ("by", "via") if said.get(key)) or "somebody"
+    verdict, by = "", "somebody"
+    if outcome is not None:
+        verdict = "" if outcome.verdict is UNSET else f": {outcome.verdict}"
+        by = ", ".join(filter(None, (outcome.by, outcome.via))) or by
     return ControlError(
         f"request {_short(request)} was answered already{verdict} (by {by})",
         hint="the first answer counts",

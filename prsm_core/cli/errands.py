@@ -17,6 +17,7 @@ from prsm_core.cli.run_options import UNATTENDED_SECONDS
 from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.exporting import pieces_of, write
 from prsm_core.cli.sessions.keepers import Keepers, require_no_trees
+from prsm_core.door import DetachedRun
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError, StoreError
 from prsm_core.store import SqliteStore
@@ -52,7 +53,7 @@ class CommandErrands:
         self._keepers = keepers
         self._watched: dict[int, DetachedProcess] = {}  # by a descriptor of the process
 
-    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+    async def start(self, options: RunOptions) -> DetachedRun:
         """Begin a run in a process of its own; see Hub.start."""
         for name, instead in _UNTAKEN.items():
             if getattr(options, name) is not None:
@@ -65,7 +66,7 @@ class CommandErrands:
             kept = {"sets": self._sets, "timeout_s": options.timeout_s}
             going_on = await request_to_go_on(options.workspace, options.session, kept)
             request, notes = {"unattended_s": request["unattended_s"], **going_on[0]}, going_on[1]
-        return {**await self._begin(request), "notes": notes}
+        return await self._begin(request, tuple(notes))
 
     async def delete(self, ledger: Path, session: str) -> None:
         """Delete a session of a ledger; see Hub.delete."""
@@ -104,7 +105,7 @@ class CommandErrands:
             "continues": options.continues,
         }
 
-    async def _begin(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _begin(self, request: Mapping[str, Any], notes: tuple[str, ...]) -> DetachedRun:
         """Start the owner, and wait until the run has begun, or is known not to."""
         with tempfile.TemporaryFile() as said:
             wire, owner = start_owner(said)
@@ -121,7 +122,9 @@ class CommandErrands:
                 raise
             if line:
                 told = json.loads(line)
-                return {"session": told["session"], "run": told["run"], "pid": int(told["pid"])}
+                return DetachedRun(
+                    session=told["session"], run=told["run"], pid=int(told["pid"]), notes=notes
+                )
             said.seek(0)
             raise _what_was_said(said.read().decode(errors="replace"))
 

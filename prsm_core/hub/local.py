@@ -16,7 +16,7 @@ import os
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec.structs import asdict, replace
 
@@ -41,12 +41,12 @@ from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
-    from prsm_core.door import HistoryEntry, OpenRequest, SessionSummary
+    from prsm_core.door import DetachedRun, HistoryEntry, OpenRequest, SessionSummary
     from prsm_core.interfaces.frontend import AppHandle, FrontendSpec, RunOptions
     from prsm_core.interfaces.store import SessionInfo
     from prsm_core.plugins import PluginManager
@@ -60,7 +60,7 @@ class Errands(Protocol):
     Each raises PrsmError for what cannot be done, and then nothing is.
     """
 
-    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+    async def start(self, options: RunOptions) -> DetachedRun:
         """Begin a run in a process of its own; see Hub.start."""
         ...
 
@@ -223,7 +223,7 @@ class LocalHub:
                 _log.warning("the sessions in %s are not listed", path, exc_info=error)
         return sorted(rows, key=lambda row: (row.started_at, row.session), reverse=True)
 
-    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+    async def start(self, options: RunOptions) -> DetachedRun:
         """Begin a run in a process of its own; see Hub."""
         return await self._errands.start(replace(options, mode=known_mode(options.mode)))
 

@@ -245,11 +245,8 @@ class Requests(ABC):
 
     @looks
     @abstractmethod
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
-        """Return how the request whose id begins so has ended; None where that is not known.
-
-        It has `request`, `by` (user, timeout, rule …), `via`, and the `verdict` or the `answer`.
-        """
+    async def outcome(self, request: str) -> door.RequestOutcome | None:
+        """Return how the request whose id begins so has ended; None where that is not known."""
 
     @asks
     @abstractmethod

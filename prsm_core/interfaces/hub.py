@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.door import HistoryEntry, HubSession
+    from prsm_core.door import DetachedRun, HistoryEntry, HubSession
     from prsm_core.interfaces.app_handle import AppHandle
     from prsm_core.interfaces.runs import RunOptions
 
@@ -52,7 +52,7 @@ class Hub(Protocol):
         """
         ...
 
-    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+    async def start(self, options: RunOptions) -> DetachedRun:
         """Begin a run that a process of its own owns to its end, as `prsm run --detach` does.
 
         It is `options.task`, in `options.session` or a new one; with `continues` the session's last
@@ -60,8 +60,7 @@ class Hub(Protocol):
         agents ask waits for a person, `unattended_s` long while nobody attends. The owner ends
         with the run; neither leaving `attach` nor the hub ends anything of it.
 
-        Returns `session`, `run`, `pid`, the owner's, and `notes`: what a person is to be told of a
-        run that goes on. Raises SessionOwnedError where a process owns the session, this one too,
+        Raises SessionOwnedError where a process owns the session, this one too,
         ConfigError for a run that is finished and is to go on (code `finished`), and PrsmError
         that says, as the owner did, what kept the run from beginning.
         """

@@ -393,7 +393,7 @@ class AppContract(AppFileRules):
             told = await scene.app.requests.outcome(request.request)
             assert await scene.app.requests.outcome("") is None, "a blank id is of no request"
             assert told is not None
-            assert (told["answer"]["text"], told["by"]) == ("this", "user")
+            assert (told.answer, told.by) == (Answer(text="this"), "user")
             await scene.finish("done")
 
     async def test_a_choice_that_was_not_offered_is_refused(self, tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ class AppContract(AppFileRules):
             )
             told = await scene.app.requests.outcome(asked.request)
             assert told is not None
-            assert (list(told["answer"]["choices"]), told["answer"]["text"]) == (["right"], "so")
+            assert told.answer == Answer(choices=("right",), text="so")
             late = Answer(choices=("middle",))
             assert not await scene.app.requests.answer(asked.request, late), (
                 "it was answered already"
@@ -447,8 +447,8 @@ class AppContract(AppFileRules):
             winner = "left" if taken[0] else "right"
             told = await scene.app.requests.outcome(asked.request)
             assert told is not None
-            assert told["answer"]["text"] == winner
-            assert told["via"].startswith(winner)
+            assert told.answer == Answer(text=winner)
+            assert told.via.startswith(winner)
             await scene.finish("done")
 
     async def test_a_history_comes_in_pages(self, tmp_path: Path) -> None:

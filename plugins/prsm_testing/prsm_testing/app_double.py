@@ -263,11 +263,11 @@ class ScriptedRequests(_Group, Requests):
         self._app.say("question_answered", event.agent, **ended)
         return True
 
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+    async def outcome(self, request: str) -> door.RequestOutcome | None:
         """Return what the event of the end of a request told."""
         ended = [event.data for event in self._app._log if event.type in _ENDS]
         found = [data for data in ended if request and data["request"].startswith(request)]
-        return found[0] if len(found) == 1 else None
+        return convert(found[0], door.RequestOutcome) if len(found) == 1 else None
 
     async def attend(self) -> None:
         """Count it."""

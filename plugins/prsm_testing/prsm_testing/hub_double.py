@@ -17,11 +17,11 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict, replace
 
-from prsm_core.door import HubSession
+from prsm_core.door import DetachedRun, HubSession
 from prsm_core.engine.door.naming import checked_name
 from prsm_core.errors import ConfigError, ControlError, SessionOwnedError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
@@ -29,7 +29,7 @@ from prsm_core.kit.arguments import takes_checked
 from prsm_testing.app_double import ScriptedApp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from prsm_core.door import HistoryEntry
     from prsm_core.interfaces.frontend import AppHandle
@@ -92,7 +92,7 @@ class ScriptedHub:
         found = [app for app in self.apps if workspace in {None, app.options.workspace}]
         return [await self._row(app) for app in reversed(found)]
 
-    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+    async def start(self, options: RunOptions) -> DetachedRun:
         """Begin a run whose session stays owned until its end; see Hub."""
         before = self._known.get(options.session or "")
         if options.session is not None and before is None:
@@ -113,7 +113,7 @@ class ScriptedHub:
             raise
         begun.ended.add_done_callback(lambda _: self._owner_ends(app, begun))
         pid = self.owner_pid
-        return {"session": app.session, "run": begun.run_id, "pid": pid, "notes": []}
+        return DetachedRun(session=app.session, run=begun.run_id, pid=pid)
 
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return what the session's master did last; see Hub."""

@@ -92,7 +92,7 @@ class HubContract(ABC):
             await scene.finish(session)
             options = _options(scene, "once more", session=session, continues=True)
             begun = await scene.hub.start(options)
-            assert begun["session"] == session
+            assert begun.session == session
             await scene.until_asked(session)
             assert (await _row(scene, session)).status == "running"
             await scene.finish(session)
@@ -258,7 +258,7 @@ def _options(scene: HubScene, task: str | None, **others: Any) -> RunOptions:
 
 async def _started(scene: HubScene) -> str:
     begun = await scene.hub.start(_options(scene, "ask"))
-    session = str(begun["session"])
+    session = begun.session
     await scene.until_asked(session)
     return session
 

@@ -152,7 +152,7 @@ class Visit:
                 self._session.images = options.images
             self._tell.told("error", f"not begun: {said(error)}")
             return
-        self._tell.told("info", "  ".join(map(str, begun.get("notes") or ())))
+        self._tell.told("info", "  ".join(begun.notes))
 
     def _want(self, **others: Any) -> None:
         self._wanted = replace(self._options, **others)
@@ -335,7 +335,7 @@ class HubActs:
             self._host.not_begun(task)
             self._host.told("error", f"not begun: {said(error)}")
             return
-        session = str(begun["session"])
+        session = begun.session
         self._host.begun(session)
         await self._open(session)
 
@@ -348,7 +348,7 @@ class HubActs:
             self._hub.options, session=session, workspace=workspace, task=None, resumes=True
         )
         begun = await self._hub.start(options)
-        notes = [escape_exact(str(note)) for note in begun.get("notes") or ()]
+        notes = [escape_exact(note) for note in begun.notes]
         self._host.told("info", "  ".join(notes) or "it goes on")
 
     async def _stop(self, session: str) -> None:

@@ -198,7 +198,7 @@ async def many(hub: ScriptedHub) -> None:
     """Tell of three sessions: one that waits for a person, one at work, one that is done."""
     for task in ("Mend the roof", "Paint the cellar", "Hang the door"):
         told = await hub.start(RunOptions(workspace="/work", task=task))
-        app = next(app for app in hub.apps if app.session == told["session"])
+        app = next(app for app in hub.apps if app.session == told.session)
         app.spawn(prompt=task)
         _says(app, "m", f"I begin: {task.lower()}.")
         if task == "Mend the roof":

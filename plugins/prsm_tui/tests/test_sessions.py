@@ -24,7 +24,7 @@ def scripted():
 async def begun(hub, task, *, asks=False):
     """Begin a run that another process owns; return its session."""
     told = await hub.start(RunOptions(workspace="/work", task=task))
-    app = next(app for app in hub.apps if app.session == told["session"])
+    app = next(app for app in hub.apps if app.session == told.session)
     app.spawn(prompt=task)
     app.say("message_completed", "m", turn="t", role="assistant", text=f"I look at {task}.")
     if asks:

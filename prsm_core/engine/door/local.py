@@ -305,7 +305,7 @@ class LocalRequests(Requests):
         said = {"choices": list(answer.choices), "text": answer.text}
         return await self._engine.requests.give(request, "question", said, via=via)
 
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+    async def outcome(self, request: str) -> door.RequestOutcome | None:
         """Return how a request has ended, given the beginning of its id."""
         return self._engine.requests.outcome(request)
 

@@ -9,6 +9,7 @@ import asyncio
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import msgspec
 from msgspec.structs import replace
 
 from prsm_core import door
@@ -142,11 +143,11 @@ class _Agents(_Group, Agents):
 class _Requests(_Group, Requests):
     """What agents asked in a log."""
 
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+    async def outcome(self, request: str) -> door.RequestOutcome | None:
         """Return how a request had ended by now, given the beginning of its id."""
         outcomes = self._app.played.outcomes
         found = [id_ for id_ in outcomes if request and id_.startswith(request)]
-        return outcomes[found[0]] if len(found) == 1 else None
+        return msgspec.convert(outcomes[found[0]], door.RequestOutcome) if len(found) == 1 else None
 
     async def open(self) -> Sequence[door.OpenRequest]:
         """Return what waited for an answer then, oldest first."""

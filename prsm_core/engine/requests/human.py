@@ -12,12 +12,14 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import msgspec
 from msgspec import Struct, field
 
 from prsm_core.domain.permissions import RULE_ANSWERS, Allow, Answer, Deny
 from prsm_core.domain.record import Record
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.writes import RequestOpened, RequestResolved
+from prsm_core.door import RequestOutcome
 from prsm_core.errors import ConfigError, ToolInputError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.sanitize import UNFIT_CURE, sanitize
@@ -331,14 +333,16 @@ class HumanRequests(Struct, eq=False):
             elif isinstance(verdict, Deny):
                 request.settle({"verdict": "deny"}, "rule")
 
-    def outcome(self, prefix: str) -> Mapping[str, Any] | None:
+    def outcome(self, prefix: str) -> RequestOutcome | None:
         """Return how the request whose id begins so has ended; None where that is not known."""
         ended = {
             **self._outcomes,
             **{name: one.outcome() for name, one in self._open.items() if one.answer is not None},
         }
         found = [name for name in ended if prefix and name.startswith(prefix)]
-        return {"request": found[0], **ended[found[0]]} if len(found) == 1 else None
+        if len(found) != 1:
+            return None
+        return msgspec.convert({"request": found[0], **ended[found[0]]}, RequestOutcome)
 
     def waiting(self) -> tuple[HumanRequest, ...]:
         """Return what still waits for a person, oldest first."""

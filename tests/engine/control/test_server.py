@@ -10,7 +10,7 @@ import pytest
 from msgspec import convert
 
 from prsm_core.domain.permissions import Answer, PermissionRequest
-from prsm_core.door import OpenPermission
+from prsm_core.door import OpenPermission, RequestOutcome
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.errors import MessageRoutingError, PrsmError
@@ -184,11 +184,11 @@ async def test_who_answered_and_from_where_is_told_to_whoever_comes_late(served,
         assert await first.requests.resolve(request, "deny")
         assert not await late.requests.resolve(request, "once")
         via = f"prsm attach, pid {os.getpid()}, {PROGRAM}"
-        ended = {"request": request, "verdict": "deny", "by": "user", "via": via}
+        ended = RequestOutcome(request=request, verdict="deny", by="user", via=via)
         assert await late.requests.outcome(request[:8]) == ended
         question = (await team.seen("question_asked")).data["request"]
         assert await first.requests.answer(question, Answer(text="that one"))
-    assert (await late.requests.outcome(question))["via"] == via
+    assert (await late.requests.outcome(question)).via == via
     await run
     [answered] = team.ledger.events("question_answered")
     assert (answered["by"], answered["via"]) == ("user", via)

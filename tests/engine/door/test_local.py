@@ -288,7 +288,7 @@ async def test_what_no_ledger_can_keep_is_refused_and_leaves_what_it_was_for_as_
             with pytest.raises(PrsmError):
                 await app.requests.answer(request, answer)
         assert await app.requests.answer(request, Answer(text="this one")) is True
-        assert (await app.requests.outcome(request))["answer"]["text"] == "this one"
+        assert (await app.requests.outcome(request)).answer.text == "this one"
         await scene.finish("counted")
         assert (await run.result()).status == "completed"
         with pytest.raises(PrsmError):

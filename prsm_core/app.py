@@ -10,7 +10,7 @@ import logging
 import os
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path
 from prsm_core.config.own_rules import OwnRules
@@ -89,85 +89,139 @@ async def open_app(
     its `leaders` start is no person. Answers make rules if it `keeps_rules`. `owned` is what has
     begun. Raises SessionOwnedError when another owns it, PluginError for one that must be active.
     """
-    check_needed(
-        plugins, options.provider or settings.defaults.provider, settings.permissions.required
-    )
-    collect = plugins.collect
+    named = options.provider or settings.defaults.provider
+    check_needed(plugins, named, settings.permissions.required)
     async with AsyncExitStack() as stack:
         if owned is None:
-            own_clock = SystemClock()
-            owned = await stack.enter_async_context(
-                open_owned(
-                    paths,
-                    settings,
-                    collect(ProviderSpec),
-                    session=options.session or Ids(own_clock.time).ulid(),
-                    clock=own_clock,
-                    leaders=leaders,
-                    external=external,
-                    absent=plugins.absent(ProviderSpec),
-                    executor=choose_executor(plugins, settings),
-                )
-            )
-        session, clock = owned.lock.session, owned.clock
-        tools = ToolTable().with_added(collect(ToolContribution).values())
-        if external is not None:  # such a master ends by leaving
-            tools = tools.without("task_complete", AgentRole.MASTER)
+            own = _own(options, settings, plugins, paths, leaders, external)
+            owned = await stack.enter_async_context(own)
+        session, tools = owned.lock.session, _tools(plugins, external)
         ledger = ledger_path(paths, repo_identity(paths.workspace).key)
         store = await stack.enter_async_context(await SqliteStore.open(ledger, late=True))
-        bridge = _bridge(paths.state / "bridge" / f"{session}.sock", clock)
-        config = EngineConfig(
+        bridge = _bridge(paths.state / "bridge" / f"{session}.sock", owned.clock)
+        config = _engine_config(
+            owned,
+            store,
+            await stack.enter_async_context(bridge),
+            tools,
+            _build_broker(settings, plugins, paths, tools, owned.clock, snapshot),
+            _human_policy(options, settings, frontend),
+            options=options,
             settings=settings,
-            workspace=str(paths.workspace),
-            session_id=session,
-            store=store,
-            launcher=owned.launcher,
-            providers=collect(ProviderSpec),
-            broker=_build_broker(settings, plugins, paths, tools, clock, snapshot),
-            tools=tools,
-            human=HumanPolicy(
-                interactive=frontend.interactive,
-                on_ask=options.on_ask,
-                timeout_s=settings.engine.human_timeout_seconds,
-                unattended_s=options.unattended_s,
-            ),
-            clock=clock,
-            ids=Ids(clock.time),
-            state_dir=owned.state_dir,
-            redactor=owned.redactor,
+            plugins=plugins,
+            paths=paths,
             trusted=trusted,
             external=external,
-            scorers=tuple(collect(ModelScorerSpec).values()),
-            checks=tuple(collect(PermissionCheckSpec).values()),
-            sinks=(*collect(EventSinkSpec).values(), *_notifying(settings)),
-            sink_settings=settings.sinks,
-            command_line=options.command_line,
-            told_at_start=[
-                ("plugin_quarantined", {"plugin": record.name, "error": record.fault})
-                for record in plugins.quarantined
-            ],
-            open_endpoint=await stack.enter_async_context(bridge),
-            absent=plugins.absent(ProviderSpec),
-            executor=choose_executor(plugins, settings),
-            registry=owned.registry,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
-            files=_open_files(settings, plugins, paths),
-            skills=_skill_places(settings, paths, trusted=trusted),
-            parting=owned.parting,
         )
         async with (
             OrchestrationEngine(config) as engine,
             aclosing(LocalApp(engine, options, store, session, state_dir=paths.state)) as app,
-            ControlServer(
-                app,
-                owned.lock,
-                start_soon=engine.start_soon,
-                clock=clock,
-                end=app.aclose,
-                parting=owned.parting,
-            ),
+            _control(app, engine, owned),
         ):
             yield app
+
+
+def _own(
+    options: RunOptions,
+    settings: Settings,
+    plugins: PluginManager,
+    paths: Paths,
+    leaders: tuple[ProcessIdentity, ...],
+    external: ProviderSpec | None,
+) -> AbstractAsyncContextManager[Owned]:
+    clock = SystemClock()
+    return open_owned(
+        paths,
+        settings,
+        plugins.collect(ProviderSpec),
+        session=options.session or Ids(clock.time).ulid(),
+        clock=clock,
+        leaders=leaders,
+        external=external,
+        absent=plugins.absent(ProviderSpec),
+        executor=choose_executor(plugins, settings),
+    )
+
+
+def _tools(plugins: PluginManager, external: ProviderSpec | None) -> ToolTable:
+    tools = ToolTable().with_added(plugins.collect(ToolContribution).values())
+    # A master that is driven from outside ends by leaving.
+    return tools if external is None else tools.without("task_complete", AgentRole.MASTER)
+
+
+def _control(app: LocalApp, engine: OrchestrationEngine, owned: Owned) -> ControlServer:
+    start, end, parting = engine.start_soon, app.aclose, owned.parting
+    return ControlServer(
+        app, owned.lock, start_soon=start, clock=owned.clock, end=end, parting=parting
+    )
+
+
+def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpec) -> HumanPolicy:
+    return HumanPolicy(
+        interactive=frontend.interactive,
+        on_ask=options.on_ask,
+        timeout_s=settings.engine.human_timeout_seconds,
+        unattended_s=options.unattended_s,
+    )
+
+
+def _engine_config(
+    owned: Owned,
+    store: SqliteStore,
+    endpoint: OpenEndpoint,
+    tools: ToolTable,
+    broker: PermissionBroker,
+    human: HumanPolicy,
+    *,
+    options: RunOptions,
+    settings: Settings,
+    plugins: PluginManager,
+    paths: Paths,
+    trusted: bool,
+    external: ProviderSpec | None,
+    own_rules: OwnRules | None,
+) -> EngineConfig:
+    collect = plugins.collect
+    return EngineConfig(
+        settings=settings,
+        workspace=str(paths.workspace),
+        session_id=owned.lock.session,
+        store=store,
+        launcher=owned.launcher,
+        providers=collect(ProviderSpec),
+        broker=broker,
+        tools=tools,
+        human=human,
+        clock=owned.clock,
+        ids=Ids(owned.clock.time),
+        state_dir=owned.state_dir,
+        redactor=owned.redactor,
+        trusted=trusted,
+        external=external,
+        scorers=tuple(collect(ModelScorerSpec).values()),
+        checks=tuple(collect(PermissionCheckSpec).values()),
+        sinks=(*collect(EventSinkSpec).values(), *_notifying(settings)),
+        sink_settings=settings.sinks,
+        command_line=options.command_line,
+        told_at_start=_quarantined(plugins),
+        open_endpoint=endpoint,
+        absent=plugins.absent(ProviderSpec),
+        executor=choose_executor(plugins, settings),
+        registry=owned.registry,
+        own_rules=own_rules,
+        files=_open_files(settings, plugins, paths),
+        skills=_skill_places(settings, paths, trusted=trusted),
+        parting=owned.parting,
+    )
+
+
+def _quarantined(plugins: PluginManager) -> list[tuple[str, dict[str, Any]]]:
+    """Return what the log says first: which plugins were quarantined, and why."""
+    return [
+        ("plugin_quarantined", {"plugin": record.name, "error": record.fault})
+        for record in plugins.quarantined
+    ]
 
 
 def _open_files(settings: Settings, plugins: PluginManager, paths: Paths) -> OpenFiles:

@@ -264,7 +264,7 @@ async def _play(walks: Walks) -> None:
             walks.question.close()
             walks.permission.close()
             async with _opened(folder, session) as app:
-                await app.resume_run()
+                await app.runs.resume()
                 await walks.resume.closed.wait()
 
 

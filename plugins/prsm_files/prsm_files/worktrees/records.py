@@ -132,19 +132,17 @@ def left_of(where: Where, key: str, session: str) -> Iterator[Tree]:
 
 def told_left(tree: Tree) -> Mapping[str, Any]:
     """Return such a worktree as JSON values, as `Changes.worktrees` tells it."""
-    outcome = tree.outcome
-    conflicts = () if outcome is None else outcome.conflicts
-    outside = () if outcome is None else outcome.outside
+    outcome = tree.outcome or Outcome(result=KEPT, branch=tree.branch)
     return {
         "agent": tree.agent,
         "name": tree.name,
         "branch": tree.branch,
         "folder": path_text(tree.folder),
         "parent": path_text(tree.parent),
-        "result": KEPT if outcome is None else outcome.result,
-        "files": [path_text(path) for path in (() if outcome is None else outcome.files)],
-        "conflicts": [told_file(one) for one in conflicts],
-        "outside": [told_file(one) for one in outside],
+        "result": outcome.result,
+        "files": list(map(path_text, outcome.files)),
+        "conflicts": list(map(told_file, outcome.conflicts)),
+        "outside": list(map(told_file, outcome.outside)),
     }
 
 

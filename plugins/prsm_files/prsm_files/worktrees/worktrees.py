@@ -195,15 +195,13 @@ class Worktrees:
                 region=None if region is None else tuple(region),
                 port=making.free_port(self._where, tree_id),
             )
-            records.write(self._where, tree)
+            self._write(tree)
             try:
                 making.make(self._shadow.root, tree, begins.states, self._place(tree))
             except BaseException:
                 self._remove(tree)
                 raise
-            tree = replace(tree, state=READY)
-            records.write(self._where, tree)
-            return Made(tree, begins.notes)
+            return Made(self._write(replace(tree, state=READY)), begins.notes)
 
     def _free_names(self, root: Root, whose: Whose, again: str | None) -> tuple[str, str]:
         number = 1
@@ -335,14 +333,12 @@ class Worktrees:
                     tree = replace(tree, outcome=replace(tree.outcome, act=tree.act.id))
                 parts = tuple(replace(one, base=one.result) for one in tree.parts)
                 return self._over(replace(tree, parts=parts))
-            conflict = Outcome(result=CONFLICT, branch=tree.branch, conflicts=tuple(lost))
-            if (known := tree.outcome) is not None:
-                conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
+            known = tree.outcome or Outcome(result=CONFLICT, branch=tree.branch)
+            conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
             if tree.act is not None:
                 forget(self._shadow, _with_files(tree.act, tree))
             back = turned(tree.operations)
-            tree = replace(tree, state=BACKING, operations=back, outcome=conflict)
-            records.write(self._where, tree)
+            tree = self._write(replace(tree, state=BACKING, operations=back, outcome=conflict))
         carry_out(root_of, tree.id, tree.operations, is_back=True)  # who wrote one keeps it
         return self._over(tree)
 
@@ -369,17 +365,16 @@ class Worktrees:
             now = look(self._shadow.root, tree, self._place(tree))
             if now.trees != tuple(one.result for one in tree.parts) or now.strange:
                 return False
-            tree = replace(tree, state=LEAVING)
-            records.write(self._where, tree)
-            self._remove(tree)
+            self._leave(tree)
             return True
 
     def discard(self, tree_id: str) -> None:
         """Remove a worktree in which no agent has worked, whatever is in it."""
         with self._at_work():
-            tree = replace(self._known(tree_id), state=LEAVING)
-            records.write(self._where, tree)
-            self._remove(tree)
+            self._leave(self._known(tree_id))
+
+    def _leave(self, tree: Tree) -> None:
+        self._remove(self._write(replace(tree, state=LEAVING)))
 
     def sweep(self, is_lost: Callable[[Tree], bool]) -> list[str]:
         """Remove what was left half made, and finish what was left half merged; return what was.

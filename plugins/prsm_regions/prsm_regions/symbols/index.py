@@ -140,7 +140,8 @@ class Index:
                 raise StoppedError
         if gone:
             with self._store.changing(db):
-                drop_files(db, tree, gone)
+                dropped = "DELETE FROM file WHERE tree = ? AND path = ?"
+                db.executemany(dropped, [(tree, path) for path in gone])
             for path in gone:
                 del known[path]
         self._known[tree] = (version, known)
@@ -156,10 +157,11 @@ class Index:
         if content is None or grammar is None:
             return
         digest = content.hash or hashlib.sha1(repr(content.stamp).encode()).digest()  # noqa: S324 - a name
-        blob = find_blob(db, digest, fingerprint(grammar))
-        if blob is None:
-            blob = self._parse(db, digest, content, grammar)
-        put_file(db, tree, path, content.stamp, blob)
+        asked = "SELECT id FROM blob WHERE hash = ? AND grammar = ?"
+        row = db.execute(asked, (digest, fingerprint(grammar))).fetchone()
+        blob = int(row[0]) if row else self._parse(db, digest, content, grammar)
+        made = "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)"
+        db.execute(made, (tree, path, *content.stamp, blob))
         known[path] = (content.stamp, blob)
 
     def _parse(
@@ -380,26 +382,6 @@ def known_files(db: sqlite3.Connection, tree: int) -> Known:
         "SELECT path, size, modified, changed, inode, blob FROM file WHERE tree = ?", (tree,)
     )
     return {path: (tuple(stamp), blob) for path, *stamp, blob in rows}
-
-
-def put_file(db: sqlite3.Connection, tree: int, path: str, stamp: Stamp, blob: int) -> None:
-    """Note what a file holds."""
-    db.execute(
-        "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", (tree, path, *stamp, blob)
-    )
-
-
-def drop_files(db: sqlite3.Connection, tree: int, paths: Iterable[str]) -> None:
-    """Forget files that are gone."""
-    db.executemany("DELETE FROM file WHERE tree = ? AND path = ?", [(tree, p) for p in paths])
-
-
-def find_blob(db: sqlite3.Connection, digest: bytes, grammar: str) -> int | None:
-    """Return the number of a text that was parsed before."""
-    row = db.execute(
-        "SELECT id FROM blob WHERE hash = ? AND grammar = ?", (digest, grammar)
-    ).fetchone()
-    return row and int(row[0])
 
 
 def put_blob(

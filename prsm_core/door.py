@@ -35,6 +35,9 @@ __all__ = [
     "OpenQuestion",
     "OpenRequest",
     "OpenTool",
+    "PolicyGrant",
+    "PolicyReport",
+    "PolicyRule",
     "ProviderReport",
     "RequestOutcome",
     "ResultEntry",
@@ -395,6 +398,43 @@ class HubSession(SessionSummary, frozen=True, kw_only=True):
     """
 
     waits: tuple[OpenRequest, ...] = ()
+
+
+class PolicyRule(Record, frozen=True, kw_only=True):
+    """A rule on commands.
+
+    verdict: allow, ask or deny.
+    words: With which a command begins, as the policy in force writes a rule.
+    layer: own or workspace; None for a rule that counts alike wherever it is from.
+    """
+
+    verdict: str
+    words: tuple[str, ...] = ()
+    layer: str | None = None
+
+
+class PolicyGrant(Record, frozen=True, kw_only=True):
+    """What was allowed always: to an agent, by its id, and all below it.
+
+    tool, command: What it may call, and the command of a shell; None for another tool.
+    """
+
+    agent_id: str
+    tool: str
+    command: str | None = None
+
+
+class PolicyReport(Record, frozen=True, kw_only=True):
+    """What is allowed, asked and denied.
+
+    rules: On commands, the strongest first.
+    tools: The verdict on a whole tool, by its name.
+    grants: What was allowed always in this session, oldest first.
+    """
+
+    rules: tuple[PolicyRule, ...] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
+    grants: tuple[PolicyGrant, ...] = ()
 
 
 class DetachedRun(Record, frozen=True, kw_only=True):

@@ -16,11 +16,13 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from prsm_core.domain.agents import NO_LABELS, PermissionMode
 from prsm_core.domain.writes import RunFinished, RunResumed
+from prsm_core.door import PolicyReport
 from prsm_core.engine.agents.failover import coming_model
 from prsm_core.engine.assembly import Assembly
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
@@ -123,9 +125,9 @@ class OrchestrationEngine:
         """Run `work` in the engine's task group until it ends or the engine closes."""
         return self._background.start(work, name=name)
 
-    def policy(self) -> dict[str, Any]:
-        """Return what is allowed, asked and denied as JSON values, without secrets."""
-        return dict(self.journal.redact(self._config.broker.told()))
+    def policy(self) -> PolicyReport:
+        """Return what is allowed, asked and denied, without secrets."""
+        return msgspec.convert(self.journal.redact(self._config.broker.told()), PolicyReport)
 
     @property
     def is_running(self) -> bool:

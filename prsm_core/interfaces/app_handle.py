@@ -552,8 +552,8 @@ class AppHandle(Protocol):
         ...
 
     @asks
-    async def policy(self) -> Mapping[str, Any]:
-        """Return `rules` (verdict, words, layer), `tools`, `grants` (agent_id, tool, command)."""
+    async def policy(self) -> door.PolicyReport:
+        """Return the rules on commands and tools, and what was allowed always."""
         ...
 
     @asks

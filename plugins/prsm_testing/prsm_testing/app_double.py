@@ -524,7 +524,7 @@ class ScriptedApp:
         self.forks: list[str] = []  # sessions, oldest first
         self.provider_rows: Sequence[door.ProviderReport] = ()
         self.model_rows: Sequence[door.ModelRow] = ()
-        self.policy_told: Mapping[str, Any] = {"rules": [], "tools": {}, "grants": []}
+        self.policy_told = door.PolicyReport()
         self.readers = 0
         self.attended = 0
         self._seq = 0
@@ -755,7 +755,7 @@ class ScriptedApp:
         """Return what a test has put into `model_rows`."""
         return self.model_rows
 
-    async def policy(self) -> Mapping[str, Any]:
+    async def policy(self) -> door.PolicyReport:
         """Return what a test has put into `policy_told`."""
         return self.policy_told
 

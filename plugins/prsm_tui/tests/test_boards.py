@@ -18,7 +18,14 @@ from prsm_tui.screen.palette import found, needs_words
 from rich.cells import cell_len
 
 from plugins.prsm_tui.tests.scenes import EMPTY, watching
-from prsm_core.door import BudgetReport, ModelRow, ProviderReport
+from prsm_core.door import (
+    BudgetReport,
+    ModelRow,
+    PolicyGrant,
+    PolicyReport,
+    PolicyRule,
+    ProviderReport,
+)
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
 
@@ -34,14 +41,14 @@ PROVIDERS = [
     ProviderReport(name="codex", available=False, reason="it is not there", hint="install it"),
     ProviderReport(name="claude", available=True, version="2.1", logged_in=True, gaps=(EVIL,)),
 ]
-POLICY = {
-    "rules": [
-        {"verdict": "allow", "words": ["make"], "layer": "workspace"},
-        {"verdict": "deny", "words": ["curl", EVIL], "layer": None},
-    ],
-    "tools": {"WebFetch": "deny"},
-    "grants": [{"agent_id": "w", "tool": "Bash", "command": "make all"}],
-}
+POLICY = PolicyReport(
+    rules=(
+        PolicyRule(verdict="allow", words=("make",), layer="workspace"),
+        PolicyRule(verdict="deny", words=("curl", EVIL)),
+    ),
+    tools={"WebFetch": "deny"},
+    grants=(PolicyGrant(agent_id="w", tool="Bash", command="make all"),),
+)
 
 
 def text_of(board):
@@ -76,7 +83,7 @@ def test_what_was_granted_and_what_is_denied_is_told_before_what_is_allowed():
     places = [text.index(one) for one in ("make all", "deny: comm", "allow: comm", "WebFetch")]
     assert places == sorted(places)
     assert "make  (of the workspace)" in text
-    assert "rules on commands" in text_of(policy_board({}, empty()))
+    assert "rules on commands" in text_of(policy_board(PolicyReport(), empty()))
 
 
 @given(

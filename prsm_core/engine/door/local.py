@@ -446,7 +446,7 @@ class LocalApp:
         redact = self._engine.journal.redactor.text
         return await survey(providers, providers.offered, redact=redact)
 
-    async def policy(self) -> Mapping[str, Any]:
+    async def policy(self) -> door.PolicyReport:
         """Return the rules on commands and tools, and what was allowed always."""
         return self._engine.policy()
 

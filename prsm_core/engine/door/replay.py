@@ -353,7 +353,7 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self.refuse()
 
-    async def policy(self) -> Mapping[str, Any]:
+    async def policy(self) -> door.PolicyReport:
         """Raise PrsmError: this is a replay."""
         self.refuse()
 

@@ -5,7 +5,7 @@ Each is made of what the core tells, as lines; what it does not tell is said wit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_core import RunOptions
-    from prsm_core.door import BudgetLine, BudgetReport, ModelRow, ProviderReport
+    from prsm_core.door import (
+        BudgetLine,
+        BudgetReport,
+        ModelRow,
+        PolicyReport,
+        PolicyRule,
+        ProviderReport,
+    )
     from prsm_tui.model.session import Session
 
 MODELS, PROVIDERS, BUDGET, POLICY, SETTINGS = "models", "providers", "budget", "policy", "settings"
@@ -146,36 +153,33 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
 
 
-def policy_board(told: Mapping[str, Any], session: Session) -> Board:
+def policy_board(told: PolicyReport, session: Session) -> Board:
     """Return what was granted, and the rules on commands and tools, the strongest first."""
     lines = [BoardLine(f"mode: {session.mode} (of runs that begin from now on: /mode)", HEAD)]
-    grants = told.get("grants") or ()
     lines += [BoardLine(""), BoardLine("granted always in this session", HEAD)]
-    for grant in grants:
-        name = session.name_of(grant.get("agent_id"))
-        what = escape_exact(str(grant.get("command") or grant.get("tool")))
+    for grant in told.grants:
+        name = session.name_of(grant.agent_id)
+        what = escape_exact(grant.command or grant.tool)
         lines.append(BoardLine(f"  {name} and all below it: {what}"))
-    if not grants:
+    if not told.grants:
         lines.append(BoardLine("  nothing", DIM))
-    rules = told.get("rules") or ()
-    if not rules:
+    if not told.rules:
         lines += [BoardLine(""), BoardLine("rules on commands", HEAD), BoardLine(f"  {_NONE}", DIM)]
     for verdict in _VERDICTS:
-        own = [rule for rule in rules if rule.get("verdict") == verdict]
+        own = [rule for rule in told.rules if rule.verdict == verdict]
         if own:
             lines += [BoardLine(""), BoardLine(f"{verdict}: commands that begin so", HEAD)]
             lines += [BoardLine(f"  {_rule(rule)}") for rule in own]
-    tools = told.get("tools") or {}
-    if tools:
+    if told.tools:
         lines += [BoardLine(""), BoardLine("whole tools", HEAD)]
-        lines += [BoardLine(f"  {escape_exact(f'{tool}: {v}')}") for tool, v in tools.items()]
+        lines += [BoardLine(f"  {escape_exact(f'{tool}: {v}')}") for tool, v in told.tools.items()]
     where = "deny beats ask beats allow; rules are edited by: prsm policy add, remove"
     return Board("rules and grants", [*lines, BoardLine(""), BoardLine(where, DIM)])
 
 
-def _rule(rule: Mapping[str, Any]) -> str:
-    words_ = escape_exact(" ".join(map(str, rule.get("words") or ())))
-    return f"{words_}  (of the workspace)" if rule.get("layer") == "workspace" else words_
+def _rule(rule: PolicyRule) -> str:
+    words_ = escape_exact(" ".join(rule.words))
+    return f"{words_}  (of the workspace)" if rule.layer == "workspace" else words_
 
 
 def settings_board(options: RunOptions, session: Session, *, owns: bool) -> Board:

@@ -52,7 +52,6 @@ from prsm_core.workspace.identity import repo_identity
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
@@ -95,14 +94,13 @@ async def open_app(
         if owned is None:
             own = _own(options, settings, plugins, paths, leaders, external)
             owned = await stack.enter_async_context(own)
-        session, tools = owned.lock.session, _tools(plugins, external)
+        tools, session = _tools(plugins, external), owned.lock.session
         ledger = ledger_path(paths, repo_identity(paths.workspace).key)
         store = await stack.enter_async_context(await SqliteStore.open(ledger, late=True))
-        bridge = _bridge(paths.state / "bridge" / f"{session}.sock", owned.clock)
         config = _engine_config(
             owned,
             store,
-            await stack.enter_async_context(bridge),
+            await stack.enter_async_context(_bridge(paths, owned)),
             tools,
             _build_broker(settings, plugins, paths, tools, owned.clock, snapshot),
             _human_policy(options, settings, frontend),
@@ -251,8 +249,9 @@ def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPl
 
 
 @asynccontextmanager
-async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
+async def _bridge(paths: Paths, owned: Owned) -> AsyncIterator[OpenEndpoint]:
     """Yield what opens endpoints of a bridge, which is there from the first of them on."""
+    path = paths.state / "bridge" / f"{owned.lock.session}.sock"
     opened: OpenEndpoint | None = None
     opening = asyncio.Lock()
     async with AsyncExitStack() as stack:
@@ -267,7 +266,7 @@ async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
                     # Looked for late: some vendors take tools otherwise than by MCP.
                     from prsm_core.plugins.tool_server import tool_server
 
-                    bridge = await stack.enter_async_context(tool_server()(path, clock))
+                    bridge = await stack.enter_async_context(tool_server()(path, owned.clock))
                     opened = bridge
             async with opened(host, agent, patience_s=patience_s) as endpoint:
                 yield endpoint

@@ -3,9 +3,8 @@
 manager    spawns and restarts agents
 ends       ends, fails and kills them, with those below them; none of a run outlives it
 session    one incarnation: its provider's session, its turns, and the task of each agent's newest
-life       one incarnation: is it over, its slot, what it waits for
+life       one incarnation: its slot, what it waits for, the host that its provider asks
 parts      what sessions are given: their slots, what they are told between turns
-host       what a provider may ask of the engine on behalf of an agent
 opening    a provider's session is opened, a lost thread is told again, as far as it fits
 side_query a model is asked for a text beside the agents' own work, as for a session's name
 compacting a conversation that is too long is summarised, and goes on from the summary

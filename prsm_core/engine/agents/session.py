@@ -20,8 +20,7 @@ from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ReceivesUndone, ThreadKept, Told
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.holds import HeldBy, released
-from prsm_core.engine.agents.host import SessionHost
-from prsm_core.engine.agents.life import AgentLife
+from prsm_core.engine.agents.life import AgentLife, SessionHost
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.providers.registry import NOT_LOGGED_IN

@@ -18,7 +18,7 @@ from prsm_core.app import open_app
 from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
-from prsm_core.engine.agents.host import SessionHost
+from prsm_core.engine.agents.life import SessionHost
 from prsm_core.engine.door.local import LocalAgents, LocalRuns
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions

@@ -28,8 +28,10 @@ __all__ = [
     "Completion",
     "DetachedRun",
     "Entry",
+    "FileLeft",
     "HistoryEntry",
     "HubSession",
+    "LeftWorktree",
     "ModelRow",
     "OpenPermission",
     "OpenQuestion",
@@ -398,6 +400,35 @@ class HubSession(SessionSummary, frozen=True, kw_only=True):
     """
 
     waits: tuple[OpenRequest, ...] = ()
+
+
+class FileLeft(Record, frozen=True, kw_only=True):
+    """A file that something leaves as it is: its `path`, and `why`."""
+
+    path: str
+    why: str
+
+
+class LeftWorktree(Record, frozen=True, kw_only=True):
+    """The worktree of an agent that has ended, which is not merged.
+
+    agent, name, branch: Whose it is, by id and by name, and the branch that it is on.
+    folder, parent: Its top, and the top of what it was made from, as absolute paths.
+    result: conflict; kept, where the agent did not succeed; or partial, where what is in its region
+        is merged.
+    files: Those that it has changed.
+    conflicts, outside: What does not merge, and what lies outside of its region.
+    """
+
+    agent: str
+    name: str
+    branch: str
+    folder: str
+    parent: str
+    result: str
+    files: tuple[str, ...] = ()
+    conflicts: tuple[FileLeft, ...] = ()
+    outside: tuple[FileLeft, ...] = ()
 
 
 class PolicyRule(Record, frozen=True, kw_only=True):

@@ -410,13 +410,10 @@ class Changes(ABC):
 
     @asks
     @abstractmethod
-    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+    async def worktrees(self) -> Sequence[door.LeftWorktree]:
         """Return the worktrees of agents that have ended and are not merged.
 
-        Each has `agent`, `name`, `branch`, `folder`, its top, `parent`, the top of what it was made
-        from, `result` (conflict; kept: the agent did not succeed; or partial: what is in its region
-        is merged), `files`, and `conflicts` and what is `outside` of its region, each `path` and
-        `why`. What is merged is removed.
+        What is merged is removed.
         """
 
     @abstractmethod

@@ -361,7 +361,7 @@ class ScriptedChanges(_Group, Changes):
             return self._app._told_restore(self._app.restored.pop())
         raise nothing_kept(self._app.session)
 
-    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+    async def worktrees(self) -> Sequence[door.LeftWorktree]:
         """Return nothing: nobody has any."""
         return ()
 

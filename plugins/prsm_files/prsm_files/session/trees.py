@@ -25,6 +25,7 @@ from prsm_core.policies import is_within
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from prsm_core.door import LeftWorktree
     from prsm_core.files import (
         AgentDescriptor,
         AgentRecord,
@@ -138,14 +139,14 @@ class TreeKeeper(Trees):
             quiet.ended(call)
         return {**self._where_told(record), **_told(outcome)}
 
-    async def left(self, session: str) -> Sequence[Mapping[str, Any]]:
-        """Return the worktrees of a session's ended agents that are not merged, as JSON values."""
+    async def left(self, session: str) -> Sequence[LeftWorktree]:
+        """Return the worktrees of a session's ended agents that are not merged."""
         where = self._folders.where
         if where is None:
             return ()
         from prsm_files.worktrees.records import left_of, told_left  # once somebody asks
 
-        def read() -> list[Mapping[str, Any]]:
+        def read() -> list[LeftWorktree]:
             key = repo_identity(Path(self._folders.main)).key
             return [told_left(tree) for tree in left_of(where, key, session)]
 

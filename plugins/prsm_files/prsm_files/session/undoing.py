@@ -49,7 +49,7 @@ from prsm_files.shadow.worktree import Shadow
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from prsm_core.door import Snapshot
+    from prsm_core.door import LeftWorktree, Snapshot
     from prsm_core.files import ChangeRow, Decision, FilesContext, Hold, SessionSnapshot
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.keeper import FilesKeeper
@@ -177,7 +177,7 @@ class KeptChanges(NoChanges):
         reason = await Reasons(self._store, self._session).of(row)
         return told_reason(row, await self._names(), reason)
 
-    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+    async def worktrees(self) -> Sequence[LeftWorktree]:
         """Return the worktrees of agents that have ended and are not merged."""
         return await self._trees.left(self._session)
 

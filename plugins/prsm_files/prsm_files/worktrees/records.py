@@ -10,10 +10,11 @@ leaving   being removed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from prsm_core.door import FileLeft, LeftWorktree
 from prsm_core.files import path_text
 from prsm_files.shadow.acts import Act, Operation  # noqa: TC001 - msgspec reads the annotations
 from prsm_files.shadow.files import from_json, put_json, sync
@@ -130,20 +131,24 @@ def left_of(where: Where, key: str, session: str) -> Iterator[Tree]:
             yield tree
 
 
-def told_left(tree: Tree) -> Mapping[str, Any]:
-    """Return such a worktree as JSON values, as `Changes.worktrees` tells it."""
+def told_left(tree: Tree) -> LeftWorktree:
+    """Return such a worktree as `Changes.worktrees` tells it."""
     outcome = tree.outcome or Outcome(result=KEPT, branch=tree.branch)
-    return {
-        "agent": tree.agent,
-        "name": tree.name,
-        "branch": tree.branch,
-        "folder": path_text(tree.folder),
-        "parent": path_text(tree.parent),
-        "result": outcome.result,
-        "files": list(map(path_text, outcome.files)),
-        "conflicts": list(map(told_file, outcome.conflicts)),
-        "outside": list(map(told_file, outcome.outside)),
-    }
+    return LeftWorktree(
+        agent=tree.agent,
+        name=tree.name,
+        branch=tree.branch,
+        folder=path_text(tree.folder),
+        parent=path_text(tree.parent),
+        result=outcome.result,
+        files=tuple(map(path_text, outcome.files)),
+        conflicts=tuple(_file_left(left) for left in outcome.conflicts),
+        outside=tuple(_file_left(left) for left in outcome.outside),
+    )
+
+
+def _file_left(left: Left) -> FileLeft:
+    return FileLeft(path=path_text(left.path), why=left.why)
 
 
 def told_file(left: Left) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 from prsm_files.shadow.opening import Shadows
 from prsm_testing.doubles import until
 
@@ -139,9 +140,12 @@ async def test_one_of_two_that_edit_the_same_line_is_merged_and_the_other_told_t
         assert f"of-{second}" in git(tree["worktree"], "ls-files")
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
         [left] = await app.changes.worktrees()
-    assert (left["name"], left["result"], left["branch"]) == (second, "conflict", tree["branch"])
-    assert (left["folder"], left["parent"]) == (tree["worktree"], str(folder))
-    assert (left["files"], left["conflicts"]) == (["a", f"of-{second}"], tree["conflicts"])
+    assert (left.name, left.result, left.branch) == (second, "conflict", tree["branch"])
+    assert (left.folder, left.parent) == (tree["worktree"], str(folder))
+    assert (left.files, list(to_builtins(left.conflicts))) == (
+        ("a", f"of-{second}"),
+        tree["conflicts"],
+    )
     assert f"{first}\n" in (folder / "a").read_text()
     assert (folder / f"of-{first}").exists()
     assert not (folder / f"of-{second}").exists()
@@ -197,8 +201,8 @@ async def test_of_a_child_with_a_region_that_alone_is_merged_and_its_parent_is_t
     assert heard["w1"]["success"]
     assert (tree["result"], tree["outside_count"]) == ("partial", 2)
     assert [one["path"] for one in tree["outside"]] == ["a", "stray"]
-    assert tree["outside"] == merges(team)["w1"]["outside"] == left["outside"]
-    assert (left["name"], left["result"]) == ("w1", "partial")
+    assert tree["outside"] == merges(team)["w1"]["outside"] == list(to_builtins(left.outside))
+    assert (left.name, left.result) == ("w1", "partial")
     assert "- stray: it is outside of the agent's region" in tree["note"]
     assert "in its region are merged into your files: sub/b. These are not:" in tree["note"]
     assert git(folder, "show", f"{tree['branch']}:stray") == "x"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from prsm_core.cli.sessions.listing import at_text
@@ -43,6 +44,7 @@ from prsm_files.worktrees.records import BACKING, MERGING, PARTIAL, left_of, rea
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core.door import LeftWorktree
     from prsm_core.files import ChangeRow
     from prsm_files.commands.changes.knowing import Known
     from prsm_files.session.reasons import Reason
@@ -260,7 +262,7 @@ def print_worktrees(workspace: str, session: str | None, *, as_json: bool) -> No
     known = run_to_end(all_changes(workspace, session))
     left = _left(workspace, known.session)
     if as_json:
-        click.echo(json.dumps(left))
+        click.echo(json.dumps(msgspec.to_builtins(left)))
         return
     for told in left:
         click.echo(_line(told))
@@ -268,7 +270,7 @@ def print_worktrees(workspace: str, session: str | None, *, as_json: bool) -> No
         say("every worktree of the session is merged, or has changed nothing")
 
 
-def _left(workspace: str, session: str) -> Sequence[Mapping[str, Any]]:
+def _left(workspace: str, session: str) -> Sequence[LeftWorktree]:
     paths = workspace_paths(workspace)
     where, key = Where(paths.state, paths.trees.resolve()), repo_identity(Path(workspace)).key
     if any(tree.state in {MERGING, BACKING} for tree in read_all(where, key)):
@@ -282,10 +284,10 @@ def _swept(shadow: Shadow, where: Where) -> Sequence[str]:
     return Worktrees(shadow, where).sweep(lambda _: False)
 
 
-def _line(told: Mapping[str, Any]) -> str:
-    left = [*told["conflicts"], *told["outside"]]
-    why = "; ".join(f"{one['path']}: {one['why']}" for one in left[:_SHOWN])
+def _line(told: LeftWorktree) -> str:
+    left = [*told.conflicts, *told.outside]
+    why = "; ".join(f"{one.path}: {one.why}" for one in left[:_SHOWN])
     why += f"; and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-    how = "merged in part" if told["result"] == PARTIAL else "not merged"
-    text = f"{how}: {told['name']}, on the branch {told['branch']}, in {told['folder']}"
+    how = "merged in part" if told.result == PARTIAL else "not merged"
+    text = f"{how}: {told.name}, on the branch {told.branch}, in {told.folder}"
     return escape_exact(f"{text} ({why})" if why else text)

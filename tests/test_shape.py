@@ -139,7 +139,7 @@ def test_the_entry_points_are_those_of_the_core_and_of_each_plugin():
         *("prsm_demo.command", "prsm_mcp.bridge", "prsm_mcp.command", "prsm_policy.command"),
         *("prsm_files.commands.changes.commands", "prsm_files.commands.snapshots.commands"),
         "prsm_files.commands.undo",
-        *("prsm_testing.scaffold", "prsm_testing.sim.command"),
+        "prsm_testing.sim.command",
     }
     assert entry_points() == {"prsm_core.cli", "prsm_testing.pytest_plugin", *parts, *plugins}
 

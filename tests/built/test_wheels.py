@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from prsm_testing.scaffold import KINDS
 
+from prsm_core.cli.plugins import KINDS
 from prsm_core.version import __version__
 from tests.built.fill_wheelhouse import is_complete
 from tests.sources import CORE, PLUGINS, ROOT

@@ -7,21 +7,21 @@ import json
 import re
 import shlex
 import shutil
-import sys
 import tomllib
 from pathlib import Path
 
 import prsm_testing
 import pytest
-from prsm_testing import scaffold
 
 import prsm_core
 import prsm_core.kit
+from prsm_core.cli import plugins as command
+from prsm_core.cli import scaffold
 from prsm_core.errors import PluginError
 from prsm_core.version import __version__
 from tests.site_folder import Site, provider
 
-KINDS = tuple(scaffold.KINDS)
+KINDS = command.KINDS
 ALL = """
 async def ask(request, context): ...
 
@@ -137,12 +137,8 @@ def test_what_a_refused_plugin_would_contribute_is_told_as_not_used(site, prsm_p
     assert [record["name"] for record in told["mine"] + told["mine-too"]] == ["twin", "twin"]
 
 
-def test_without_the_package_for_authors_new_says_what_to_install(prsm, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    done = prsm("plugins", "new", "check", "acme")
-    assert (done.code, done.out) == (2, "")
-    assert "the package prsm-testing brings it" in done.err
-    assert "new  Write the package of a new plugin." in prsm("plugins", "--help").out
+def test_the_command_offers_every_kind_there_is():
+    assert list(scaffold.KINDS) == list(KINDS)
 
 
 @pytest.mark.requirement("C5")

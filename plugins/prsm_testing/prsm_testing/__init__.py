@@ -8,7 +8,6 @@ doubles      what the engine gives a provider, or a tool; `ScriptedApp`, `Script
 samples      events, permission requests, models and tasks of every kind
 ModelServer  a model that follows a scenario, at a port of this machine
 misbehaving  a team in which one agent's program does; `MisbehaviourContract` plays it
-scaffold     `prsm plugins new`: the package of a new plugin
 sim          whole runs of the real engine, from a seed
 """
 

@@ -1,4 +1,4 @@
-"""`prsm plugins new`: the package of a plugin that passes the contract of its kind as it stands.
+"""Writes the package of a new plugin: one that passes the contract of its kind as it stands.
 
 The files come from the folder `skeletons`: those in `common` are every plugin's, the others are of
 the kind that their folder names. `$name` and the like stand for what the author chose.
@@ -6,31 +6,24 @@ the kind that their folder names. `$name` and the like stand for what the author
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import shutil
-import sys
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-import click
-
-from prsm_core import PluginError, __version__
-from prsm_core.commands import agents_may
+from prsm_core.distributions import CORE
+from prsm_core.errors import PluginError
+from prsm_core.interfaces.records import check_name
+from prsm_core.plugins.records import WORDS, Spec
+from prsm_core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from importlib.resources.abc import Traversable
+    from pathlib import Path
 
-    from prsm_core.commands import Launch
     from prsm_core.plugins import PluginManager
-    from prsm_core.plugins.records import Spec
-
-CORE = "prsm-core"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,57 +75,6 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-@click.command(short_help="Write the package of a new plugin.")
-@click.argument("kind", type=click.Choice(list(KINDS)), metavar=f"[{'|'.join(KINDS)}]")
-@click.argument("name")
-@click.option(
-    "--dir",
-    "parent",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=".",
-    show_default=True,
-    metavar="DIR",
-    help="Where the folder of the package goes.",
-)
-@click.pass_obj
-@agents_may
-def new(launch: Launch, kind: str, name: str, parent: Path) -> None:
-    """Write the package of a plugin that passes the contract of its kind as it stands.
-
-    It is a folder `prsm-NAME` with pyproject.toml, README.md, a module of a few lines and its
-    tests; change it from there. NAME is what `prsm plugins` and the configuration call it. Nothing
-    that is there already is written over.
-    """
-    from prsm_core.builtin import BUILTINS
-    from prsm_core.plugins import PluginManager
-
-    enabled = launch.load_plugins
-    check_free(
-        kind, name, PluginManager.load(environ=os.environ, builtins=BUILTINS, enabled=enabled)
-    )
-    folder = write_skeleton(kind, name, parent)
-    python = shlex.quote(_shown(Path(sys.executable)))
-    place = shlex.quote(_shown(folder))
-    click.echo(f"{place} is written: it passes the contract of its kind. Try it:", err=True)
-    click.echo(f"{python} -m pip install -e {shlex.quote(f'{_shown(folder)}[test]')}")
-    click.echo(f"{python} -m pytest {place}")
-    click.echo(f"{shlex.quote(_own_program())} plugins")
-
-
-def _own_program() -> str:
-    """Return what a person types for the `prsm` of this environment."""
-    own = Path(sys.executable).with_name("prsm")
-    found = shutil.which("prsm")
-    is_found = found is not None and Path(found).absolute() == own.absolute()
-    return "prsm" if is_found or not own.exists() else _shown(own)
-
-
-def _shown(path: Path) -> str:
-    """Return a path as it is written here: relative where it lies below the current folder."""
-    here, path = Path.cwd(), path.absolute()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
 def check_free(kind: str, name: str, installed: PluginManager) -> None:
     """Raise PluginError where a plugin of this name could not be loaded beside those there are."""
     for record in installed.records:
@@ -145,8 +87,6 @@ def check_free(kind: str, name: str, installed: PluginManager) -> None:
 
 
 def _is(spec: Spec, kind: str) -> bool:
-    from prsm_core.plugins.records import WORDS
-
     return WORDS[type(spec)] == KINDS[kind].words
 
 
@@ -179,8 +119,6 @@ def write_skeleton(kind: str, name: str, parent: Path) -> Path:
 
 
 def _check(name: str) -> None:
-    from prsm_core.interfaces.records import check_name
-
     try:
         check_name("plugin", name)
     except ValueError as error:
@@ -215,7 +153,7 @@ def _values(kind: str, name: str) -> dict[str, str]:
 def _files(kind: str, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield where each file of a plugin goes, and its text with `$words` in it."""
     package = values["package"]
-    skeletons = files("prsm_testing") / "skeletons"
+    skeletons = files("prsm_core.cli") / "skeletons"
     for folder, places in (
         ("common", {"pyproject.toml": "", "README.md": "", "__init__.py": f"{package}/"}),
         (kind, {"plugin.py": f"{package}/", f"{kind}.py": f"{package}/"}),

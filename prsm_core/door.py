@@ -19,12 +19,16 @@ from prsm_core.domain.usage import Spent
 from prsm_core.errors import MessageRoutingError
 
 __all__ = [
+    "AgentName",
     "AgentNode",
     "AgentTree",
     "BudgetLine",
     "BudgetReport",
     "CallEntry",
+    "Change",
+    "ChangeAuthor",
     "ChangeCount",
+    "ChangeDetail",
     "Completion",
     "DetachedRun",
     "Entry",
@@ -41,6 +45,8 @@ __all__ = [
     "PolicyReport",
     "PolicyRule",
     "ProviderReport",
+    "Rationale",
+    "Reason",
     "RequestOutcome",
     "ResultEntry",
     "RunState",
@@ -400,6 +406,114 @@ class HubSession(SessionSummary, frozen=True, kw_only=True):
     """
 
     waits: tuple[OpenRequest, ...] = ()
+
+
+class AgentName(Record, frozen=True, kw_only=True):
+    """An agent: its id, `agent`, and its `name`. Both None: a person, or another program."""
+
+    agent: str | None = None
+    name: str | None = None
+
+
+class ChangeAuthor(AgentName, frozen=True, kw_only=True):
+    """An agent that may have made a change; `call`: in which call, None where that has no name."""
+
+    call: str | None = None
+
+
+class Change(Record, frozen=True, kw_only=True):
+    r"""A change of one file, as a session has found it.
+
+    change: Its id.
+    path, folder: From the top of the folder, which is an absolute path; bytes that are no UTF-8 are
+        escaped as `\xNN`.
+    repository: The one in the folder that it is of; "" for the folder itself.
+    kind: added, modified or deleted.
+    old_mode, new_mode: As git has them; None where there is no file.
+    before, after: Ids of contents; None where there is no file, "" where it is not kept.
+    added, removed: Lines; None where it is no text, or not kept.
+    how: How it is known whose it is: named (a call's arguments explain it), shared (those of
+        several agents do), sole (it comes from a worktree of its agent's own), possible or region
+        (calls ran that do not explain it, of region in a folder that is leased to the agent) or
+        outside.
+    agent, name, call, turn: The likeliest author, with the ids of the call and the turn; None where
+        it came from outside.
+    authors: All that may have made it, the likeliest first.
+    beside: Who else is on the file, which is a conflict.
+    note: Why a content is not kept.
+    at, decided_at: When it was found, and when it was decided about, in Unix seconds.
+    state: pending, accepted, committed, rejected, or unmerged, which could not be taken back.
+    why: Of one that is unmerged the reason, of one that is committed the id of the commit.
+    """
+
+    change: str
+    path: str
+    folder: str
+    repository: str = ""
+    kind: str
+    old_mode: str | None = None
+    new_mode: str | None = None
+    before: str | None = None
+    after: str | None = None
+    added: int | None = None
+    removed: int | None = None
+    how: str
+    agent: str | None = None
+    name: str | None = None
+    call: str | None = None
+    turn: str | None = None
+    authors: tuple[ChangeAuthor, ...] = ()
+    beside: tuple[AgentName, ...] = ()
+    note: str | None = None
+    at: float
+    state: str
+    why: str | None = None
+    decided_at: float | None = None
+
+
+class Reason(Record, frozen=True, gc=False):
+    """What an agent said before a call that changed a file.
+
+    text: A sentence of it.
+    kind: text or thinking.
+    score: How much it speaks of reasons.
+    seq: The number of the event that has it.
+    """
+
+    text: str
+    kind: str
+    score: int
+    seq: int | None = None
+
+
+class ChangeDetail(Change, frozen=True, kw_only=True):
+    """A change with its reason and its lines.
+
+    rationale: None where the agent gave none.
+    diff: A patch.
+    """
+
+    rationale: Reason | None
+    diff: str
+
+
+class Rationale(Record, frozen=True, kw_only=True):
+    """Why a file, or a line of it, was changed.
+
+    change, path, agent, name, call, turn, how, state, at: As of the change.
+    reason: None where the agent gave none.
+    """
+
+    change: str
+    path: str
+    agent: str | None
+    name: str | None
+    call: str | None
+    turn: str | None
+    how: str
+    state: str
+    at: float
+    reason: Reason | None
 
 
 class FileLeft(Record, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.record import Record
-from prsm_core.door import LeftWorktree, Snapshot
+from prsm_core.door import Change, LeftWorktree, Snapshot
 from prsm_core.engine.quiet import HOLD_SECONDS, CallWatch
 from prsm_core.engine.state import Evidence
 from prsm_core.errors import AgentSpawnError, ConfigError, StoreError
@@ -216,7 +216,7 @@ class NoChanges(Changes):
         self._context = context
         self._watch = watch
 
-    async def list(self) -> Sequence[Values]:
+    async def list(self) -> Sequence[Change]:
         """Return nothing."""
         return ()
 

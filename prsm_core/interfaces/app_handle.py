@@ -259,46 +259,28 @@ class Changes(ABC):
 
     @asks
     @abstractmethod
-    async def list(self) -> Sequence[Mapping[str, Any]]:
-        """Return all changes of files that the session has found, oldest first.
-
-        Each has `change`, its id, `path` from the top of the `folder` (bytes that are no UTF-8
-        are escaped), `repository`, the one in the folder that it is of, or "", `kind` (added,
-        modified or deleted), `old_mode`, `new_mode`, `before` and `after` (ids of contents; "":
-        it is not kept, and `note` says why), `added` and `removed` lines, or None; `how` it is
-        known whose it is: named (a call's arguments explain it), shared (those of several agents
-        do), sole (it comes from a worktree of its agent's own), possible or region (calls ran that
-        do not explain it, of region in a folder that is leased to the agent) or outside; `agent`,
-        `name`, `call` and `turn` of the likeliest author, and `authors`, all of them; `beside`,
-        who else is on the file, which is a conflict: an agent None is a person or another program;
-        `state`: pending, accepted, committed (`why` is the commit then), rejected, or unmerged,
-        which is one that could not be taken back because of `why`; `at` and `decided_at` in Unix
-        seconds.
-        """
+    async def list(self) -> Sequence[door.Change]:
+        """Return all changes of files that the session has found, oldest first."""
 
     @asks
     @abstractmethod
-    async def show(self, change: str) -> Mapping[str, Any]:
+    async def show(self, change: str) -> door.ChangeDetail:
         """Return a change, decided or not, by its id or the beginning of one.
 
-        It has what `list` tells of it, `diff`, which is a patch of its lines, and `rationale`:
-        the reason, as `rationale` tells one. Raises ConfigError as `accept` does for an id, and
-        where contents are not kept (code `no_changes`).
+        Raises ConfigError as `accept` does for an id, and where contents are not kept (code
+        `no_changes`).
         """
 
     @asks
     @abstractmethod
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+    async def rationale(self, path: str, line: int | None = None) -> door.Rationale:
         """Return why an agent changed a file, or the line of it that has this number now, from 1.
 
         The file is one that `list` tells of, by its path there, or from the workspace. It is of
-        its newest change that was not taken back, or of that one which made the line: `change`,
-        `path`, `agent`, `name`, `call`, `turn`, `how`, `state` and `at`, as `list` tells them,
-        and `reason`: what the agent said before the call, as `text`, its `kind` (text or
-        thinking), how much it speaks of reasons, `score`, and the event that has it, `seq`; None
-        where it gave none. Raises ConfigError: the session has changed no such file (code
-        `unchanged_path`), or not that line (`unchanged_line`); it has no such line
-        (`no_such_line`), or contents were not kept (`unknown_content`, `no_changes`).
+        its newest change that was not taken back, or of that one which made the line. Raises
+        ConfigError: the session has changed no such file (code `unchanged_path`), or not that line
+        (`unchanged_line`); it has no such line (`no_such_line`), or contents were not kept
+        (`unknown_content`, `no_changes`).
         """
 
     @acts

@@ -29,9 +29,10 @@ from prsm_files.session.deciding import (
     of_last_turn,
     told_change,
     told_decision,
+    told_detail,
 )
 from prsm_files.session.deciding import find_change as find_row
-from prsm_files.session.reasons import find_reason, of_path, reason_values, told_reason
+from prsm_files.session.reasons import find_reason, of_path, told_reason
 from prsm_files.session.taking_back import (
     check_way,
     not_kept,
@@ -79,8 +80,6 @@ from prsm_testing.scripted_run import RUN, SESSION, ScriptedRun
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-
-    from prsm_files.session.reasons import Reason
 
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.permissions import Answer
@@ -279,18 +278,17 @@ class ScriptedRequests(_Group, Requests):
 class ScriptedChanges(_Group, Changes):
     """The changes that a test has given; no file is touched."""
 
-    async def list(self) -> Sequence[Mapping[str, Any]]:
+    async def list(self) -> Sequence[door.Change]:
         """Return the changes that the test has given."""
         return [told_change(row, self._app._names()) for row in self._app.change_rows]
 
-    async def show(self, change: str) -> Mapping[str, Any]:
+    async def show(self, change: str) -> door.ChangeDetail:
         """Return a change that the test has given, with the lines that it has given to it."""
         row = find_row(self._app.change_rows, change)
         diff = self._app.change_diffs.get(row.change.id, "")
-        reason = reason_values(self._reason(row))
-        return {**told_change(row, self._app._names()), "rationale": reason, "diff": diff}
+        return told_detail(row, self._app._names(), self._reason(row), diff)
 
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+    async def rationale(self, path: str, line: int | None = None) -> door.Rationale:
         """Return why a change that the test has given was made; all lines are of the newest."""
         row = of_path(self._app.change_rows, self._app.options.workspace, path)[0]
         return told_reason(row, self._app._names(), self._reason(row))
@@ -370,7 +368,7 @@ class ScriptedChanges(_Group, Changes):
         yield ()
         await asyncio.get_running_loop().create_future()  # until it is closed
 
-    def _reason(self, row: ChangeRow) -> Reason | None:
+    def _reason(self, row: ChangeRow) -> door.Reason | None:
         author = row.change.author
         if author is None:
             return None

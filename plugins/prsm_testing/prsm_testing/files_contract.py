@@ -93,13 +93,11 @@ class WorkspaceFilesContract(ABC):
         """Then the file is as it was, byte for byte; what a person writes meanwhile stays."""
         async with self._run(tmp_path) as (app, _):
             found = await app.changes.list()
-            assert [(one["path"], one["name"]) for one in found] == [("file", "master")][
-                : self.keeps
-            ]
+            assert [(one.path, one.name) for one in found] == [("file", "master")][: self.keeps]
             if self.keeps:
                 (tmp_path / "work" / "other").write_text("a person's\n")
                 [made] = await app.changes.reject()
-                assert (made["change"], made["state"]) == (found[0]["change"], "rejected")
+                assert (made["change"], made["state"]) == (found[0].change, "rejected")
                 kept = {"file": _BEFORE, "other": b"a person's\n"}
                 assert _files(tmp_path / "work") == kept
             with pytest.raises(ConfigError) as refused:

@@ -604,9 +604,8 @@ class FileActs:
 
     async def _explain(self, path: str, line: int) -> None:
         told = await self._app.changes.rationale(path, line)
-        name = escape_exact(str(told.get("name") or "nobody known"))
-        reason = told.get("reason")
-        why = "it gave no reason" if reason is None else first_line(str(reason["text"]), 1000)
+        name = escape_exact(told.name or "nobody known")
+        why = "it gave no reason" if told.reason is None else first_line(told.reason.text, 1000)
         self._tell.told("info", f"line {line} as it is now is of {name}: {why}")
 
     async def _find(self, agent: str, call: str) -> None:

@@ -16,29 +16,29 @@ from prsm_tui.model.session import Session
 from prsm_tui.model.shelf import Shelf
 
 from plugins.prsm_tui.tests.scenes import EMPTY, Told
-from prsm_core.door import Snapshot
+from prsm_core.door import AgentName, Change, ChangeAuthor, Snapshot
 
 STATES = ("pending", "unmerged", "accepted", "rejected", "committed")
 
 
-def row(change, **fields) -> dict[str, Any]:
+def row(change, **fields) -> Change:
     agent = fields.get("agent", "w")
-    known = {"agent": agent, "name": f"name of {agent}", "call": "c"}
-    told = {
+    known = ChangeAuthor(agent=agent, name=f"name of {agent}", call="c")
+    told: dict[str, Any] = {
         "change": change,
         "path": "a.py",
+        "folder": "/work",
         "kind": "modified",
         "added": 1,
         "removed": 0,
         "how": "named",
         "agent": agent,
-        "authors": [] if agent is None else [known],
-        "beside": [],
+        "authors": () if agent is None else (known,),
         "state": "pending",
         "turn": "t",
         "at": 1.0,
     }
-    return {**told, **fields}
+    return Change(**told | fields)
 
 
 ROWS = st.lists(
@@ -48,7 +48,7 @@ ROWS = st.lists(
             "agent": st.sampled_from(["w", "f", None]),
             "turn": st.sampled_from(["t1", "t2", None]),
             "state": st.sampled_from(STATES),
-            "beside": st.sampled_from([[], [{"agent": None, "name": None}]]),
+            "beside": st.sampled_from([(), (AgentName(),)]),
         }
     ),
     max_size=20,

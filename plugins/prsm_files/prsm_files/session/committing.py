@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core import Store
+    from prsm_core.door import Reason
     from prsm_core.files import AgentRow, ChangeRow
     from prsm_files.commits import Outcome
-    from prsm_files.session.reasons import Reason
 
 BY_AGENT, BY_TASK = "agent", "task"
 WAYS = (BY_AGENT, BY_TASK)

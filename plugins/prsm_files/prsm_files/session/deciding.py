@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from prsm_core import ConfigError
+from prsm_core.door import AgentName, Change, ChangeAuthor, ChangeDetail
 from prsm_core.files import ACCEPTED, OPEN_STATES, PENDING, REJECTED, Decision, path_text, text_path
 from prsm_files.changes.merging import Wanted
 from prsm_files.shadow.acts import MERGE, Verdict
@@ -15,6 +17,7 @@ from prsm_files.shadow.records import Entry, find_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from prsm_core.door import Reason
     from prsm_core.files import ChangeRow
     from prsm_files.shadow.acts import Act, Operation
 
@@ -192,40 +195,48 @@ def told_decision(one: Decision) -> Mapping[str, Any]:
     return {"change": one.id, "path": one.path, "state": one.state, "why": one.why}
 
 
-def told_change(row: ChangeRow, names: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return a change as JSON values, as `Changes.list` tells it."""
+def told_change(row: ChangeRow, names: Mapping[str, str]) -> Change:
+    """Return a change as `Changes.list` tells it."""
     change, author = row.change, row.change.author
-    return {
-        "change": change.id,
-        "path": change.path,
-        "folder": change.folder,
-        "repository": change.root,
-        "kind": change.kind,
-        "old_mode": change.old_mode,
-        "new_mode": change.new_mode,
-        "before": change.before,
-        "after": change.after,
-        "added": change.added,
-        "removed": change.removed,
-        "how": change.how,
-        "agent": None if author is None else author.agent,
-        "name": None if author is None else names.get(author.agent),
-        "call": None if author is None else author.call or None,
-        "turn": None if author is None else author.turn,
-        "authors": [
-            {"agent": one.agent, "name": names.get(one.agent), "call": one.call or None}
+    return Change(
+        change=change.id,
+        path=change.path,
+        folder=change.folder,
+        repository=change.root,
+        kind=change.kind,
+        old_mode=change.old_mode,
+        new_mode=change.new_mode,
+        before=change.before,
+        after=change.after,
+        added=change.added,
+        removed=change.removed,
+        how=change.how,
+        agent=None if author is None else author.agent,
+        name=None if author is None else names.get(author.agent),
+        call=None if author is None else author.call or None,
+        turn=None if author is None else author.turn,
+        authors=tuple(
+            ChangeAuthor(agent=one.agent, name=names.get(one.agent), call=one.call or None)
             for one in change.authors
-        ],
-        "beside": [
-            {"agent": agent or None, "name": names.get(agent) if agent else None}
+        ),
+        beside=tuple(
+            AgentName(agent=agent or None, name=names.get(agent) if agent else None)
             for agent in change.beside
-        ],
-        "note": change.note or None,
-        "at": row.at,
-        "state": row.state,
-        "why": row.why,
-        "decided_at": row.decided_at,
-    }
+        ),
+        note=change.note or None,
+        at=row.at,
+        state=row.state,
+        why=row.why,
+        decided_at=row.decided_at,
+    )
+
+
+def told_detail(
+    row: ChangeRow, names: Mapping[str, str], reason: Reason | None, diff: str
+) -> ChangeDetail:
+    """Return a change as `Changes.show` tells it."""
+    told = asdict(told_change(row, names))
+    return ChangeDetail(**told, rationale=reason, diff=diff)
 
 
 def family_of(agent: str, parents: Mapping[str, str | None]) -> frozenset[str]:

@@ -6,9 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from prsm_core import ConfigError
+from prsm_core.door import Rationale, Reason
 from prsm_core.engine.journal.views import TALK, conversation
 from prsm_core.files import REJECTED, path_text, text_path
 
@@ -96,40 +95,21 @@ class Reasons:
         return find_reason(conversation(events, numbered=True), author.call)
 
 
-def told_reason(
-    row: ChangeRow, names: Mapping[str, str], reason: Reason | None
-) -> Mapping[str, Any]:
-    """Return why a file was changed as JSON values, as `Changes.rationale` tells it."""
+def told_reason(row: ChangeRow, names: Mapping[str, str], reason: Reason | None) -> Rationale:
+    """Return why a file was changed, as `Changes.rationale` tells it."""
     change, author = row.change, row.change.author
-    return {
-        "change": change.id,
-        "path": change.path,
-        "agent": None if author is None else author.agent,
-        "name": None if author is None else names.get(author.agent),
-        "call": None if author is None else author.call or None,
-        "turn": None if author is None else author.turn,
-        "how": change.how,
-        "state": row.state,
-        "at": row.at,
-        "reason": reason_values(reason),
-    }
-
-
-def reason_values(reason: Reason | None) -> Mapping[str, Any] | None:
-    """Return a reason as JSON values."""
-    if reason is None:
-        return None
-    said = {"text": reason.text, "kind": reason.kind}
-    return {**said, "score": reason.score, "seq": reason.seq}
-
-
-class Reason(Struct, frozen=True, gc=False):
-    """Why; `kind` is text or thinking, and `score` how much it speaks of reasons."""
-
-    text: str
-    kind: str
-    score: int
-    seq: int | None = None  # of the event that says it
+    return Rationale(
+        change=change.id,
+        path=change.path,
+        agent=None if author is None else author.agent,
+        name=None if author is None else names.get(author.agent),
+        call=None if author is None else author.call or None,
+        turn=None if author is None else author.turn,
+        how=change.how,
+        state=row.state,
+        at=row.at,
+        reason=reason,
+    )
 
 
 def find_reason(entries: Iterable[Mapping[str, Any]], call: str) -> Reason | None:

@@ -28,10 +28,11 @@ from prsm_files.session.deciding import (
     of_last_turn,
     told_change,
     told_decision,
+    told_detail,
 )
 from prsm_files.session.going_back import carry_out, finish_owed, sessions_of, way_back
 from prsm_files.session.naming import naming, newest_commit, newest_event, taken_by_hand
-from prsm_files.session.reasons import Reasons, of_line, of_path, reason_values, told_reason
+from prsm_files.session.reasons import Reasons, of_line, of_path, told_reason
 from prsm_files.session.taking_back import (
     check_way,
     find_act,
@@ -49,7 +50,7 @@ from prsm_files.shadow.worktree import Shadow
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from prsm_core.door import LeftWorktree, Snapshot
+    from prsm_core.door import Change, ChangeDetail, LeftWorktree, Rationale, Snapshot
     from prsm_core.files import ChangeRow, Decision, FilesContext, Hold, SessionSnapshot
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.keeper import FilesKeeper
@@ -149,12 +150,12 @@ class KeptChanges(NoChanges):
         self._store = files.context.store
         self._session = files.context.session
 
-    async def list(self) -> Sequence[Mapping[str, Any]]:
+    async def list(self) -> Sequence[Change]:
         """Return all changes of the session, oldest first."""
         rows, names = await self._rows(), await self._names()
         return [told_change(row, names) for row in rows]
 
-    async def show(self, change: str) -> Mapping[str, Any]:
+    async def show(self, change: str) -> ChangeDetail:
         """Return a change with its lines and its reason; see Changes."""
         await self._flush()
         row = find_change(await self._rows(), change)
@@ -162,10 +163,9 @@ class KeptChanges(NoChanges):
             raise _not_kept()
         reason = await Reasons(self._store, self._session).of(row)
         text = await self._watch.get().patch([row])
-        told = told_change(row, await self._names())
-        return {**told, "rationale": reason_values(reason), "diff": text}
+        return told_detail(row, await self._names(), reason, text)
 
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+    async def rationale(self, path: str, line: int | None = None) -> Rationale:
         """Return why a file, or a line of it, was changed; see Changes."""
         await self._flush()
         rows = of_path(await self._rows(), self._context.workspace, path)

@@ -115,7 +115,7 @@ async def decide_once(app, chance):
         with_possible = chance.random() < 0.5
         return (await app.changes.undo("turn", possible=with_possible))["act"], not with_possible
     else:
-        ids = [one["change"] for one in await app.changes.list() if one["state"] in OPEN]
+        ids = [one.change for one in await app.changes.list() if one.state in OPEN]
         meant = [chance.choice(ids)] if what == "one" and ids else ()
         made = await app.changes.reject(meant, possible=what == "possible")
         return next((one["act"] for one in made), None), what == "reject"

@@ -188,14 +188,12 @@ async def test_an_act_is_undone_below_a_run_that_is_open_and_its_agent_is_told(o
             (team.workspace / "mine").write_text("the person's")
             await write(agent, team, "b", "two")
             before = {name: (team.workspace / name).read_text() for name in ("a", "b", "mine")}
-            [outside] = [one for one in await app.changes.list() if one["how"] == "outside"]
+            [outside] = [one for one in await app.changes.list() if one.how == "outside"]
             made = await app.changes.reject()
             told["rejected"] = {one["path"]: one["state"] for one in made}
             assert (team.workspace / "mine").exists()
             acts = {one["act"] for one in made}
-            assert [one["path"] for one in await app.changes.accept([outside["change"]])] == [
-                "mine"
-            ]
+            assert [one["path"] for one in await app.changes.accept([outside.change])] == ["mine"]
             assert list((await app.changes.commit(dry_run=True))["commits"]) == []
             undone = await app.changes.undo("act")
             told["undone"] = {one["path"]: one["state"] for one in undone["decided"]}

@@ -6,15 +6,17 @@ Comments that a person has not sent yet are kept here, so that they outlive the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prsm_core.kit import escape_exact, first_line
 from prsm_tui.model.patches import REMOVED, read_patch
 from prsm_tui.model.spoken import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from prsm_core.door import AgentName, ChangeDetail
+    from prsm_core.door import Change as ChangeRecord
     from prsm_tui.model.patches import PatchLine
 
 WAYS = ("file", "agent", "turn")
@@ -127,7 +129,7 @@ class Review:
     reads: int = 0  # how often they were read, or could not be
     kept: dict[object, Comment] = field(default_factory=dict)  # by their places, and not sent
 
-    def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def take(self, rows: Iterable[ChangeRecord]) -> None:
         """Take over all changes, as Changes.list tells them."""
         self.changes = [change_of(row) for row in rows]
         self.error, self.is_known = "", True
@@ -138,13 +140,13 @@ class Review:
         self.error, self.is_known = why, True
         self.version, self.reads = self.version + 1, self.reads + 1
 
-    def take_detail(self, told: Mapping[str, Any]) -> None:
+    def take_detail(self, told: ChangeDetail) -> None:
         """Take over one change, as Changes.show tells it."""
-        reason = told.get("rationale") or {}
-        self.details[str(told["change"])] = Detail(
-            lines=read_patch(str(told.get("diff") or "")),
-            reason=shown(reason.get("text")).strip(),
-            said="thought" if reason.get("kind") == "thinking" else "said",
+        reason = told.rationale
+        self.details[told.change] = Detail(
+            lines=read_patch(told.diff),
+            reason="" if reason is None else shown(reason.text).strip(),
+            said="thought" if reason is not None and reason.kind == "thinking" else "said",
         )
         self.version += 1
 
@@ -201,33 +203,32 @@ def _key(change: Change, way: str) -> tuple[str, ...]:
     return (change.agent or "", change.turn or "", change.who)
 
 
-def change_of(row: Mapping[str, Any]) -> Change:
-    """Return a change as Changes.list tells it."""
-    authors = row.get("authors") or ()
+def change_of(row: ChangeRecord) -> Change:
+    """Return a change as it is drawn."""
     return Change(
-        id=str(row["change"]),
-        path=escape_exact(str(row["path"])),
-        told_path=str(row["path"]),
-        kind=escape_exact(str(row.get("kind") or "")),
-        added=row.get("added"),
-        removed=row.get("removed"),
-        how=escape_exact(str(row.get("how") or "")),
-        agent=row.get("agent"),
-        names=tuple(dict.fromkeys(map(_name, authors))),
-        call=row.get("call"),
-        turn=row.get("turn"),
-        beside=tuple(_name(one) for one in row.get("beside") or ()),
-        note=shown(row.get("note")),
-        state=escape_exact(str(row.get("state") or "")),
-        why=shown(row.get("why")),
-        at=float(row.get("at") or 0.0),
+        id=row.change,
+        path=escape_exact(row.path),
+        told_path=row.path,
+        kind=escape_exact(row.kind),
+        added=row.added,
+        removed=row.removed,
+        how=escape_exact(row.how),
+        agent=row.agent,
+        names=tuple(dict.fromkeys(map(_name, row.authors))),
+        call=row.call,
+        turn=row.turn,
+        beside=tuple(map(_name, row.beside)),
+        note=shown(row.note),
+        state=escape_exact(row.state),
+        why=shown(row.why),
+        at=row.at,
     )
 
 
-def _name(told: Mapping[str, Any]) -> str:
-    if told.get("agent") is None:
+def _name(told: AgentName) -> str:
+    if told.agent is None:
         return "somebody outside"
-    return escape_exact(str(told.get("name") or str(told["agent"])[:8]))
+    return escape_exact(told.name or told.agent[:8])
 
 
 def without_unsure(changes: Sequence[Change]) -> tuple[Sequence[Change], str]:

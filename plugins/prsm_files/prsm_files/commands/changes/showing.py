@@ -28,26 +28,18 @@ from prsm_files.commands.changes.knowing import (
     who,
 )
 from prsm_files.commands.snapshots.opening import with_shadow
-from prsm_files.session.deciding import Choice, choose, is_of_agents, told_change
+from prsm_files.session.deciding import Choice, choose, is_of_agents, told_change, told_detail
 from prsm_files.session.deciding import wanted as in_order
-from prsm_files.session.reasons import (
-    LONGEST,
-    Reasons,
-    of_line,
-    of_path,
-    reason_values,
-    told_reason,
-)
+from prsm_files.session.reasons import LONGEST, Reasons, of_line, of_path, told_reason
 from prsm_files.shadow.whereabouts import Where
 from prsm_files.worktrees.records import BACKING, MERGING, PARTIAL, left_of, read_all, told_left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.door import LeftWorktree
+    from prsm_core.door import LeftWorktree, Reason
     from prsm_core.files import ChangeRow
     from prsm_files.commands.changes.knowing import Known
-    from prsm_files.session.reasons import Reason
     from prsm_files.shadow.worktree import Shadow
 
 _NEWS = frozenset({"file_changed", "changes_decided"})
@@ -74,11 +66,12 @@ def print_changes(
     rows = sorted(rows, key=lambda row: row.at)[-(last or 0) :]
     rows.sort(key=lambda row: (not row.change.beside, who(row, known.names)))
     if as_json and not follow:
-        click.echo(json.dumps([told_change(row, known.names) for row in rows]))
+        changes = [told_change(row, known.names) for row in rows]
+        click.echo(json.dumps(msgspec.to_builtins(changes)))
         return
     if as_json:
         for row in rows:
-            click.echo(json.dumps(told_change(row, known.names)))
+            click.echo(_json(row, known.names))
     else:
         _print_table(rows, known, unmerged(workspace, known.session))
     if follow:
@@ -111,8 +104,12 @@ async def _follow(
                 if row.state != was and is_meant:
                     states[row.change.id] = row.state
                     line = f"{line_of(row, now.names)}  {row.state}"
-                    click.echo(json.dumps(told_change(row, now.names)) if as_json else line)
+                    click.echo(_json(row, now.names) if as_json else line)
                     await room_in(sys.stdout)
+
+
+def _json(row: ChangeRow, names: Mapping[str, str]) -> str:
+    return json.dumps(msgspec.to_builtins(told_change(row, names)))
 
 
 def _say_all(lines: Sequence[str]) -> None:
@@ -170,8 +167,8 @@ def print_change(workspace: str, session: str | None, wanted: str, *, as_json: b
     text = with_shadow(workspace, lambda shadow: patch(shadow, [row.change]))
     reason = run_to_end(_reason(workspace, known.session, row))
     if as_json:
-        told = {**told_change(row, known.names), "rationale": reason_values(reason), "diff": text}
-        click.echo(json.dumps(told))
+        told = told_detail(row, known.names, reason, text)
+        click.echo(json.dumps(msgspec.to_builtins(told)))
         return
     change = row.change
     say(f"change {change.id}: {change.kind} {escape_exact(change.path)}, {_lines_of([row])}")
@@ -208,7 +205,7 @@ def print_why(workspace: str, session: str | None, wanted: str, *, as_json: bool
         )
     reason = run_to_end(_reason(workspace, known.session, row))
     if as_json:
-        click.echo(json.dumps(told_reason(row, known.names, reason)))
+        click.echo(json.dumps(msgspec.to_builtins(told_reason(row, known.names, reason))))
         return
     change, who_ = row.change, escape_exact(who(row, known.names))
     where = escape_exact(change.path) + ("" if line is None else f":{line}")
@@ -237,10 +234,9 @@ def print_diff(workspace: str, session: str | None, which: Which, *, as_json: bo
         rows = tuple(sorted((*rows, *known.outside), key=lambda row: row.at))
     texts = _patches(workspace, rows) if rows else []
     if as_json:
-        told = zip(rows, texts, strict=True)
-        click.echo(
-            json.dumps([{**told_change(row, known.names), "diff": text} for row, text in told])
-        )
+        changes = msgspec.to_builtins([told_change(row, known.names) for row in rows])
+        told = zip(changes, texts, strict=True)
+        click.echo(json.dumps([{**change, "diff": text} for change, text in told]))
         return
     click.echo("".join(texts), nl=False)
 

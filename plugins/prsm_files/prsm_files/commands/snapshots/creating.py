@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from msgspec import Struct
 
 from prsm_core import ConfigError, PrsmError, SessionOwnedError, StoreError
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core import Store
+    from prsm_core.door import Change
     from prsm_files.shadow.records import Snapshot
     from prsm_files.shadow.worktree import Shadow
 
@@ -220,13 +222,15 @@ async def _besides(workspace: str, snapshot: Snapshot) -> Mapping[str, bytes]:
 
 async def _changes(store: Store, session: str) -> Mapping[str, bytes]:
     names = {row.descriptor.agent_id: row.descriptor.name for row in await store.agents(session)}
-    found: dict[str, list[Mapping[str, object]]] = {}
+    found: dict[str, list[Change]] = {}
     for row in await store.changes(session):
         author = row.change.author
         call = "" if author is None else author.call
         name = call if _NAME.fullmatch(call) else row.change.id
         found.setdefault(name, []).append(told_change(row, names))
     return {
-        f"file-changes/{name}.json": json.dumps({"changes": rows}, indent=1).encode("ascii")
+        f"file-changes/{name}.json": json.dumps(
+            msgspec.to_builtins({"changes": rows}), indent=1
+        ).encode("ascii")
         for name, rows in found.items()
     }

@@ -29,7 +29,9 @@ __all__ = [
     "ChangeAuthor",
     "ChangeCount",
     "ChangeDetail",
+    "ChangedFile",
     "Completion",
+    "DecidedChange",
     "DetachedRun",
     "Entry",
     "FileLeft",
@@ -55,6 +57,7 @@ __all__ = [
     "Snapshot",
     "TextEntry",
     "ThinkingEntry",
+    "UndoReport",
     "UnreadPrompt",
     "UnwrittenMessage",
     "Usage",
@@ -521,6 +524,60 @@ class FileLeft(Record, frozen=True, kw_only=True):
 
     path: str
     why: str
+
+
+class DecidedChange(Record, frozen=True, kw_only=True):
+    """What was decided about a change.
+
+    change, path, state: As of the change, from now on.
+    why: Why one that was to be taken back stays.
+    act: The id by which `Changes.undo` undoes a rejection; None where that wrote nothing.
+    """
+
+    change: str
+    path: str
+    state: str
+    why: str | None = None
+    act: str | UnsetType | None = UNSET
+
+
+class ChangedFile(Record, frozen=True, kw_only=True):
+    """A file that is another: its `path`, and its `change`: added, modified, deleted or mode."""
+
+    path: str
+    change: str
+
+
+class UndoReport(Record, frozen=True, kw_only=True):
+    """What an undo or a restore did.
+
+    session: In which the conversation goes on now; None where it does not, or goes on as before.
+    origin, prompt: The session of the prompt that was taken back, and its first line.
+    later: How many prompts came after it.
+    restored, snapshot: The ids of what came back, and of what was before.
+    files, changes: How many files are others, and which.
+    notes: What a person is to be told of it.
+    differs: Paths that another program changed meanwhile.
+    decided: About changes, by the undo of a turn or an act.
+    act: The id by which this is undone; None where nothing was written.
+    spared: Paths of the person's own files, which stay.
+    stays: What else was left as it is.
+    """
+
+    session: str | None = None
+    origin: str | None = None
+    prompt: str | None = None
+    later: int = 0
+    restored: str | None = None
+    snapshot: str | None = None
+    files: int = 0
+    changes: tuple[ChangedFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
+    decided: tuple[DecidedChange, ...] = ()
+    act: str | None = None
+    spared: tuple[str, ...] = ()
+    stays: tuple[FileLeft, ...] = ()
 
 
 class LeftWorktree(Record, frozen=True, kw_only=True):

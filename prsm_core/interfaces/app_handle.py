@@ -287,14 +287,13 @@ class Changes(ABC):
     @abstractmethod
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[door.DecidedChange]:
         """Accept changes: they stay, and are pending no more. Return what was decided.
 
         They are those of the ids, or of an agent and all below it, or of a call; without any of
         these all that agents of the session made. What is from outside is named by its id alone.
-        Each of the answer has `change`, `path`, `state` and `why`. Raises ConfigError for an
-        id that is of none (code `unknown_change`), of several (`ambiguous_change`), or of one that
-        is decided (`already_decided`).
+        Raises ConfigError for an id that is of none (code `unknown_change`), of several
+        (`ambiguous_change`), or of one that is decided (`already_decided`).
         """
 
     @acts
@@ -306,7 +305,7 @@ class Changes(ABC):
         agent: str | None = None,
         call: str | None = None,
         possible: bool = False,
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[door.DecidedChange]:
         """Take changes back, each alone: what came later stays. Return what was decided.
 
         What does not merge with later edits stays as it is, and is `unmerged`. `undo` takes it back
@@ -357,7 +356,7 @@ class Changes(ABC):
         conversation: bool = True,
         mine: bool = False,
         possible: bool = False,
-    ) -> Mapping[str, Any]:
+    ) -> door.UndoReport:
         """Take back a `prompt`, the pending changes of the last `turn`, or an `act`.
 
         Of a turn those that a person may have made are meant with `possible` only.
@@ -375,14 +374,6 @@ class Changes(ABC):
         conversation brings both back, or without `conversation` the files alone. That of any other
         act writes only its files: what was edited since is merged, or stays. Rejected changes are
         pending again.
-
-        Returns `session`, in which the conversation goes on now, or None; `origin`, that of the
-        prompt; `prompt`, its first line; `later`, how many came after it; `restored` and
-        `snapshot`, the ids of what came back and of what was before, or None; `files`, how many
-        have changed, and `changes`, each `path` and `change`; `notes`; `differs`, the paths that
-        another program changed meanwhile; of a turn and an act `decided`, as `reject` returns it;
-        `act`, the id by which this is undone, or None; and `stays`, each `path` and `why` it was
-        left as it is.
 
         Raises ConfigError for a prompt and a restore while a run is open (code `run_open`), where
         agents write in the folder (`agents_write`), for a prompt of which nothing is kept
@@ -426,12 +417,12 @@ class Snapshots(ABC):
 
     @acts
     @abstractmethod
-    async def restore(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+    async def restore(self, snapshot: str, *, dry_run: bool = False) -> door.UndoReport:
         """Let the files, and what is staged, be as in a snapshot; `changes.undo` takes that back.
 
         It is named by its id or the beginning of one. With `dry_run` it is only said what would
-        change, and `snapshot` is None. Returns and raises what that does for a restore; also
-        ConfigError for one that there is not (code `unknown_snapshot`, `ambiguous_snapshot`).
+        change, and `snapshot` is None. Raises what that does for a restore; also ConfigError for
+        one that there is not (code `unknown_snapshot`, `ambiguous_snapshot`).
         """
 
 

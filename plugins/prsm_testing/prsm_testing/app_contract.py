@@ -133,7 +133,7 @@ class AppFileRules(ABC):
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
             run = await started(scene)
-            assert list((await app.changes.undo("turn"))["decided"]) == []
+            assert (await app.changes.undo("turn")).decided == ()
             codes = []
             for what in ("prompt", "everything"):
                 with pytest.raises(ConfigError) as refused:

@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import convert, structs
+from msgspec import convert, structs, to_builtins
 from msgspec.structs import replace
 from prsm_files.commits import Commit, Outcome
 from prsm_files.session.committing import Wording, committed, told_outcome
@@ -33,13 +33,7 @@ from prsm_files.session.deciding import (
 )
 from prsm_files.session.deciding import find_change as find_row
 from prsm_files.session.reasons import find_reason, of_path, told_reason
-from prsm_files.session.taking_back import (
-    check_way,
-    not_kept,
-    nothing_kept,
-    run_open,
-    told,
-)
+from prsm_files.session.taking_back import check_way, not_kept, nothing_kept, run_open
 from prsm_files.shadow.acts import nothing_to_undo
 
 from prsm_core import door
@@ -295,7 +289,7 @@ class ScriptedChanges(_Group, Changes):
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[door.DecidedChange]:
         """Accept changes; an agent has none below it."""
         return self._decide(accepted(self._chosen(changes, agent, call)))
 
@@ -306,7 +300,7 @@ class ScriptedChanges(_Group, Changes):
         agent: str | None = None,
         call: str | None = None,
         possible: bool = False,
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[door.DecidedChange]:
         """Take changes back: all of them merge."""
         rows = self._chosen(changes, agent, call, is_sure=not possible)
         return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
@@ -344,13 +338,13 @@ class ScriptedChanges(_Group, Changes):
         conversation: bool = True,
         mine: bool = False,
         possible: bool = False,
-    ) -> Mapping[str, Any]:
+    ) -> door.UndoReport:
         """Take the last turn's changes back; nothing is kept that another undo would need."""
         check_way(what)
         if what == "turn":
             rows = of_last_turn(self._app.change_rows, with_possible=possible)
             made = [Decision(r.change.id, r.change.path, REJECTED) for r in rows]
-            return {**told(None, None, None), "decided": self._decide(made)}
+            return door.UndoReport(decided=self._decide(made))
         if self._app.has_open_run:
             raise run_open(self._app.session)
         if what == "act":
@@ -388,7 +382,7 @@ class ScriptedChanges(_Group, Changes):
         choice = Choice(ids=tuple(ids), agents=agents, call=call, is_sure=is_sure)
         return choose(self._app.change_rows, choice, states)
 
-    def _decide(self, made: Sequence[Decision]) -> Sequence[Mapping[str, Any]]:
+    def _decide(self, made: Sequence[Decision]) -> tuple[door.DecidedChange, ...]:
         by_id = {one.id: one for one in made}
         self._app.change_rows = [
             replace(row, state=by_id[row.change.id].state, why=by_id[row.change.id].why)
@@ -396,9 +390,9 @@ class ScriptedChanges(_Group, Changes):
             else row
             for row in self._app.change_rows
         ]
-        told = [told_decision(one) for one in made]
+        told = tuple(map(told_decision, made))
         if told:
-            self._app.say("changes_decided", changes=told)
+            self._app.say("changes_decided", changes=to_builtins(list(told)))
         return told
 
 
@@ -426,7 +420,7 @@ class ScriptedSnapshots(_Group, Snapshots):
         self._app.snapshot_rows.append(tell_snapshot(self._app.session, row))
         return self._app.snapshot_rows[-1]
 
-    async def restore(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+    async def restore(self, snapshot: str, *, dry_run: bool = False) -> door.UndoReport:
         """Note a restore; what it changes is what the test has said."""
         if not dry_run and self._app.has_open_run:
             raise run_open(self._app.session)
@@ -435,7 +429,7 @@ class ScriptedSnapshots(_Group, Snapshots):
         if snapshot not in {one.id for one in self._app.snapshot_rows}:
             raise ConfigError(f"there is no snapshot {snapshot!r}", code="unknown_snapshot")
         if dry_run:
-            return {**self._app._told_restore(snapshot), "snapshot": None}
+            return replace(self._app._told_restore(snapshot), snapshot=None)
         self._app.restored.append(snapshot)
         return self._app._told_restore(snapshot)
 
@@ -503,7 +497,7 @@ class ScriptedApp:
         self.change_diffs: dict[str, str] = {}  # of some of them, by their ids
         self.keeps_files = False  # whether snapshots can be taken
         self.snapshot_rows: list[door.Snapshot] = []  # as `snapshots` tells them
-        self.restore_changes: Sequence[Mapping[str, Any]] = ()  # of each restore: path and change
+        self.restore_changes: Sequence[door.ChangedFile] = ()  # of each restore
         self.restored: list[str] = []  # snapshots, in the order of their restores
         self._log: list[Event] = []  # all that was said
         self.options = options or RunOptions(task="do it")
@@ -789,16 +783,11 @@ class ScriptedApp:
                 return agent_id
         raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
 
-    def _told_restore(self, snapshot: str) -> Mapping[str, Any]:
-        changes = list(self.restore_changes)
-        what = {
-            "restored": snapshot,
-            "snapshot": SAFETY,
-            "act": SAFETY,
-            "files": len(changes),
-            "changes": changes,
-        }
-        return {**told(None, None, None), **what}
+    def _told_restore(self, snapshot: str) -> door.UndoReport:
+        changes = tuple(self.restore_changes)
+        return door.UndoReport(
+            restored=snapshot, snapshot=SAFETY, act=SAFETY, files=len(changes), changes=changes
+        )
 
     def _names(self) -> dict[str, str]:
         spawned = [event for event in self._log if event.type == "agent_spawned"]

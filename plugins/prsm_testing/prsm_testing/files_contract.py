@@ -97,7 +97,7 @@ class WorkspaceFilesContract(ABC):
             if self.keeps:
                 (tmp_path / "work" / "other").write_text("a person's\n")
                 [made] = await app.changes.reject()
-                assert (made["change"], made["state"]) == (found[0].change, "rejected")
+                assert (made.change, made.state) == (found[0].change, "rejected")
                 kept = {"file": _BEFORE, "other": b"a person's\n"}
                 assert _files(tmp_path / "work") == kept
             with pytest.raises(ConfigError) as refused:

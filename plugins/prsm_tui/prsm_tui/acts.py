@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prsm_core import PermissionMode, PrsmError
 from prsm_core.kit import escape_exact, first_line
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from prsm_core import AppHandle, RunHandle
-    from prsm_core.door import ModelRow
+    from prsm_core.door import DecidedChange, ModelRow, UndoReport
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.board import Board
     from prsm_tui.model.comments import Letter
@@ -558,17 +558,17 @@ class FileActs:
             review.fail_detail(change, said(error))
         self._tell.changed()
 
-    async def _decide(self, deciding: Awaitable[Sequence[Mapping[str, Any]]]) -> None:
+    async def _decide(self, deciding: Awaitable[Sequence[DecidedChange]]) -> None:
         """Tell what became of changes; what stays although it was to go is a warning."""
         made = await deciding
         states: dict[str, list[str]] = {}
         for one in made:
-            states.setdefault(escape_exact(str(one["state"])), []).append(shown(one["path"]))
+            states.setdefault(escape_exact(one.state), []).append(shown(one.path))
         parts = [f"{state}: {_some(paths)}" for state, paths in states.items()]
-        stays = [one for one in made if one["state"] == "unmerged"]
-        parts += [f"{shown(one['path'])} stays: {shown(one['why'])}" for one in stays]
-        act = next((one["act"] for one in made if one.get("act")), None)
-        parts += [f"undo: prsm undo {escape_exact(str(act))}"] if act else []
+        stays = [one for one in made if one.state == "unmerged"]
+        parts += [f"{shown(one.path)} stays: {shown(one.why)}" for one in stays]
+        act = next((one.act for one in made if one.act), None)
+        parts += [f"undo: prsm undo {escape_exact(act)}"] if act else []
         self._tell.told("warning" if stays else "info", " · ".join(parts) or "nothing was decided")
         await self._load()
 
@@ -646,25 +646,24 @@ class FileActs:
     async def _undone(self) -> None:
         """Tell what came of the undo of an act; what stays although it was to go is a warning."""
         done = await self._app.changes.undo("act")
-        if done.get("restored") is not None:
+        if done.restored is not None:
             await self._tell_restored(done)
             return
-        stays = [f"{shown(one['path'])} stays: {shown(one['why'])}" for one in done["stays"]]
-        act = "" if done["act"] is None else f" · prsm undo {escape_exact(str(done['act']))} redoes"
-        parts = [f"undone: files changed: {done['files']}{act}", *stays]
+        stays = [f"{shown(one.path)} stays: {shown(one.why)}" for one in done.stays]
+        act = "" if done.act is None else f" · prsm undo {escape_exact(done.act)} redoes"
+        parts = [f"undone: files changed: {done.files}{act}", *stays]
         self._tell.told("warning" if stays else "info", " · ".join(parts))
         await self._load()
 
-    async def _restored(self, restoring: Awaitable[Mapping[str, Any]]) -> None:
+    async def _restored(self, restoring: Awaitable[UndoReport]) -> None:
         await self._tell_restored(await restoring)
 
-    async def _tell_restored(self, done: Mapping[str, Any]) -> None:
+    async def _tell_restored(self, done: UndoReport) -> None:
         self._session.shelf.forget_plans()
-        differs = [shown(path) for path in done.get("differs") or ()]
-        notes = [shown(note) for note in done.get("notes") or ()]
-        parts = [f"restored {escape_exact(str(done['restored']))}: files changed: {done['files']}"]
+        differs, notes = map(shown, done.differs), map(shown, done.notes)
+        parts = [f"restored {escape_exact(done.restored or '')}: files changed: {done.files}"]
         parts += [f"{path} was changed by another program meanwhile" for path in differs]
-        self._tell.told("warning" if differs else "info", " · ".join([*parts, *notes]))
+        self._tell.told("warning" if done.differs else "info", " · ".join([*parts, *notes]))
         await self._load_snapshots()
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_testing import ScriptedApp, ScriptedHub
 
-from prsm_core.door import ModelRow
+from prsm_core.door import ChangedFile, ModelRow
 from prsm_core.interfaces.frontend import RunOptions
 
 if TYPE_CHECKING:
@@ -179,8 +179,8 @@ def kept(app: ScriptedApp) -> None:
     team(app)
     app.keeps_files = True
     app.restore_changes = [
-        {"path": "shop/basket.py", "change": "modified"},
-        {"path": "CHANGES.md", "change": "deleted"},
+        ChangedFile(path="shop/basket.py", change="modified"),
+        ChangedFile(path="CHANGES.md", change="deleted"),
     ]
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from plugins.prsm_tui.tests.test_changes import states, team
 from plugins.prsm_tui.tests.test_linear import hearing
+from prsm_core.door import ChangedFile
 
 pytestmark = pytest.mark.requirement("D22")
 
@@ -141,8 +142,8 @@ async def test_what_a_restore_changes_is_told_before_it_is_asked_about():
     app.keeps_files = True
     app.finish()
     app.restore_changes = [
-        {"path": "shop/basket.py", "change": "modified"},
-        {"path": "CHANGES.md", "change": "deleted"},
+        ChangedFile(path="shop/basket.py", change="modified"),
+        ChangedFile(path="CHANGES.md", change="deleted"),
     ]
     async with hearing(app) as ears:
         await ears.hears("selected: agent 1")
@@ -178,7 +179,7 @@ async def test_a_line_that_was_begun_before_a_question_came_is_no_answer_to_it()
     app = await team()
     app.keeps_files = True
     app.finish()
-    app.restore_changes = [{"path": "a.py", "change": "modified"}]
+    app.restore_changes = [ChangedFile(path="a.py", change="modified")]
     async with hearing(app) as ears:
         await ears.hears("selected: agent 1")
         ears.type("/snapshot one\n")

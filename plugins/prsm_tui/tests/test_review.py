@@ -16,7 +16,7 @@ from prsm_tui.model.session import Session
 from prsm_tui.model.shelf import Shelf
 
 from plugins.prsm_tui.tests.scenes import EMPTY, Told
-from prsm_core.door import AgentName, Change, ChangeAuthor, Snapshot
+from prsm_core.door import AgentName, Change, ChangeAuthor, ChangedFile, Snapshot, UndoReport
 
 STATES = ("pending", "unmerged", "accepted", "rejected", "committed")
 
@@ -218,12 +218,12 @@ def test_a_snapshot_stands_once_and_the_newest_first():
     shelf.take([first, later, structs.replace(first, taken_at=3.0)])
     assert [one.id for one in shelf.snapshots] == ["a1", "b2"]
     assert shelf.snapshots[0].description == "\\x1b[2Jone"
-    changes = [{"path": "x", "change": "deleted"}, {"path": "y", "change": "mode"}]
-    shelf.take_plan("a1", {"changes": changes, "notes": ["HEAD is another"]})
+    changes = (ChangedFile(path="x", change="deleted"), ChangedFile(path="y", change="mode"))
+    shelf.take_plan("a1", UndoReport(changes=changes, notes=("HEAD is another",)))
     plan = shelf.plans["a1"]
     assert plan.summary == "a restore: 1 go, 1 change permissions"
     assert plan.lines == ["- x", "% y", "note: HEAD is another"]
-    shelf.take_plan("a1", {"changes": []})
+    shelf.take_plan("a1", UndoReport())
     assert shelf.plans["a1"].summary == "the files are as in the snapshot"
     shelf.forget_plans()
     assert shelf.plans == {}

@@ -7,6 +7,7 @@ from prsm_testing import ScriptedApp
 from prsm_tui.screen.snapshots import Snapshots
 
 from plugins.prsm_tui.tests.scenes import watching
+from prsm_core.door import ChangedFile
 from prsm_core.interfaces.frontend import RunOptions
 
 HERE = RunOptions(task=None)
@@ -17,8 +18,8 @@ def app():
     made = ScriptedApp(HERE)
     made.keeps_files = True
     made.restore_changes = [
-        {"path": "a.py", "change": "modified"},
-        {"path": "[red]\x1b[2J", "change": "deleted"},
+        ChangedFile(path="a.py", change="modified"),
+        ChangedFile(path="[red]\x1b[2J", change="deleted"),
     ]
     return made
 

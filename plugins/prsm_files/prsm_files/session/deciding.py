@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 from prsm_core import ConfigError
-from prsm_core.door import AgentName, Change, ChangeAuthor, ChangeDetail
+from prsm_core.door import AgentName, Change, ChangeAuthor, ChangeDetail, DecidedChange
 from prsm_core.files import ACCEPTED, OPEN_STATES, PENDING, REJECTED, Decision, path_text, text_path
 from prsm_files.changes.merging import Wanted
 from prsm_files.shadow.acts import MERGE, Verdict
@@ -190,9 +190,9 @@ def brought_back_text(rows: Collection[Decision]) -> str:
     return "\n".join(["The user has undone a decision about changes of yours:", *lines])
 
 
-def told_decision(one: Decision) -> Mapping[str, Any]:
-    """Return a decision as JSON values."""
-    return {"change": one.id, "path": one.path, "state": one.state, "why": one.why}
+def told_decision(one: Decision, act: str | UnsetType | None = UNSET) -> DecidedChange:
+    """Return a decision as `Changes` tells it, with the act that carried it out."""
+    return DecidedChange(change=one.id, path=one.path, state=one.state, why=one.why, act=act)
 
 
 def told_change(row: ChangeRow, names: Mapping[str, str]) -> Change:

@@ -14,21 +14,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from prsm_core import ConfigError
+from prsm_core.door import ChangedFile, FileLeft, UndoReport
 from prsm_core.files import REJECTED, MessageType, path_text
 from prsm_files.changes.merging import TAKING_BACK, Side, merged
-from prsm_files.session.deciding import is_of_agents, told_decision, wanted
+from prsm_files.session.deciding import is_of_agents, wanted
 from prsm_files.session.going_back import Left, fork_owed, set_aside_owed
 from prsm_files.shadow.acts import nothing_to_undo
 from prsm_files.shadow.records import Sparing, joined
 from prsm_files.shadow.trackers import KNOWN, TRACKERS, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from prsm_core import Store
-    from prsm_core.files import Decision, Ids, SessionSnapshot, SessionState
+    from prsm_core.door import DecidedChange
+    from prsm_core.files import Ids, SessionSnapshot, SessionState
     from prsm_files.changes.acting import Acted
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Change, Entry, Plan, Restored, RootPlan
@@ -169,44 +172,51 @@ async def _said(store: Store, session: str, after: int) -> int:
     return count
 
 
-def told(
-    prompt: Prompt | None, session: str | None, restored: Restored | None
-) -> Mapping[str, Any]:
-    """Return what was taken back as JSON values, as `Changes.undo` tells it."""
-    changes = () if restored is None else restored.plan.files()
-    return {
-        "session": session,
-        "origin": None if prompt is None else prompt.session,
-        "prompt": None if prompt is None else prompt.snapshot.description,
-        "later": 0 if prompt is None else prompt.later,
-        "restored": None if restored is None else restored.plan.snapshot.id,
-        "snapshot": None if restored is None else restored.safety.id,
-        "files": len(changes),
-        "changes": [{"path": path, "change": kind} for kind, path in changes],
-        "notes": [] if restored is None else [*_told_notes(restored.plan, restored.notes)],
-        "differs": [] if restored is None else list(restored.differs),
-        "decided": [],
-        "act": None if restored is None else restored.safety.id,
-        "spared": [] if restored is None else list(map(path_text, restored.plan.spared)),
-        "stays": [] if restored is None else _told_stays(restored.plan.stays),
-    }
+def told(prompt: Prompt | None, session: str | None, restored: Restored | None) -> UndoReport:
+    """Return what was taken back, as `Changes.undo` tells it."""
+    said: dict[str, Any] = {"session": session}
+    if prompt is not None:
+        said |= {
+            "origin": prompt.session,
+            "prompt": prompt.snapshot.description,
+            "later": prompt.later,
+        }
+    if restored is None:
+        return UndoReport(**said)
+    safety, differs = restored.safety.id, tuple(restored.differs)
+    plan = told_plan(restored.plan, restored.notes)
+    return replace(plan, snapshot=safety, act=safety, differs=differs, **said)
 
 
-def _told_stays(stays: Iterable[tuple[str, str]]) -> list[Mapping[str, str]]:
-    return [{"path": path_text(path), "why": why} for path, why in stays]
+def told_plan(plan: Plan, notes: Sequence[str] = ()) -> UndoReport:
+    """Return what a restore changes, as `Snapshots.restore` tells it."""
+    changes = tuple(ChangedFile(path=path, change=kind) for kind, path in plan.files())
+    unquiet = plan.snapshot.unquiet
+    wrote = (f"an agent wrote while that snapshot was taken: {one}" for one in unquiet)
+    return UndoReport(
+        restored=plan.snapshot.id,
+        files=len(changes),
+        changes=changes,
+        notes=(*plan.notes, *notes, *wrote),
+        spared=tuple(map(path_text, plan.spared)),
+        stays=_told_stays(plan.stays),
+    )
 
 
-def told_acted(acted: Acted, decided: Sequence[Decision]) -> Mapping[str, Any]:
-    """Return what the undo of an act did as JSON values, as `Changes.undo` tells it."""
+def _told_stays(stays: Iterable[tuple[str, str]]) -> tuple[FileLeft, ...]:
+    return tuple(FileLeft(path=path_text(path), why=why) for path, why in stays)
+
+
+def told_acted(acted: Acted, decided: Iterable[DecidedChange]) -> UndoReport:
+    """Return what the undo of an act did, as `Changes.undo` tells it."""
     wrote = acted.act.wrote
-    return {
-        **told(None, None, None),
-        "files": len(wrote),
-        "changes": [{"path": path_text(one.name), "change": one.kind} for one in wrote],
-        "decided": [told_decision(one) for one in decided],
-        "act": acted.id,
-        "stays": _told_stays(acted.stays),
-    }
+    return UndoReport(
+        files=len(wrote),
+        changes=tuple(ChangedFile(path=path_text(one.name), change=one.kind) for one in wrote),
+        decided=tuple(decided),
+        act=acted.id,
+        stays=_told_stays(acted.stays),
+    )
 
 
 def find_act(shadow: Shadow, wanted: str | None) -> Act:
@@ -221,26 +231,6 @@ def find_act(shadow: Shadow, wanted: str | None) -> Act:
     if act is None:
         raise nothing_to_undo()
     return act
-
-
-def told_plan(plan: Plan) -> Mapping[str, Any]:
-    """Return what a restore would change as JSON values, as `told` tells what one did."""
-    changes = plan.files()
-    return {
-        **told(None, None, None),
-        "restored": plan.snapshot.id,
-        "files": len(changes),
-        "changes": [{"path": path, "change": kind} for kind, path in changes],
-        "notes": [*_told_notes(plan, ())],
-        "spared": list(map(path_text, plan.spared)),
-        "stays": _told_stays(plan.stays),
-    }
-
-
-def _told_notes(plan: Plan, more: Sequence[str]) -> Sequence[str]:
-    unquiet = plan.snapshot.unquiet
-    wrote = (f"an agent wrote while that snapshot was taken: {one}" for one in unquiet)
-    return [*plan.notes, *more, *wrote]
 
 
 class Step(NamedTuple):

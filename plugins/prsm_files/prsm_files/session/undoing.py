@@ -8,8 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from prsm_core import ConfigError
 from prsm_core.commands import SessionLock, held, require_quiet
+from prsm_core.door import UndoReport
 from prsm_core.files import (
     ACCEPTED,
     OPEN_STATES,
@@ -50,7 +53,14 @@ from prsm_files.shadow.worktree import Shadow
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from prsm_core.door import Change, ChangeDetail, LeftWorktree, Rationale, Snapshot
+    from prsm_core.door import (
+        Change,
+        ChangeDetail,
+        DecidedChange,
+        LeftWorktree,
+        Rationale,
+        Snapshot,
+    )
     from prsm_core.files import ChangeRow, Decision, FilesContext, Hold, SessionSnapshot
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.keeper import FilesKeeper
@@ -126,16 +136,14 @@ class QuietFiles:
         if self.watch is not None:
             await self.watch.get().verdicts.recover()
 
-    def told(
-        self, prompt: Prompt | None, session: str | None, restored: Restored
-    ) -> Mapping[str, Any]:
+    def told(self, prompt: Prompt | None, session: str | None, restored: Restored) -> UndoReport:
         """Return what was taken back, and first what came of an undo that was cut off before.
 
         No event can tell of that: no run is open. Where the act is refused, the next one tells.
         """
         answer = told(prompt, session, restored)
-        notes, self._untold = [*self._untold, *answer["notes"]], []
-        return {**answer, "notes": notes}
+        notes, self._untold = (*self._untold, *answer.notes), []
+        return replace(answer, notes=notes)
 
 
 class KeptChanges(NoChanges):
@@ -195,15 +203,12 @@ class KeptChanges(NoChanges):
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[DecidedChange]:
         """Accept changes; see Changes."""
         choice = await self._choice(changes, agent, call)
         watch = await self._able(choice)
-        return (
-            []
-            if watch is None
-            else [told_decision(one) for one in await watch.verdicts.accept(choice)]
-        )
+        made = () if watch is None else await watch.verdicts.accept(choice)
+        return [told_decision(one) for one in made]
 
     async def reject(
         self,
@@ -212,14 +217,14 @@ class KeptChanges(NoChanges):
         agent: str | None = None,
         call: str | None = None,
         possible: bool = False,
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> Sequence[DecidedChange]:
         """Take changes back; see Changes."""
         choice = await self._choice(changes, agent, call, is_sure=not possible)
         watch = await self._able(choice)
         if watch is None:
             return []
         made, act = await watch.verdicts.reject(choice)
-        return [{**told_decision(one), "act": act} for one in made]
+        return [told_decision(one, act) for one in made]
 
     async def commit(
         self,
@@ -268,7 +273,7 @@ class KeptChanges(NoChanges):
         conversation: bool = True,
         mine: bool = False,
         possible: bool = False,
-    ) -> Mapping[str, Any]:
+    ) -> UndoReport:
         """Take back; see Changes."""
         check_way(what)
         if what == "turn":
@@ -278,7 +283,7 @@ class KeptChanges(NoChanges):
         self._files.check_idle()
         return await self._prompt(wanted, files=files, conversation=conversation, mine=mine)
 
-    async def _turn(self, *, with_possible: bool) -> Mapping[str, Any]:
+    async def _turn(self, *, with_possible: bool) -> UndoReport:
         changes = self._watch
         made: Sequence[Decision] = ()
         act = None
@@ -287,10 +292,9 @@ class KeptChanges(NoChanges):
             if rows:
                 ids = tuple(row.change.id for row in rows)
                 made, act = await changes.get().verdicts.reject(Choice(ids=ids))
-        decided = [told_decision(one) for one in made]
-        return {**told(None, None, None), "decided": decided, "act": act}
+        return UndoReport(decided=tuple(map(told_decision, made)), act=act)
 
-    async def _act(self, wanted: str | None, *, conversation: bool) -> Mapping[str, Any]:
+    async def _act(self, wanted: str | None, *, conversation: bool) -> UndoReport:
         """Take an act back: a restore if no run is open, any other one of this session."""
         changes = self._watch
         act = await self._files.use(lambda shadow: find_act(shadow, wanted))
@@ -303,9 +307,10 @@ class KeptChanges(NoChanges):
                 hint=f"take it back by a command: prsm undo {act.id}",
                 code="other_session",
             )
-        return told_acted(*await changes.get().verdicts.undo(act))
+        acted, made = await changes.get().verdicts.undo(act)
+        return told_acted(acted, map(told_decision, made))
 
-    async def _restore(self, last: Act, *, conversation: bool) -> Mapping[str, Any]:
+    async def _restore(self, last: Act, *, conversation: bool) -> UndoReport:
         await self._flush()
         async with self._files.quiet() as keeper, AsyncExitStack() as owned:
             owed = await way_back(self._store, last, self._context.ids) if conversation else None
@@ -322,7 +327,7 @@ class KeptChanges(NoChanges):
 
     async def _prompt(
         self, wanted: str | None, *, files: bool, conversation: bool, mine: bool
-    ) -> Mapping[str, Any]:
+    ) -> UndoReport:
         await self._flush()
         prompt = await find_prompt(self._store, self._session, wanted)
         owed = prompt.owed(self._context.ids, with_files=files) if conversation else None
@@ -403,7 +408,7 @@ class KeptSnapshots(NoSnapshots):
         )
         await of.journal.commit(step)
 
-    async def restore(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+    async def restore(self, snapshot: str, *, dry_run: bool = False) -> UndoReport:
         """Let the files be as in a snapshot, or say what that would change; see Snapshots."""
         if dry_run:
             return told_plan(await self._files.use(lambda shadow: shadow.plan(snapshot)))

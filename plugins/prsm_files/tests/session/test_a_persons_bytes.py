@@ -113,12 +113,12 @@ async def decide_once(app, chance):
         await app.changes.commit()
     elif what == "turn":
         with_possible = chance.random() < 0.5
-        return (await app.changes.undo("turn", possible=with_possible))["act"], not with_possible
+        return (await app.changes.undo("turn", possible=with_possible)).act, not with_possible
     else:
         ids = [one.change for one in await app.changes.list() if one.state in OPEN]
         meant = [chance.choice(ids)] if what == "one" and ids else ()
         made = await app.changes.reject(meant, possible=what == "possible")
-        return next((one["act"] for one in made), None), what == "reject"
+        return next((one.act for one in made), None), what == "reject"
     return None, False
 
 
@@ -136,12 +136,12 @@ async def take_back(app, town, act, before, *, saves):
     saved = marks(now) - marks(acted)
     stays = {path: before[path] for path in stays_of(told) if path in before}
     assert saved <= marks(after)
-    assert marks(before) - marks(after) <= marks(stays), (told["stays"], told["changes"])
+    assert marks(before) - marks(after) <= marks(stays), (told.stays, told.changes)
 
 
 def stays_of(told):
     """Return the files that an undo has left as they are."""
-    return [one["path"] for one in told["stays"]]
+    return [one.path for one in told.stays]
 
 
 @pytest.mark.requirement("U27")

@@ -13,6 +13,7 @@ from prsm_files.shadow.opening import Shadows
 from prsm_files.shadow.worktree import Shadow
 
 from prsm_core.domain.permissions import Allow, PermissionRequest
+from prsm_core.door import ChangedFile
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
@@ -67,21 +68,21 @@ async def test_an_engine_without_a_run_takes_a_prompt_back_and_its_session_stays
         assert (await run.result()).status == "completed"
         made = await app.changes.undo()
         assert (team.workspace / "a").read_text() == "one"
-        assert (made["origin"], made["prompt"], made["files"]) == (SESSION, "go on", 1)
-        forked = await team.store.state(made["session"])
+        assert (made.origin, made.prompt, made.files) == (SESSION, "go on", 1)
+        forked = await team.store.state(made.session)
         assert (forked.origins[-1].session_id, forked.origins[-1].seq) == (SESSION, before)
-        assert (await team.store.sessions())[0].session_id == made["session"]
+        assert (await team.store.sessions())[0].session_id == made.session
         again = await app.changes.undo("act")
-        assert (again["restored"], (team.workspace / "a").read_text()) == (made["snapshot"], "two")
-        assert again["session"] == SESSION == (await team.store.sessions())[0].session_id
-        decided = (await app.changes.undo("turn"))["decided"]
-        assert [(one["path"], one["state"]) for one in decided] == [("a", "rejected")]
+        assert (again.restored, (team.workspace / "a").read_text()) == (made.snapshot, "two")
+        assert again.session == SESSION == (await team.store.sessions())[0].session_id
+        decided = (await app.changes.undo("turn")).decided
+        assert [(one.path, one.state) for one in decided] == [("a", "rejected")]
         assert (team.workspace / "a").read_text() == "one"
         only = await app.changes.undo("prompt", "1", conversation=False)
-        assert only["session"] is None
-        talk = await app.changes.undo("prompt", made["restored"], files=False)
-        assert talk["snapshot"] is None
-        assert {talk["session"], made["session"]} < {
+        assert only.session is None
+        talk = await app.changes.undo("prompt", made.restored, files=False)
+        assert talk.snapshot is None
+        assert {talk.session, made.session} < {
             one.session_id for one in await team.store.sessions()
         }
 
@@ -135,10 +136,10 @@ async def test_a_snapshot_is_restored_once_it_was_said_what_that_changes(opened)
         assert (team.workspace / "b").read_text() == "two"
         unknown = [await refused(app.snapshots.restore(one)) for one in ("0000000000", "zz")]
     assert told["open"] == "run_open"
-    assert (planned["restored"], planned["snapshot"]) == (wanted, None)
-    assert planned["changes"] == done["changes"] == [{"path": "b", "change": "deleted"}]
-    assert (nothing["files"], nothing["changes"]) == (0, [])
-    assert again["restored"] == done["snapshot"]
+    assert (planned.restored, planned.snapshot) == (wanted, None)
+    assert planned.changes == done.changes == (ChangedFile(path="b", change="deleted"),)
+    assert (nothing.files, nothing.changes) == (0, ())
+    assert again.restored == done.snapshot
     assert unknown == ["unknown_snapshot"] * 2
 
 
@@ -172,8 +173,8 @@ async def test_what_an_undo_that_was_cut_off_comes_to_is_told_by_the_next_act(op
     finished = (
         "an undo that was cut off is finished: the files are back, and the next run begins anew"
     )
-    assert made["notes"] == [f"{folder}: {finished}"]
-    assert again["notes"] == []
+    assert made.notes == (f"{folder}: {finished}",)
+    assert again.notes == ()
 
 
 @pytest.mark.requirement("U27")
@@ -190,16 +191,16 @@ async def test_an_act_is_undone_below_a_run_that_is_open_and_its_agent_is_told(o
             before = {name: (team.workspace / name).read_text() for name in ("a", "b", "mine")}
             [outside] = [one for one in await app.changes.list() if one.how == "outside"]
             made = await app.changes.reject()
-            told["rejected"] = {one["path"]: one["state"] for one in made}
+            told["rejected"] = {one.path: one.state for one in made}
             assert (team.workspace / "mine").exists()
-            acts = {one["act"] for one in made}
-            assert [one["path"] for one in await app.changes.accept([outside.change])] == ["mine"]
+            acts = {one.act for one in made}
+            assert [one.path for one in await app.changes.accept([outside.change])] == ["mine"]
             assert list((await app.changes.commit(dry_run=True))["commits"]) == []
             undone = await app.changes.undo("act")
-            told["undone"] = {one["path"]: one["state"] for one in undone["decided"]}
+            told["undone"] = {one.path: one.state for one in undone.decided}
             assert {name: (team.workspace / name).read_text() for name in before} == before
-            again = await app.changes.undo("act", undone["act"])
-            told["again"] = {one["path"]: one["state"] for one in again["decided"]}
+            again = await app.changes.undo("act", undone.act)
+            told["again"] = {one.path: one.state for one in again.decided}
             assert not (team.workspace / "a").exists()
             assert len(acts) == 1
             with pytest.raises(ConfigError) as unknown:

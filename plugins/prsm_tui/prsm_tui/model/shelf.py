@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prsm_core.kit import escape_exact, first_line
 from prsm_tui.model.spoken import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from prsm_core.door import Snapshot as SnapshotRecord
+    from prsm_core.door import UndoReport
 
 _WORDS = {
     "added": ("+", "come back"),
@@ -68,13 +69,13 @@ class Shelf:
         self.error, self.is_known = why, True
         self.version, self.reads = self.version + 1, self.reads + 1
 
-    def take_plan(self, snapshot: str, told: Mapping[str, Any]) -> None:
+    def take_plan(self, snapshot: str, told: UndoReport) -> None:
         """Take over what a restore would change, as Snapshots.restore tells it."""
-        changes = [(str(one["change"]), shown(one["path"])) for one in told.get("changes") or ()]
+        changes = [(one.change, shown(one.path)) for one in told.changes]
         counts = {kind: sum(one == kind for one, _ in changes) for kind in _WORDS}
         parts = [f"{count} {_WORDS[kind][1]}" for kind, count in counts.items() if count]
         lines = [f"{_WORDS.get(kind, ('?', ''))[0]} {path}" for kind, path in changes]
-        lines += [f"note: {shown(note)}" for note in told.get("notes") or ()]
+        lines += [f"note: {shown(note)}" for note in told.notes]
         summary = f"a restore: {', '.join(parts)}" if parts else "the files are as in the snapshot"
         self.plans[snapshot] = Plan(summary=summary, lines=lines)
         self.version += 1

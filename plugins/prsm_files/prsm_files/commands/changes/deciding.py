@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from prsm_core.commands import (
     find_owner,
@@ -21,7 +23,7 @@ from prsm_core.commands import (
     say,
     workspace_paths,
 )
-from prsm_core.files import ACCEPTED
+from prsm_core.files import ACCEPTED, UNMERGED
 from prsm_core.kit import escape_exact
 from prsm_files.changes.acting import Rejecter
 from prsm_files.commands.changes.knowing import (
@@ -41,6 +43,8 @@ from prsm_files.session.deciding import accepted, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from prsm_core.door import DecidedChange
 
 
 _NO_HOOKS = "no hook of the repository was run, and nothing is signed"
@@ -64,10 +68,10 @@ def reject_changes(
     known, made = run_to_end(_reject(workspace, session, which))
     _tell(made, "taken back", as_json=as_json)
     say_unsure(len(known.unsure))
-    return int(any(one["state"] == "unmerged" for one in made))
+    return int(any(one.state == UNMERGED for one in made))
 
 
-async def _accept(workspace: str, session: str | None, which: Which) -> Sequence[Mapping[str, Any]]:
+async def _accept(workspace: str, session: str | None, which: Which) -> Sequence[DecidedChange]:
     known = await known_changes(workspace, session, which)
     if (made := await _asked(workspace, known, "accept", which)) is not None:
         return made
@@ -77,7 +81,7 @@ async def _accept(workspace: str, session: str | None, which: Which) -> Sequence
 
 async def _reject(
     workspace: str, session: str | None, which: Which
-) -> tuple[Known, Sequence[Mapping[str, Any]]]:
+) -> tuple[Known, Sequence[DecidedChange]]:
     known = await known_changes(workspace, session, which)
     state = workspace_paths(workspace).state
     # The session's own engine holds itself.
@@ -91,18 +95,18 @@ async def _reject(
             return known, await _take_back(workspace, known) if known.rows else []
 
 
-async def _take_back(workspace: str, known: Known) -> Sequence[Mapping[str, Any]]:
+async def _take_back(workspace: str, known: Known) -> Sequence[DecidedChange]:
     async with open_shadow(workspace) as shadow:
         reject = Rejecter(shadow).reject
         rejection = await asyncio.to_thread(reject, known.session, wanted(known.rows))
         acted = rejection.acted
         made = await settle(workspace, known, shadow, acted.act)
-        return [{**one, "act": acted.id} for one in made]
+        return [replace(one, act=acted.id) for one in made]
 
 
 async def _asked(
     workspace: str, known: Known, op: str, which: Which
-) -> Sequence[Mapping[str, Any]] | None:
+) -> Sequence[DecidedChange] | None:
     """Have the session's engine decide; None where it has none."""
     state = workspace_paths(workspace).state
     if find_owner(state, known.session) is None:
@@ -141,24 +145,24 @@ def say_unsure(count: int) -> None:
         say(f"prsm: {what}: {count}; --possible takes them back, too", err=True)
 
 
-def _tell(made: Sequence[Mapping[str, Any]], what: str, *, as_json: bool) -> None:
+def _tell(made: Sequence[DecidedChange], what: str, *, as_json: bool) -> None:
     if as_json:
-        changes = [{name: one[name] for name in one if name != "act"} for one in made]
-        click.echo(json.dumps({"changes": changes, "act": _act_of(made)}))
+        changes = [replace(one, act=UNSET) for one in made]
+        click.echo(json.dumps(msgspec.to_builtins({"changes": changes, "act": _act_of(made)})))
         return
-    done = [one for one in made if one["state"] != "unmerged"]
+    done = [one for one in made if one.state != UNMERGED]
     for one in done[:SHOWN]:
-        say(f"  {one['change']}  {escape_exact(one['path'])}")
+        say(f"  {one.change}  {escape_exact(one.path)}")
     act = _act_of(made)
     say(f"{what}: {len(done)}" + (f"; undo it: prsm undo {act}" if act else ""))
     for one in made:
-        if one["state"] == "unmerged":
-            path, why = escape_exact(one["path"]), escape_exact(one["why"] or "")
-            say(f"prsm: {one['change']} of {path} stays: {why}", err=True)
+        if one.state == UNMERGED:
+            path, why = escape_exact(one.path), escape_exact(one.why or "")
+            say(f"prsm: {one.change} of {path} stays: {why}", err=True)
 
 
-def _act_of(made: Sequence[Mapping[str, Any]]) -> str | None:
-    return next((one["act"] for one in made if one.get("act")), None)
+def _act_of(made: Sequence[DecidedChange]) -> str | None:
+    return next((one.act for one in made if one.act), None)
 
 
 class ToCommit(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import asyncio
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import Struct
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core import Store
+    from prsm_core.door import DecidedChange
     from prsm_core.files import ChangeRow, Decision
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.worktree import Shadow
@@ -203,9 +204,7 @@ async def _finish_acts(workspace: str, session: str, shadow: Shadow) -> None:
             say(f"prsm: note: what act {act.id} ({act.kind}) decided is in the ledger", err=True)
 
 
-async def settle(
-    workspace: str, known: Known, shadow: Shadow, act: Act
-) -> Sequence[Mapping[str, Any]]:
+async def settle(workspace: str, known: Known, shadow: Shadow, act: Act) -> Sequence[DecidedChange]:
     """Have the ledger say what an act decided in a session that this process owns; return it."""
     made = await store_decisions(workspace, known, decided_by(known.rows, act, known.session))
     await asyncio.to_thread(Acting(shadow).finish, act, known.session)
@@ -272,8 +271,8 @@ def owned(workspace: str, session: str) -> SessionLock:
 
 async def store_decisions(
     workspace: str, known: Known, made: Sequence[Decision]
-) -> Sequence[Mapping[str, Any]]:
-    """Have the ledger say what is decided; return it as JSON values. Raises StoreError."""
+) -> Sequence[DecidedChange]:
+    """Have the ledger say what is decided; return it as `Changes` tells it. Raises StoreError."""
     if made:
         async with write_ledger(workspace) as store:
             await store.commit(

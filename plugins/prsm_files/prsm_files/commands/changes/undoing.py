@@ -8,9 +8,10 @@ import time
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import to_builtins
 
 from prsm_core import ConfigError, StoreError
 from prsm_core.cli.sessions.listing import at_text
@@ -54,8 +55,9 @@ from prsm_files.session.going_back import session_after, sessions_of, way_back
 from prsm_files.session.taking_back import find_act, told_acted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from prsm_core.door import UndoReport
     from prsm_files.changes.acting import Acted, UndoPlan
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Restored
@@ -146,7 +148,7 @@ def _cells(act: Act) -> tuple[str | None, ...]:
     return act.id, at_text(act.at), act.kind, files, act.undoes, what
 
 
-async def _undo(workspace: str, act: Act) -> Mapping[str, Any]:
+async def _undo(workspace: str, act: Act) -> UndoReport:
     """Take an act back that wrote single files: by its session's engine, or without one."""
     state = workspace_paths(workspace).state
     async with held(state, Path(workspace), but=act.session) as writers:
@@ -173,15 +175,15 @@ async def _of_session(workspace: str, act: Act) -> Known | None:
         return None
 
 
-async def _take_back(workspace: str, act: Act, known: Known | None) -> Mapping[str, Any]:
+async def _take_back(workspace: str, act: Act, known: Known | None) -> UndoReport:
     more = () if known is None else of_merge(known.rows, act)
     async with open_shadow(workspace) as shadow:
         undo = partial(Rejecter(shadow).undo, act, more)
         acted: Acted = await asyncio.to_thread(undo)
-        made = [] if known is None else await settle(workspace, known, shadow, acted.act)
+        made = () if known is None else await settle(workspace, known, shadow, acted.act)
         if known is None:
             await settle_all(workspace, shadow)
-        return {**told_acted(acted, ()), "decided": list(made)}
+        return told_acted(acted, made)
 
 
 def _ask(act: Act, plan: UndoPlan) -> None:
@@ -193,18 +195,18 @@ def _ask(act: Act, plan: UndoPlan) -> None:
     click.confirm(f"undo {act.kind} {act.id}? (prsm undo takes that back)", abort=True, err=True)
 
 
-def _tell(made: Mapping[str, Any], act: Act, *, as_json: bool) -> int:
+def _tell(made: UndoReport, act: Act, *, as_json: bool) -> int:
     if as_json:
-        names = ("act", "files", "changes", "decided", "stays")
-        click.echo(json.dumps({"undone": act.id, **{name: made[name] for name in names}}))
+        told, names = to_builtins(made), ("act", "files", "changes", "decided", "stays")
+        click.echo(json.dumps({"undone": act.id, **{name: told[name] for name in names}}))
     else:
-        for one in made["changes"][:SHOWN]:
-            say(f"  {escape_exact(one['path'])}")
-        again = f"; undo that: prsm undo {made['act']}" if made["act"] else ""
-        say(f"undone: {act.kind} {act.id}, files: {made['files']}{again}")
-    for one in made["stays"]:
-        say(f"prsm: {escape_exact(one['path'])} stays: {escape_exact(one['why'])}", err=True)
-    return int(bool(made["stays"]))
+        for changed in made.changes[:SHOWN]:
+            say(f"  {escape_exact(changed.path)}")
+        again = f"; undo that: prsm undo {made.act}" if made.act else ""
+        say(f"undone: {act.kind} {act.id}, files: {made.files}{again}")
+    for left in made.stays:
+        say(f"prsm: {escape_exact(left.path)} stays: {escape_exact(left.why)}", err=True)
+    return int(bool(made.stays))
 
 
 def _changes(workspace: str, session: str | None, wanted: str) -> list[str]:
@@ -253,7 +255,7 @@ async def _way_back(workspace: str, act: Act) -> Owed | None:
         return await way_back(store, act, Ids(time.time))
 
 
-async def _asked(workspace: str, act: Act, owed: Owed | None) -> Mapping[str, Any] | None:
+async def _asked(workspace: str, act: Act, owed: Owed | None) -> UndoReport | None:
     """Have the engine of one of the sessions do it; None where they have none."""
     state = workspace_paths(workspace).state
     for session in sessions_of(owed):
@@ -276,15 +278,16 @@ async def _undo_restore(workspace: str, act: Act, owed: Owed | None) -> Restored
         return restored
 
 
-def _tell_asked(made: Mapping[str, Any], *, as_json: bool) -> int:
+def _tell_asked(made: UndoReport, *, as_json: bool) -> int:
     if as_json:
+        all_ = to_builtins(made)
         names = ("restored", "session", "changes", "notes", "differs", "act")
-        told = {name: made[name] for name in names}
-        click.echo(json.dumps({**told, "safety": made["snapshot"], "plan_notes": []}))
+        told = {name: all_[name] for name in names}
+        click.echo(json.dumps({**told, "safety": made.snapshot, "plan_notes": []}))
     else:
-        say(f"files that went back: {made['files']}; undo it: prsm undo {made['act']}")
-        if made["session"] is not None:
-            say(f"the conversation goes on in session {made['session']}")
-    for note in made["notes"]:
+        say(f"files that went back: {made.files}; undo it: prsm undo {made.act}")
+        if made.session is not None:
+            say(f"the conversation goes on in session {made.session}")
+    for note in made.notes:
         say(f"prsm: note: {escape_exact(note)}", err=True)
-    return 1 if made["differs"] else 0
+    return 1 if made.differs else 0

@@ -8,10 +8,10 @@ import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from prsm_core import ConfigError
 from prsm_core.commands import (
@@ -34,8 +34,9 @@ from prsm_files.commands.snapshots.showing import say_plan
 from prsm_files.session.taking_back import Prompt, files_gone, find_prompt, known_since, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from prsm_core.door import UndoReport
     from prsm_files.shadow.records import Plan, Restored
     from prsm_files.shadow.worktree import Shadow, Spare
 
@@ -117,21 +118,21 @@ def _ask(request: Undoing, prompt: Prompt, plan: Plan | None) -> None:
     click.confirm(f"take back the prompt {said!r}{more}: {what}?", abort=True, err=True)
 
 
-async def _undo(request: Undoing, prompt: Prompt) -> tuple[Mapping[str, Any], bool]:
+async def _undo(request: Undoing, prompt: Prompt) -> tuple[UndoReport, bool]:
     """Take it back; return what was done, and whether the fork has a run that can be resumed."""
     made = await _asked(request, prompt)
     if made is None:
         state = workspace_paths(request.workspace).state
         with SessionLock.take(state, prompt.session, since=time.time()):  # nobody goes on with it
             made = await (_with_files if request.files else _conversation)(request, prompt)
-    if made["session"] is None:
+    if made.session is None:
         return made, False
-    async with open_session(request.workspace, made["session"]) as (store, info):
+    async with open_session(request.workspace, made.session) as (store, info):
         state_now = await store.state(info.session_id)
     return made, state_now.runs[-1].status in _OPEN
 
 
-async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
+async def _asked(request: Undoing, prompt: Prompt) -> UndoReport | None:
     """Have the session's engine do it; None where it has none."""
     state = workspace_paths(request.workspace).state
     if find_owner(state, prompt.session) is None:
@@ -146,12 +147,12 @@ async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
         )
 
 
-async def _conversation(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
+async def _conversation(request: Undoing, prompt: Prompt) -> UndoReport:
     owed = prompt.owed(Ids(time.time), with_files=False)
     return told(prompt, await carry_out_now(request.workspace, owed), None)
 
 
-async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
+async def _with_files(request: Undoing, prompt: Prompt) -> UndoReport:
     state, folder = workspace_paths(request.workspace).state, Path(request.workspace)
     async with held(state, folder, but=prompt.session) as writers:
         require_quiet(writers)
@@ -166,40 +167,40 @@ async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
             return told(prompt, session, restored)
 
 
-def _tell(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> int:
+def _tell(request: Undoing, made: UndoReport, *, runs: bool) -> int:
     if request.as_json:
-        click.echo(json.dumps(made))
+        click.echo(json.dumps(to_builtins(made)))
     else:
-        say(f"taken back: {escape_exact(made['prompt'])}")
-        if made["later"]:
-            say(f"with it, prompts that came later: {made['later']}")
+        say(f"taken back: {escape_exact(made.prompt or '')}")
+        if made.later:
+            say(f"with it, prompts that came later: {made.later}")
         for line in _lines(request, made, runs=runs):
             say(line)
-    for note in made["notes"]:
+    for note in made.notes:
         say(f"prsm: note: {escape_exact(note)}", err=True)
-    for path in made["differs"][:SHOWN]:
+    for path in made.differs[:SHOWN]:
         say(f"prsm: {escape_exact(path)} was changed by another program meanwhile", err=True)
-    for one in made["stays"]:
-        say(f"prsm: {escape_exact(one['path'])} stays: {escape_exact(one['why'])}", err=True)
-    return 1 if made["differs"] or made["stays"] else 0
+    for one in made.stays:
+        say(f"prsm: {escape_exact(one.path)} stays: {escape_exact(one.why)}", err=True)
+    return 1 if made.differs or made.stays else 0
 
 
-def _lines(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> list[str]:
+def _lines(request: Undoing, made: UndoReport, *, runs: bool) -> list[str]:
     lines = []
     if request.files:
-        if made["spared"]:
-            some = ", ".join(map(escape_exact, made["spared"][:SHOWN]))
-            more = len(made["spared"]) - SHOWN
+        if made.spared:
+            some = ", ".join(map(escape_exact, made.spared[:SHOWN]))
+            more = len(made.spared) - SHOWN
             some += f" and {more} more" if more > 0 else ""
             lines.append(f"left as it is, since it is yours (--mine takes it, too): {some}")
-        lines.append(f"files that went back: {made['files']}; undo it: prsm undo {made['act']}")
-    if made["session"] is not None:
-        session = made["session"]
+        lines.append(f"files that went back: {made.files}; undo it: prsm undo {made.act}")
+    if made.session is not None:
+        session = made.session
         how = f"prsm resume {session}" if runs else f'prsm run --continue --session {session} "…"'
         lines.append(f"the conversation goes on in session {session}: {how}")
-        lines.append(f"as it was it stays in session {made['origin']}")
+        lines.append(f"as it was it stays in session {made.origin}")
     elif request.conversation:
-        origin = made["origin"]
+        origin = made.origin
         lines.append('nothing was said before it: prsm, or prsm run "…", begins anew')
         lines.append(f'as it was it stays: prsm run --continue --session {origin} "…"')
     return lines

@@ -52,6 +52,7 @@ from prsm_core.workspace.identity import repo_identity
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
@@ -84,9 +85,8 @@ async def open_app(
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
-    `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master; what
-    its `leaders` start is no person. Answers make rules if it `keeps_rules`. `owned` is what has
-    begun. Raises SessionOwnedError when another owns it, PluginError for one that must be active.
+    `trusted` is about the `snapshot`. What is `external` drives the master; what `leaders` start is
+    no person. Raises SessionOwnedError, and PluginError where a required plugin is not active.
     """
     named = options.provider or settings.defaults.provider
     check_needed(plugins, named, settings.permissions.required)
@@ -97,10 +97,11 @@ async def open_app(
         tools, session = _tools(plugins, external), owned.lock.session
         ledger = ledger_path(paths, repo_identity(paths.workspace).key)
         store = await stack.enter_async_context(await SqliteStore.open(ledger, late=True))
+        bridge = _bridge(paths.state / "bridge" / f"{session}.sock", owned.clock)
         config = _engine_config(
             owned,
             store,
-            await stack.enter_async_context(_bridge(paths, owned)),
+            await stack.enter_async_context(bridge),
             tools,
             _build_broker(settings, plugins, paths, tools, owned.clock, snapshot),
             _human_policy(options, settings, frontend),
@@ -249,9 +250,8 @@ def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPl
 
 
 @asynccontextmanager
-async def _bridge(paths: Paths, owned: Owned) -> AsyncIterator[OpenEndpoint]:
+async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
     """Yield what opens endpoints of a bridge, which is there from the first of them on."""
-    path = paths.state / "bridge" / f"{owned.lock.session}.sock"
     opened: OpenEndpoint | None = None
     opening = asyncio.Lock()
     async with AsyncExitStack() as stack:
@@ -266,7 +266,7 @@ async def _bridge(paths: Paths, owned: Owned) -> AsyncIterator[OpenEndpoint]:
                     # Looked for late: some vendors take tools otherwise than by MCP.
                     from prsm_core.plugins.tool_server import tool_server
 
-                    bridge = await stack.enter_async_context(tool_server()(path, owned.clock))
+                    bridge = await stack.enter_async_context(tool_server()(path, clock))
                     opened = bridge
             async with opened(host, agent, patience_s=patience_s) as endpoint:
                 yield endpoint

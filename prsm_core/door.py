@@ -616,8 +616,9 @@ class PolicyRule(Record, frozen=True, kw_only=True):
 
 
 class PolicyGrant(Record, frozen=True, kw_only=True):
-    """What was allowed always: to an agent, by its id, and all below it.
+    """What was allowed always.
 
+    agent_id: To which agent and all below it.
     tool, command: What it may call, and the command of a shell; None for another tool.
     """
 

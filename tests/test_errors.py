@@ -10,7 +10,9 @@ import pytest
 from prsm_core import errors
 from prsm_core.errors import InvalidTransitionError, OrchestrationError, PrsmError
 
-CLASSES = {name: cls for name, cls in vars(errors).items() if isinstance(cls, type)}
+CLASSES: dict[str, type[PrsmError]] = {
+    name: cls for name, cls in vars(errors).items() if isinstance(cls, type)
+}
 
 NINE = (
     "AgentSpawnError",

@@ -127,7 +127,11 @@ class Question(Labelled, frozen=True, eq=False, kw_only=True):
 
 
 class Answer(Record, frozen=True, kw_only=True):
-    """A person's answer: the chosen options, or free text, or both."""
+    """A person's answer: the chosen options, or free text, or both.
+
+    choices: The options that were chosen, as they were offered.
+    text: What was written instead, or besides.
+    """
 
     choices: tuple[str, ...] = ()
     text: str | None = None

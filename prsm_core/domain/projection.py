@@ -93,13 +93,13 @@ def events_of(step: Step, last_seq: int) -> tuple[Event, ...]:
 
     What has waited for its step tells when it was made. Raises StoreError for what is live only.
     """
-    told = [(telling, write.at) for write in step.writes for telling in write.events(step)]
-    return tuple(
-        [
-            event_of(telling, step.session_id, step.run_id, at, seq)
-            for seq, (telling, at) in enumerate(told, last_seq + 1)
-        ]
-    )
+    session_id, run_id = step.session_id, step.run_id
+    events: list[Event] = []
+    for write in step.writes:
+        for telling in write.events(step):
+            seq = last_seq + len(events) + 1
+            events.append(event_of(telling, session_id, run_id, write.at, seq))
+    return tuple(events)
 
 
 def event_of(

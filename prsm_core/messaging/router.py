@@ -6,7 +6,6 @@ The store is the truth. A claim of a message becomes final when the step that co
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -116,11 +115,15 @@ class MessageRouter:
     def claim_all(self, agent_id: str, match: Match, limit: int) -> list[RoutedMessage]:
         """Claim and return up to `limit` unclaimed messages that match, oldest first."""
         box = self._boxes.get(agent_id, _CLOSED)
-        free = (m for key, m in box.messages.items() if key not in box.claimed and match(m))
-        found = list(islice(free, limit))
-        for message in found:
+        claimed: list[RoutedMessage] = []
+        for message_id, message in box.messages.items():
+            if len(claimed) == limit:
+                break
+            if message_id not in box.claimed and match(message):
+                claimed.append(message)
+        for message in claimed:
             box.claimed = put(box.claimed, message.message_id, None)
-        return found
+        return claimed
 
     def unclaim(self, agent_id: str, message_ids: Iterable[str]) -> None:
         """Give claimed messages back; they keep their place."""
@@ -158,7 +161,10 @@ class MessageRouter:
     def has_unread(self, agent_id: str, match: Match) -> bool:
         """Return whether an unclaimed message matches."""
         box = self._boxes.get(agent_id, _CLOSED)
-        return any(key not in box.claimed and match(m) for key, m in box.messages.items())
+        for message_id, message in box.messages.items():  # a loop: each wait looks here
+            if message_id not in box.claimed and match(message):
+                return True
+        return False
 
     def has_had_letters(self, agent_id: str) -> bool:
         """Return whether this life of the agent was ever sent any: most never are."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from prsm_core.interfaces.store import TakenNames
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.harness import open_team
 from tests.engine.held_store import HeldStore
@@ -18,7 +19,7 @@ class CountedStore(HeldStore):
 
     async def _read(self, *arguments, **named):
         found = await super()._read(*arguments, **named)
-        self.rows += len(found)
+        self.rows += len(found.names if isinstance(found, TakenNames) else found)
         return found
 
 

@@ -11,6 +11,7 @@ from prsm_core.config.own_rules import OwnRules
 from prsm_core.config.policy_file import read_policy, user_policy_path, workspace_policy_path
 from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
+from prsm_core.door import RequestOutcome
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.permissions import PermissionBroker, Redactor
 from tests.command_policies import policy_for
@@ -328,7 +329,7 @@ async def test_a_late_answer_can_be_told_whose_was_first(ruled, paths):
         once = {"verdict": "once"}
         assert requests.resolve(request, "permission", once, via="prsm attach")
         assert not requests.resolve(request, "permission", {"verdict": "allow_project"})
-        first = {"request": request, "verdict": "once", "by": "user", "via": "prsm attach"}
+        first = RequestOutcome(request=request, by="user", via="prsm attach", verdict="once")
         assert requests.outcome(request[:8]) == first
         assert (await running).status == "completed"
         assert requests.outcome(request) == first

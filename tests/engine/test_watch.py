@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -47,12 +48,14 @@ async def begun(clock, failures):
     async with Background(lambda *failure: failures.append(failure)) as background:
 
         def begin(every, **about):
+            # Looks use no more of these.
+            begun: Any = SimpleNamespace(soonest=0.0, error=None, background=background)
             turn = Turn(
-                turn=SimpleNamespace(),
-                clock=SimpleNamespace(soonest=0.0),
+                turn=begun,
+                clock=begun,
                 time=clock,
-                allowance=SimpleNamespace(error=None),
-                stop=SimpleNamespace(background=background),
+                allowance=begun,
+                stop=begun,
                 every=every,
                 **about,
             )

@@ -81,6 +81,7 @@ KEPT = {
         "stand_in": "lost: told at its birth; a call that is answered again has it as its effect",
         "started_at": "lost: how long an agent took is told of the engine that ended it",
         "team": "derived: from the system prompt; news of a restart are told once more",
+        "team_source": "derived: of the workforce that the engine knows",
         "skills": "derived: from the system prompt; news of a restart are told once more",
         "told": "derived: a result that is not read is among SessionState.unread",
         "birth": "derived: from the order of creation",

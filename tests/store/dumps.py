@@ -29,7 +29,8 @@ def query(path: Path, sql: str, *values: object) -> list[tuple]:
 def ancestry(path: Path, turn_id: str) -> list[str]:
     """Return the turns from the root of a thread to one of its turns."""
     ((found,),) = query(path, "SELECT ancestry FROM thread_ancestry WHERE turn_id = ?", turn_id)
-    return json.loads(found)
+    turns: list[str] = json.loads(found)
+    return turns
 
 
 def size(path: Path) -> int:

@@ -4,6 +4,7 @@ import itertools
 import random
 import sqlite3
 from contextlib import closing
+from typing import Any
 
 import pytest
 from prsm_testing.memory_store import MemoryStore
@@ -11,6 +12,7 @@ from prsm_testing.store_contract import Steps
 
 from prsm_core.domain.events import Event
 from prsm_core.engine.door.replay import Played
+from prsm_core.interfaces.store import Picture
 from prsm_core.store import SqliteStore
 from prsm_core.store.picture import TAIL, Pictures
 
@@ -53,7 +55,7 @@ async def test_calls_of_two_kinds_that_share_an_id_are_two(tmp_path):
 async def open_tools(store, folder):
     """Return the tools of the open calls, by what is kept, read anew and played from the log."""
     known = await store.picture("s1")
-    assert known == await MemoryStore.picture(store, "s1")
+    assert known == await told_by_log(store, "s1")
     if isinstance(store, SqliteStore):
         async with await SqliteStore.open(folder / "ledger.db", read_only=True) as other:
             assert await other.picture("s1") == known
@@ -149,6 +151,11 @@ class Session:
         await self._store.append([said(self.steps, name, kind, **(begun if is_begun else ended))])
 
 
+async def told_by_log(store: Any, session: str) -> Picture:
+    """Return the picture that the store in memory makes of the whole log of any store."""
+    return await MemoryStore.picture(store, session)
+
+
 @pytest.mark.requirement("D3")
 @pytest.mark.parametrize("orchestrated", [0.0, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize(
@@ -163,7 +170,7 @@ async def test_a_picture_is_what_the_whole_log_tells(tmp_path, seed, orchestrate
             for _ in range(chance.choice((1, 1, 2, 7))):
                 await session.go_on()
             known = await store.picture(session.steps.session)
-            assert known == await MemoryStore.picture(store, session.steps.session)
+            assert known == await told_by_log(store, session.steps.session)
             if chance.random() < 0.2:
                 async with await SqliteStore.open(tmp_path / "ledger.db", read_only=True) as other:
                     assert await other.picture(session.steps.session) == known
@@ -182,7 +189,7 @@ async def test_another_session_and_a_long_absence_are_looked_at_anew(tmp_path):
         await store.append([said(session.steps, "w1", "notice", level="info", text="x")] * TAIL)
         for _ in range(20):
             await session.go_on()
-        assert await store.picture("s1") == await MemoryStore.picture(store, "s1")
+        assert await store.picture("s1") == await told_by_log(store, "s1")
 
 
 async def test_a_second_picture_reads_only_what_came_since(tmp_path):
@@ -218,7 +225,7 @@ async def test_a_log_is_not_read_for_calls_whose_rows_are_closed(tmp_path, turns
             for number in range(1, turns + 1):
                 await session.turn_of_calls("w1", 300 if number == turns else 3)
             known = await store.picture("s1")
-            assert known == await MemoryStore.picture(store, "s1")
+            assert known == await told_by_log(store, "s1")
             assert len(known.turns[0].calls) == 1
         costs.append(instructions(path, Pictures()))
     assert costs[1] < costs[0]

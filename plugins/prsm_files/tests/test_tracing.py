@@ -1,5 +1,7 @@
 """A line is followed back to the change that made it, whatever came after."""
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -37,7 +39,7 @@ def test_each_line_is_of_the_change_that_wrote_it(tmp_path_factory, edits):
     text = [f"old {n}\n" for n in range(8)]
     scene.write("a", "".join(text))
     tracker = scene.begin()
-    found = []
+    found: list[Any] = []
     for number, (is_call, at, gone, new) in enumerate(edits):
         who = f"c{len(found)}" if is_call else "person"
         text[at : at + gone] = [f"{who} {number} {n}\n" for n in range(new)]

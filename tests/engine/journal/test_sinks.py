@@ -118,7 +118,7 @@ async def test_a_sink_that_gets_more_just_as_its_last_write_ends_loses_nothing(l
         for seq in (1, 2)
     )
     async with Background(lambda *failure: lost.append(failure)) as background:
-        journal = SilentJournal(lost)
+        journal: Any = SilentJournal(lost)
         clock = SystemClock()
         sinks = RunSinks([spec(sink)], {}, background, clock, journal, is_open=lambda: True)
         assert not sinks.open("do it", "/work")

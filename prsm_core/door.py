@@ -29,7 +29,10 @@ __all__ = [
     "ChangeAuthor",
     "ChangeCount",
     "ChangeDetail",
+    "ChangeHeld",
+    "ChangeLeft",
     "ChangedFile",
+    "CommitReport",
     "Completion",
     "DecidedChange",
     "DetachedRun",
@@ -39,6 +42,7 @@ __all__ = [
     "HubSession",
     "LeftWorktree",
     "ModelRow",
+    "NewCommit",
     "OpenPermission",
     "OpenQuestion",
     "OpenRequest",
@@ -65,9 +69,6 @@ __all__ = [
     "View",
     "Waiting",
 ]
-
-
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Tagged(Record, frozen=True, kw_only=True, tag_field="kind"):
@@ -490,11 +491,7 @@ class Reason(Record, frozen=True, gc=False):
 
 
 class ChangeDetail(Change, frozen=True, kw_only=True):
-    """A change with its reason and its lines.
-
-    rationale: None where the agent gave none.
-    diff: A patch.
-    """
+    """A change with its `rationale`, None where the agent gave none, and a patch, its `diff`."""
 
     rationale: Reason | None
     diff: str
@@ -539,6 +536,51 @@ class DecidedChange(Record, frozen=True, kw_only=True):
     state: str
     why: str | None = None
     act: str | UnsetType | None = UNSET
+
+
+class NewCommit(Record, frozen=True, kw_only=True):
+    """A commit of accepted changes.
+
+    commit: Its id; None in a dry run.
+    repository: As of a change.
+    subject, message: The first line, and all of it.
+    agents: Whose changes it has.
+    possible: Whether it is no more than possible that they made them.
+    changes, files: Their ids, and the paths from the top of the folder.
+    """
+
+    commit: str | None
+    repository: str
+    subject: str
+    message: str
+    agents: tuple[AgentName, ...]
+    possible: bool
+    changes: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+class ChangeLeft(Record, frozen=True, kw_only=True):
+    """A change by its id, and its `path`, that is in no commit, and `why`."""
+
+    change: str
+    path: str
+    why: str
+
+
+class ChangeHeld(Record, frozen=True, kw_only=True):
+    """A change by its id, and its `path`, that the `commit` has already, which is HEAD."""
+
+    change: str
+    path: str
+    commit: str | None
+
+
+class CommitReport(Record, frozen=True, kw_only=True):
+    """The `commits` that were made, or would be; what is `left` out, and what HEAD has: `held`."""
+
+    commits: tuple[NewCommit, ...] = ()
+    left: tuple[ChangeLeft, ...] = ()
+    held: tuple[ChangeHeld, ...] = ()
 
 
 class ChangedFile(Record, frozen=True, kw_only=True):
@@ -847,4 +889,4 @@ def json_schema() -> dict[str, Any]:
     kinds = {name: globals()[name] for name in __all__}
     shapes, parts = msgspec.json.schema_components(kinds.values(), ref_template="#/$defs/{name}")
     unions = {name: shape for name, shape in zip(kinds, shapes, strict=True) if name not in parts}
-    return {"$schema": _DIALECT, "$defs": parts | unions}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts | unions}

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.background import Background
     from prsm_core.policies.port import CommandPolicy
 
-    Values = Mapping[str, Any]  # JSON values, as AppHandle documents them
+    Values = Mapping[str, Any]  # of JSON
     OpenFiles = Callable[["FilesContext"], "WorkspaceFiles"]
 
 KEEP = "prsm install files"

@@ -9,14 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterator,
-        Awaitable,
-        Callable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 
     from prsm_core import door
     from prsm_core.domain.agents import PermissionMode
@@ -326,23 +319,20 @@ class Changes(ABC):
         by: str = "agent",
         message: str | None = None,
         dry_run: bool = False,
-    ) -> Mapping[str, Any]:
+    ) -> door.CommitReport:
         """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
 
         They are those of the ids, or of an agent and all below it, or else all accepted ones that
         agents of the session made. Only they are committed, merged onto HEAD: what else differs in
         the files, and what is staged, stays as it is, and no file is written. The `message` takes
         the place of what is made of their reasons; trailers name agents, providers, models and the
-        session. No hook runs. With `dry_run` it is only said what would be done.
+        session. What a person may have made is in commits of its own. No hook runs. With `dry_run`
+        it is only said what would be done.
 
-        Returns `commits`, each with `commit`, its id (None in a dry run), `repository`, `subject`,
-        `message`, `agents` (`agent`, `name`), whether it is `possible` and no more that they made
-        it, which is in commits of its own, `changes` (ids) and `files`; `left`, each a `change`,
-        its `path`, and `why` it is in none; and `held`: each a `change`, its `path`, and the
-        `commit` that has it already, HEAD. Raises ConfigError, with nothing done, for ids as
-        `accept` does, or for one that is not accepted yet (code `not_accepted`); where git does
-        not know the person (`no_identity`), a merge or the like is under way (`under_way`), git is
-        at work (`index_locked`), or HEAD moved meanwhile (`moved`).
+        Raises ConfigError, with nothing done, for ids as `accept` does, or for one that is not
+        accepted yet (code `not_accepted`); where git does not know the person (`no_identity`), a
+        merge or the like is under way (`under_way`), git is at work (`index_locked`), or HEAD moved
+        meanwhile (`moved`).
         """
 
     @acts

@@ -119,7 +119,7 @@ class AppFileRules(ABC):
             assert unknown.value.code == "unknown_change"
             for dry_run in (True, False):
                 told = await app.changes.commit(dry_run=dry_run)
-                assert (list(told["commits"]), list(told["left"])) == ([], [])
+                assert (told.commits, told.left) == ((), ())
             with pytest.raises(PrsmError) as unknown:
                 await app.changes.commit(["nothing"])
             assert unknown.value.code == "unknown_change"

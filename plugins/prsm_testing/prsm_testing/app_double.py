@@ -313,7 +313,7 @@ class ScriptedChanges(_Group, Changes):
         by: str = "agent",
         message: str | None = None,
         dry_run: bool = False,
-    ) -> Mapping[str, Any]:
+    ) -> door.CommitReport:
         """Note accepted changes as committed, all in one commit; there is no repository."""
         Wording(by=by, message=message).check()
         rows = self._chosen(changes, agent, None, {ACCEPTED})

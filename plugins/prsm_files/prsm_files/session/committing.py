@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from prsm_core import ConfigError
+from prsm_core.door import AgentName, ChangeHeld, ChangeLeft, CommitReport, NewCommit
 from prsm_core.files import COMMITTED, Decision
 from prsm_core.kit import escape_exact, first_line
 from prsm_files.commits import Asked
@@ -137,27 +138,28 @@ def committed(rows: Iterable[ChangeRow], outcome: Outcome) -> Sequence[Decision]
 
 def told_outcome(
     outcome: Outcome, rows: Iterable[ChangeRow], names: Mapping[str, str]
-) -> Mapping[str, Any]:
+) -> CommitReport:
     """Return what was committed, or would be, as `Changes.commit` tells it."""
     known = {row.change.id: row.change for row in rows}
-    paths = {id_: change.path for id_, change in known.items()}
-    return {
-        "commits": [
-            {
-                "commit": one.id or None,
-                "repository": one.root,
-                "subject": one.message.partition("\n")[0],
-                "message": one.message,
-                "agents": [{"agent": agent, "name": names.get(agent)} for agent in one.agents],
-                "possible": any(known[change].is_unsure for change in one.changes),
-                "changes": list(one.changes),
-                "files": sorted({known[change].path for change in one.changes}),
-            }
+    return CommitReport(
+        commits=tuple(
+            NewCommit(
+                commit=one.id or None,
+                repository=one.root,
+                subject=one.message.partition("\n")[0],
+                message=one.message,
+                agents=tuple(AgentName(agent=id_, name=names.get(id_)) for id_ in one.agents),
+                possible=any(known[change].is_unsure for change in one.changes),
+                changes=one.changes,
+                files=tuple(sorted({known[change].path for change in one.changes})),
+            )
             for one in outcome.commits
-        ],
-        "left": [{"change": one.id, "path": paths[one.id], "why": one.why} for one in outcome.left],
-        "held": [
-            {"change": one.id, "path": paths[one.id], "commit": one.commit or None}
+        ),
+        left=tuple(
+            ChangeLeft(change=one.id, path=known[one.id].path, why=one.why) for one in outcome.left
+        ),
+        held=tuple(
+            ChangeHeld(change=one.id, path=known[one.id].path, commit=one.commit or None)
             for one in outcome.held
-        ],
-    }
+        ),
+    )

@@ -6,13 +6,13 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from prsm_core import ConfigError
 from prsm_core.commands import SessionLock, held, require_quiet
-from prsm_core.door import UndoReport
+from prsm_core.door import CommitReport, UndoReport
 from prsm_core.files import (
     ACCEPTED,
     OPEN_STATES,
@@ -21,7 +21,6 @@ from prsm_core.files import (
     NoSnapshots,
     tell_snapshot,
 )
-from prsm_files.commits import Outcome
 from prsm_files.session.committing import Wording, told_outcome
 from prsm_files.session.deciding import (
     Choice,
@@ -234,14 +233,14 @@ class KeptChanges(NoChanges):
         by: str = "agent",
         message: str | None = None,
         dry_run: bool = False,
-    ) -> Mapping[str, Any]:
+    ) -> CommitReport:
         """Commit accepted changes; see Changes."""
         await self._flush()
         choice, wording = await self._choice(changes, agent, None), Wording(by=by, message=message)
         wording.check()
         watch = await self._able(choice, {ACCEPTED})
         if watch is None:
-            return told_outcome(Outcome(), (), {})
+            return CommitReport()
         outcome, rows = await watch.verdicts.commit(choice, wording, is_dry=dry_run)
         return told_outcome(outcome, rows, await self._names())
 

@@ -187,9 +187,9 @@ async def test_accepted_changes_are_committed_while_their_agent_goes_on(
         assert (await team.run(master=master)).status == "completed"
         rows = {(one.path, one.state): one.why for one in await app.changes.list()}
     plan, done, again = told
-    assert [one["files"] for one in (*plan["commits"], *done["commits"])] == [["b"], ["b"]]
-    [commit] = [one["commit"] for one in done["commits"]]
-    assert (plan["commits"][0]["commit"], again["commits"]) == (None, [])
+    assert [one.files for one in (*plan.commits, *done.commits)] == [("b",), ("b",)]
+    [commit] = [one.commit for one in done.commits]
+    assert (plan.commits[0].commit, again.commits) == (None, ())
     assert rows == {("b", "committed"): commit, ("c", "pending"): None, ("b", "pending"): None}
     git = partial(subprocess.run, cwd=folder, check=True, capture_output=True, text=True)
     said = git(["git", "log", "--format=%H %an %s"]).stdout

@@ -195,7 +195,7 @@ async def test_an_act_is_undone_below_a_run_that_is_open_and_its_agent_is_told(o
             assert (team.workspace / "mine").exists()
             acts = {one.act for one in made}
             assert [one.path for one in await app.changes.accept([outside.change])] == ["mine"]
-            assert list((await app.changes.commit(dry_run=True))["commits"]) == []
+            assert (await app.changes.commit(dry_run=True)).commits == ()
             undone = await app.changes.undo("act")
             told["undone"] = {one.path: one.state for one in undone.decided}
             assert {name: (team.workspace / name).read_text() for name in before} == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -23,6 +23,7 @@ from prsm_core.commands import (
     say,
     workspace_paths,
 )
+from prsm_core.door import CommitReport
 from prsm_core.files import ACCEPTED, UNMERGED
 from prsm_core.kit import escape_exact
 from prsm_files.changes.acting import Rejecter
@@ -37,12 +38,12 @@ from prsm_files.commands.changes.knowing import (
     store_decisions,
 )
 from prsm_files.commands.snapshots.opening import SHOWN, open_shadow, require_terminal, shown
-from prsm_files.commits import Committer, Outcome
+from prsm_files.commits import Committer
 from prsm_files.session.committing import Wording, commits_of, committed, told_outcome
 from prsm_files.session.deciding import accepted, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from prsm_core.door import DecidedChange
 
@@ -181,17 +182,17 @@ def commit_changes(wanted: ToCommit, *, is_dry: bool, is_sure: bool, as_json: bo
     install_child_watcher()
     if is_dry or not is_sure:
         planned = run_to_end(_commit(wanted, is_dry=True))
-        if is_dry or not (planned["commits"] or planned["held"]):
+        if is_dry or not (planned.commits or planned.held):
             _tell_commit(planned, as_json=as_json)
-            return int(bool(planned["left"]))
-        if planned["commits"]:
+            return int(bool(planned.left))
+        if planned.commits:
             _ask_commit(planned)
     made = run_to_end(_commit(wanted, is_dry=False))
     _tell_commit(made, as_json=as_json)
-    return int(bool(made["left"]))
+    return int(bool(made.left))
 
 
-async def _commit(wanted: ToCommit, *, is_dry: bool) -> Mapping[str, Any]:
+async def _commit(wanted: ToCommit, *, is_dry: bool) -> CommitReport:
     known = await _accepted(wanted, wanted.session)
     if (told := await _commit_asked(wanted, known, is_dry=is_dry)) is not None:
         return told
@@ -207,16 +208,14 @@ async def _accepted(wanted: ToCommit, session: str | None) -> Known:
     return await known_changes(wanted.workspace, session, which, states={ACCEPTED})
 
 
-async def _commit_asked(
-    wanted: ToCommit, known: Known, *, is_dry: bool
-) -> Mapping[str, Any] | None:
+async def _commit_asked(wanted: ToCommit, known: Known, *, is_dry: bool) -> CommitReport | None:
     """Have the session's engine commit; None where it has none."""
     state = workspace_paths(wanted.workspace).state
     if find_owner(state, known.session) is None:
         return None
     ids = [row.change.id for row in known.rows]
     if not ids:
-        return told_outcome(Outcome(), (), {})
+        return CommitReport()
     wording = wanted.wording
     async with open_control(state, known.session) as client:
         return await client.changes.commit(
@@ -224,7 +223,7 @@ async def _commit_asked(
         )
 
 
-async def _carried_out(wanted: ToCommit, known: Known, *, is_dry: bool) -> Mapping[str, Any]:
+async def _carried_out(wanted: ToCommit, known: Known, *, is_dry: bool) -> CommitReport:
     async with open_session(wanted.workspace, known.session) as (store, _):
         asked = await commits_of(store, known.session, known.rows, wanted.wording)
     async with open_shadow(wanted.workspace) as shadow:
@@ -238,34 +237,34 @@ async def _carried_out(wanted: ToCommit, known: Known, *, is_dry: bool) -> Mappi
     return told_outcome(outcome, known.rows, known.names)
 
 
-def _ask_commit(planned: Mapping[str, Any]) -> None:
+def _ask_commit(planned: CommitReport) -> None:
     require_terminal("to commit")
     _print(planned)
-    click.confirm(f"make {len(planned['commits'])} commits?", abort=True, err=True)
+    click.confirm(f"make {len(planned.commits)} commits?", abort=True, err=True)
 
 
-def _tell_commit(told: Mapping[str, Any], *, as_json: bool) -> None:
+def _tell_commit(told: CommitReport, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(msgspec.to_builtins(told)))
         return
     _print(told)
-    if not told["commits"]:
+    if not told.commits:
         say("nothing is committed: no change that is accepted is left to commit")
-    elif told["commits"][0]["commit"] is not None:
+    elif told.commits[0].commit is not None:
         say(f"prsm: note: {_NO_HOOKS}", err=True)
 
 
-def _print(told: Mapping[str, Any]) -> None:
-    for one in told["commits"]:
-        id_ = "would commit" if one["commit"] is None else one["commit"][:12]
-        where = f" in {escape_exact(one['repository'])}" if one["repository"] else ""
-        mark = "?" if one["possible"] else ""
-        names = ", ".join(f"{escape_exact(who['name'] or '')}{mark}" for who in one["agents"])
-        say(f"{id_}{where}  {escape_exact(one['subject'])}  ({names or 'outside'})")
-        for path in one["files"]:
+def _print(told: CommitReport) -> None:
+    for one in told.commits:
+        id_ = "would commit" if one.commit is None else one.commit[:12]
+        where = f" in {escape_exact(one.repository)}" if one.repository else ""
+        mark = "?" if one.possible else ""
+        names = ", ".join(f"{escape_exact(who.name or '')}{mark}" for who in one.agents)
+        say(f"{id_}{where}  {escape_exact(one.subject)}  ({names or 'outside'})")
+        for path in one.files:
             say(f"  {escape_exact(path)}")
-    for one in told["held"]:
-        say(f"{one['change']} of {escape_exact(one['path'])}: HEAD has it already")
-    for one in told["left"]:
-        path, why = escape_exact(one["path"]), escape_exact(one["why"])
-        say(f"prsm: {one['change']} of {path} is left out: {why}", err=True)
+    for change in told.held:
+        say(f"{change.change} of {escape_exact(change.path)}: HEAD has it already")
+    for left in told.left:
+        path, why = escape_exact(left.path), escape_exact(left.why)
+        say(f"prsm: {left.change} of {path} is left out: {why}", err=True)

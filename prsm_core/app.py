@@ -150,9 +150,14 @@ def _tools(plugins: PluginManager, external: ProviderSpec | None) -> ToolTable:
 
 
 def _control(app: LocalApp, engine: OrchestrationEngine, owned: Owned) -> ControlServer:
-    start, end, parting = engine.start_soon, app.aclose, owned.parting
     return ControlServer(
-        app, owned.lock, start_soon=start, clock=owned.clock, end=end, parting=parting
+        app,
+        owned.lock,
+        start_soon=engine.start_soon,
+        clock=owned.clock,
+        end=app.aclose,
+        parting=owned.parting,
+        visits=app.visits,
     )
 
 

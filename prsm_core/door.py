@@ -685,13 +685,14 @@ class PolicyReport(Record, frozen=True, kw_only=True):
 class DetachedRun(Record, frozen=True, kw_only=True):
     """A run that a process of its own owns to its end.
 
-    session, run: The ids of both.
+    session: Its id.
+    run: Its id; None where a session is served, and no run was begun.
     pid: The owner's.
     notes: What a person is to be told of a run that goes on.
     """
 
     session: str
-    run: str
+    run: str | None
     pid: int
     notes: tuple[str, ...] = ()
 

@@ -7,6 +7,7 @@ import json
 from contextlib import asynccontextmanager, closing
 
 import pytest
+from msgspec.structs import replace
 
 pytest.register_assert_rewrite("prsm_testing.hub_rules")
 
@@ -15,6 +16,7 @@ from prsm_testing import HubContract, HubScene, ScriptedHub  # noqa: E402
 from prsm_core.cli.errands import CommandErrands  # noqa: E402
 from prsm_core.cli.launch import Launch  # noqa: E402
 from prsm_core.cli.opening import Setups  # noqa: E402
+from prsm_core.domain.agents import PermissionMode  # noqa: E402
 from prsm_core.domain.permissions import Answer  # noqa: E402
 from prsm_core.engine.processes.launcher import install_child_watcher  # noqa: E402
 from prsm_core.errors import ControlError  # noqa: E402
@@ -26,7 +28,8 @@ def asks(id_):
     return {"ask_user": {"id": id_, "question": "Which?", "options": ["red"]}}
 
 
-SCRIPT = {"lanes": {"master": {"steps": [asks("x"), {"say": "done"}, asks("y"), {"say": "too"}]}}}
+IDLE_SECONDS = 3.0  # enough to attach in, on a busy machine
+STEPS = (asks("x"), {"say": "done"}, asks("y"), {"say": "too"})
 
 
 class ScriptedScene(HubScene):
@@ -51,6 +54,9 @@ class ScriptedScene(HubScene):
         app.finish()
         await asyncio.sleep(0)
 
+    async def idle(self, session):
+        await self.hub.idle(session)
+
 
 class LocalScene(HubScene):
     def __init__(self, hub, workspace):
@@ -71,6 +77,9 @@ class LocalScene(HubScene):
                     pass
             except ControlError:  # its owner has ended
                 pass
+        await self.idle(session)
+
+    async def idle(self, session):
         while (await self._row(session)).pid is not None:
             pass  # each look is a wait for a file
 
@@ -97,10 +106,11 @@ class TestLocalHub(HubContract):
         install_child_watcher()
 
     @asynccontextmanager
-    async def open_scene(self, tmp_path):
+    async def open_scene(self, tmp_path, **lanes):
         workspace, scenario = tmp_path / "work", tmp_path / "scenario.json"
         workspace.mkdir()
-        scenario.write_text(json.dumps(SCRIPT))
+        lanes = {name: {"steps": steps} for name, steps in {"master": STEPS, **lanes}.items()}
+        scenario.write_text(json.dumps({"lanes": lanes}))
         sets = (f"providers.script.scenario={scenario}",)
         setups = Setups(Launch(), sets)
         setup = setups.load(str(workspace))
@@ -108,7 +118,31 @@ class TestLocalHub(HubContract):
             name="test", summary="", interactive=True, priority=0, factory="", scope="hub"
         )
         options = RunOptions(workspace=str(setup.paths.workspace), provider="script")
-        errands = CommandErrands(Launch(), sets, setups.keepers)
+        errands = CommandErrands(Launch(), sets, setups.keepers, idle_s=IDLE_SECONDS)
         with closing(errands):
             async with open_hub(options, setups.load, frontend=spec, errands=errands) as hub:
                 yield LocalScene(hub, options.workspace)
+
+    async def test_changes_are_decided_of_a_session_that_nobody_runs(self, tmp_path):
+        edits = [{"edit": {"path": name, "content": "new\n"}} for name in "ab"]
+        worker = {"name": "w1", "prompt": "work", "wait": True, "tools": ["Edit", "Write"]}
+        spawns = {"call": {"id": "w", "tool": "spawn_child", "arguments": worker}}
+        lanes = {"master": [spawns, *STEPS], "w1": [*edits, {"say": "done"}]}
+        async with self.open_scene(tmp_path, **lanes) as scene:
+            hub = scene.hub
+            git = await asyncio.create_subprocess_exec("git", "init", "-q", cwd=scene.workspace)
+            assert await git.wait() == 0
+            options = replace(hub.options, task="edit", mode=PermissionMode.BYPASS)
+            session = (await hub.start(options)).session
+            await scene.until_asked(session)
+            await scene.finish(session)
+            _ = await hub.start(replace(options, task=None, session=session))
+            async with hub.attach(session) as app:
+                a, b = [one.change for one in await app.changes.list()]
+                [kept] = await app.changes.accept([a])
+                [undone] = await app.changes.reject([b])
+                await app.changes.undo("act", undone.act)
+                assert (kept.state, undone.state) == ("accepted", "rejected")
+                states = [one.state for one in await app.changes.list()]
+            assert states == ["accepted", "pending"]
+            await scene.idle(session)

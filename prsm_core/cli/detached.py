@@ -1,11 +1,14 @@
 """The process that `prsm run --detach` leaves behind: it owns the run to its end, then ends.
 
+One without a task owns a session for those who decide what is left of it, such as its changes.
+
 It is started with the number of a socket, over which it is told what to run and tells what began.
 From then on stdout and stderr are the session's log, and nothing keeps the terminal open.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -14,7 +17,7 @@ import socket
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import convert
 
@@ -22,13 +25,16 @@ from prsm_core.cli import run_as_process
 from prsm_core.cli.running import Request, run_in
 from prsm_core.cli.setup import Setup, tell_quarantined
 from prsm_core.config import private_dir
-from prsm_core.interfaces.frontend import AppHandle, Frontend, FrontendSpec, RunHandle
+from prsm_core.interfaces.frontend import AppHandle, Frontend, FrontendSpec
+from prsm_core.kit.clocks import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
+    from prsm_core.engine.door.local import LocalApp
+    from prsm_core.interfaces.clock import Clock
 
 _told = logging.getLogger("prsm.told")
 
@@ -61,7 +67,8 @@ def _own(launch: Launch, told: Mapping[str, Any], wire: socket.socket) -> int:
 
     def build(setup: Setup) -> tuple[FrontendSpec, Callable[[], Frontend]]:
         tell_quarantined(setup.plugins)
-        frontend = DetachedFrontend(Announcement(wire, setup.paths.state / "logs"))
+        announce = Announcement(wire, setup.paths.state / "logs")
+        frontend = DetachedFrontend(announce, request.idle_s)
         spec = FrontendSpec(
             name="detached",
             summary="Nobody is there; a person may attach.",
@@ -76,14 +83,17 @@ def _own(launch: Launch, told: Mapping[str, Any], wire: socket.socket) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """Tells that the run has begun, and moves this process from the terminal to the log."""
+    """Tells that the owner is there, and moves this process from the terminal to the log."""
 
     wire: socket.socket
     logs: Path
 
-    def __call__(self, run: RunHandle) -> None:
-        """Tell it, once the log is there. Whoever asked may have gone: the run goes on."""
-        path = private_dir(self.logs) / f"{run.session}{SUFFIX}"
+    def __call__(self, session: str, run: str | None) -> None:
+        """Tell it, and the run that has begun, once the log is there.
+
+        Whoever asked may have gone: the run goes on.
+        """
+        path = private_dir(self.logs) / f"{session}{SUFFIX}"
         _forget_old(self.logs)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         log = os.open(path, flags, 0o600)
@@ -92,7 +102,7 @@ class Announcement:
             os.dup2(log, number)
         os.close(log)
         pid = str(os.getpid())
-        told = {"session": run.session, "run": run.run_id, "pid": pid, "log": str(path)}
+        told = {"session": session, "run": run, "pid": pid, "log": str(path)}
         with self.wire, suppress(ConnectionError):
             self.wire.sendall(json.dumps(told).encode() + b"\n")
 
@@ -104,15 +114,29 @@ def _forget_old(logs: Path) -> None:
 
 
 class DetachedFrontend(Frontend):
-    """Starts the task and waits for its end; what happens is in the ledger, for who looks."""
+    """Starts the task and waits for its end; what happens is in the ledger, for who looks.
 
-    def __init__(self, announce: Announcement) -> None:
+    Without a task it ends once nobody has asked anything for `idle_s`, or with the first run that
+    somebody begins.
+    """
+
+    def __init__(
+        self,
+        announce: Callable[[str, str | None], object],
+        idle_s: float,
+        clock: Clock | None = None,
+    ) -> None:
         self._announce = announce
+        self._idle_s = idle_s
+        self._clock = clock or SystemClock()
 
     async def run(self, app: AppHandle) -> int:
-        """Return the run's exit code."""
-        run = await app.runs.start(app.options.task or "")
-        self._announce(run)
+        """Return the run's exit code; 0 without a task."""
+        if app.options.task is None:
+            await self._serve(cast("LocalApp", app))
+            return 0
+        run = await app.runs.start(app.options.task)
+        self._announce(run.session, run.run_id)
         _told.info("run %s of session %s has begun", run.run_id, run.session)
         result = await run.result()
         _told.info(
@@ -122,6 +146,27 @@ class DetachedFrontend(Frontend):
             f": {result.error}" if result.error else "",
         )
         return result.exit_code
+
+    async def _serve(self, app: LocalApp) -> None:
+        view = await app.view()
+        self._announce(view.session, None)
+        _told.info("session %s is served", view.session)
+        run = asyncio.ensure_future(_until_a_run_ends(app, view.seq))
+        idle = asyncio.ensure_future(app.visits.none_for(self._clock, self._idle_s))
+        try:
+            await asyncio.wait({run, idle}, return_when=asyncio.FIRST_COMPLETED)
+            if run.done() or app.runs.has_started:
+                await run
+        finally:
+            for task in (run, idle):
+                task.cancel()
+            await asyncio.wait({run, idle})
+
+
+async def _until_a_run_ends(app: LocalApp, after: int) -> None:
+    async for event in app.events(after):
+        if event.type == "run_finished":
+            return
 
 
 if __name__ == "__main__":

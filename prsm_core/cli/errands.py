@@ -47,14 +47,24 @@ class CommandErrands:
         launch: Launch,
         sets: Sequence[str],
         keepers: Callable[[], Keepers],
+        *,
+        idle_s: float = 60.0,
     ) -> None:
+        """Begin runs with these `sets`; what is served without one ends after `idle_s`."""
         self._launch = launch
         self._sets = tuple(sets)
         self._keepers = keepers
+        self._idle_s = idle_s
         self._watched: dict[int, DetachedProcess] = {}  # by a descriptor of the process
 
     async def start(self, options: RunOptions) -> DetachedRun:
-        """Begin a run in a process of its own; see Hub.start."""
+        """Begin a run in a process of its own, or serve a session in one; see Hub.start."""
+        if options.task is None and options.session is None:
+            raise ConfigError(
+                "a run has a task, and without one there is no session to serve",
+                hint="give a task, or the session",
+                code="no_task",
+            )
         for name, instead in _UNTAKEN.items():
             if getattr(options, name) is not None:
                 raise ConfigError(f"a run of a process of its own takes no {name}: {instead}")
@@ -90,12 +100,13 @@ class CommandErrands:
             self._let_go(descriptor)
 
     def _request(self, options: RunOptions) -> dict[str, Any]:
+        keeps_mode = options.continues or options.task is None
         return {
-            "task": options.task or "",
+            "task": (options.task or "") if options.continues else options.task,
             "workspace": options.workspace,
             "provider": options.provider,
             "model": options.model,
-            "mode": None if options.continues else options.mode.value,
+            "mode": None if keeps_mode else options.mode.value,
             "session": options.session,
             "timeout_s": options.timeout_s,
             "unattended_s": options.unattended_s or UNATTENDED_SECONDS,
@@ -103,6 +114,7 @@ class CommandErrands:
             "images": options.images,
             "labels": dict(options.labels),
             "continues": options.continues,
+            "idle_s": self._idle_s,
         }
 
     async def _begin(self, request: Mapping[str, Any], notes: tuple[str, ...]) -> DetachedRun:

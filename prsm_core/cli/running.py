@@ -72,7 +72,7 @@ PRIVATE = 0o077  # nothing the engine writes is for other users
 class Request(Record, frozen=True, kw_only=True):
     """The command line of `prsm run`; None where it says nothing."""
 
-    task: str
+    task: str | None  # None: no run is begun, other processes are answered
     workspace: str
     provider: str | None = None
     model: str | None = None
@@ -92,6 +92,7 @@ class Request(Record, frozen=True, kw_only=True):
     solo: bool | None = None  # the master works itself; None: as is configured
     resumes: bool = False  # go on with the session's newest run
     continues: bool = False  # give the task to the session's last master
+    idle_s: float = 60.0  # how long nobody asks anything before an owner without a task ends
 
 
 def run_task(launch: Launch, request: Request) -> int:
@@ -451,7 +452,7 @@ async def run_options(setup: Setup, request: Request) -> RunOptions:
         async with open_session(request.workspace, request.session) as (store, info):
             require_current(info, request.session)
             session = info.session_id
-            if request.continues and mode is None:
+            if mode is None and (request.continues or request.task is None):
                 mode = await _mode_of_master(store, session)
     return RunOptions(
         task=request.task,

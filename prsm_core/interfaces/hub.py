@@ -60,9 +60,14 @@ class Hub(Protocol):
         agents ask waits for a person, `unattended_s` long while nobody attends. The owner ends
         with the run; neither leaving `attach` nor the hub ends anything of it.
 
+        Without a task `options.session` is served, and no run begins: who attaches decides about
+        changes and snapshots, or begins a run in the mode of the last master, with which the owner
+        ends. It also ends once nobody has asked it anything for 60 seconds; who follows it, asks.
+
         Raises SessionOwnedError where a process owns the session, this one too,
-        ConfigError for a run that is finished and is to go on (code `finished`), and PrsmError
-        that says, as the owner did, what kept the run from beginning.
+        ConfigError for a run that is finished and is to go on (code `finished`) and where there is
+        neither a task nor a session (`no_task`), and PrsmError that says, as the owner did, what
+        kept the run from beginning.
         """
         ...
 

@@ -30,7 +30,9 @@ def idle_app(**operations) -> Any:
 
 
 @asynccontextmanager
-async def serving(state, app=None, *, session=SESSION, clock=None, end=None, **operations):
+async def serving(
+    state, app=None, *, session=SESSION, clock=None, end=None, visits=None, **operations
+):
     """Own a session and serve an application on its socket; yields the socket's path."""
     surprises = []
     with SessionLock.take(state, session, since=1.0) as lock:
@@ -42,6 +44,7 @@ async def serving(state, app=None, *, session=SESSION, clock=None, end=None, **o
                 clock=clock or SystemClock(),
                 operations={**OPERATIONS, **operations},
                 end=end,
+                visits=visits,
             )
             async with server:
                 yield lock.owner.socket

@@ -116,11 +116,13 @@ class ScriptedRuns(_Group, Runs):
         check_limit(overrides.get("timeout_s"))
         self._app.run, self._app.overrides = ScriptedRun(self._app.session), overrides
         self._app.say("run_started", task=task, workspace=self._app.options.workspace)
+        self._app.on_run(self._app.run)
         return self._app.run
 
     async def resume(self) -> ScriptedRun:
         """Go on with the run that was interrupted."""
         self._app.run = ScriptedRun(self._app.session)
+        self._app.on_run(self._app.run)
         self._app.say("run_resumed")
         return self._app.run
 
@@ -504,6 +506,7 @@ class ScriptedApp:
         self.session = self.options.session or SESSION
         self.refusal: Exception | None = None
         self.run: ScriptedRun | None = None
+        self.on_run: Callable[[ScriptedRun], object] = lambda run: None  # is given each that begins
         self.overrides: Mapping[str, Any] = {}
         self.answers: list[tuple[str, str | Answer]] = []
         self.prompts: list[tuple[str, str, str]] = []  # agent, text, delivery

@@ -43,7 +43,8 @@ _FORMS = ("json", "jsonl", "html")
 class ScriptedHub:
     """Hub whose sessions are ScriptedApps; `faults`, by workspace, is what opening one raises.
 
-    A session that `start` has begun is owned, as by another process, until its run has ended.
+    A session that `start` has begun is owned, as by another process, until its run has ended, or
+    `idle` says that nobody asks it anything.
     """
 
     def __init__(self, options: RunOptions | None = None) -> None:
@@ -99,8 +100,15 @@ class ScriptedHub:
             raise _unknown(options.session)
         if options.resumes and before is not None and _is_finished(before):
             raise ConfigError("the run is finished", code="finished")
+        is_served = options.task is None and not options.resumes and not options.continues
+        if is_served and before is None:
+            raise ConfigError("there is neither a task nor a session", code="no_task")
         app = self._own(options)
         self._detached.add(app.session)
+        app.on_run = lambda run: run.ended.add_done_callback(lambda _: self._owner_ends(app, run))
+        pid = self.owner_pid
+        if is_served:
+            return DetachedRun(session=app.session, run=None, pid=pid)
         try:
             if options.resumes:
                 begun = await app.runs.resume()
@@ -111,9 +119,13 @@ class ScriptedHub:
         except BaseException:
             await self._close(app.session)
             raise
-        begun.ended.add_done_callback(lambda _: self._owner_ends(app, begun))
-        pid = self.owner_pid
         return DetachedRun(session=app.session, run=begun.run_id, pid=pid)
+
+    async def idle(self, session: str) -> None:
+        """Let the time pass after which the owner of a session ends that nobody asks anything."""
+        app = self._owned[session]
+        if session in self._detached and not app.has_open_run:
+            self._end(app)
 
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return what the session's master did last; see Hub."""

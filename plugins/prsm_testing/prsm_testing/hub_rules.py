@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from msgspec.structs import replace
 
+from prsm_core.domain.agents import PermissionMode
 from prsm_core.errors import ConfigError, ControlError, PrsmError, SessionOwnedError, StoreError
 from prsm_testing.bound import bounded
 
@@ -49,6 +50,10 @@ class HubScene(ABC):
     @abstractmethod
     async def finish(self, session: str) -> None:
         """Have the session's run end as completed, and its owner with it."""
+
+    @abstractmethod
+    async def idle(self, session: str) -> None:
+        """Let the time pass after which an owner without a run ends that nobody asks anything."""
 
 
 @bounded
@@ -106,6 +111,50 @@ class HubContract(ABC):
                 await scene.hub.start(_options(scene, None, session=session, resumes=True))
             assert refused.value.code == "finished"
             assert (await _row(scene, session)).pid is None
+
+    async def test_a_session_is_served_without_a_run(self, tmp_path: Path) -> None:
+        """Who attaches decides about its changes; it has one owner, until nobody asks anything."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            await scene.finish(session)
+            options = _options(scene, None, session=session)
+            begun = await scene.hub.start(options)
+            assert (begun.session, begun.run) == (session, None)
+            async with scene.hub.attach(session) as app:
+                assert list(await app.changes.accept()) == []
+                row = await _row(scene, session)
+                assert (row.status, row.pid) == ("completed", begun.pid)
+            with pytest.raises(SessionOwnedError):
+                await scene.hub.start(options)
+            await scene.idle(session)
+            assert (await _row(scene, session)).pid is None
+
+    async def test_what_serves_a_session_ends_with_a_run_of_it(self, tmp_path: Path) -> None:
+        """Its last master is given a task, in the mode that it has."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene, mode=PermissionMode.ACCEPT_EDITS)
+            await scene.finish(session)
+            _ = await scene.hub.start(_options(scene, None, session=session))
+            async with scene.hub.attach(session) as app:
+                _ = await app.runs.follow_up("once more")
+            await scene.until_asked(session)
+            assert (await _row(scene, session)).status == "running"
+            await scene.finish(session)
+            row = await _row(scene, session)
+            assert (row.status, row.pid) == ("completed", None)
+
+    async def test_a_task_or_a_session_is_there_to_be_started(self, tmp_path: Path) -> None:
+        """Without both there is nothing to begin, and no session to serve."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            with pytest.raises(ConfigError) as refused:
+                await scene.hub.start(_options(scene, None))
+            assert refused.value.code == "no_task"
+            with pytest.raises(PrsmError) as unknown:
+                await scene.hub.start(_options(scene, None, session=NOWHERE))
+            assert NOWHERE in unknown.value.message
+            assert [row.session for row in await scene.hub.sessions()] == [session]
+            await scene.finish(session)
 
     async def test_a_session_has_one_owner(self, tmp_path: Path) -> None:
         """One that is owned is not opened, begun anew or deleted; its owner goes on."""
@@ -256,8 +305,8 @@ def _options(scene: HubScene, task: str | None, **others: Any) -> RunOptions:
     return replace(told, task=task, workspace=scene.workspace, **{"session": None, **others})
 
 
-async def _started(scene: HubScene) -> str:
-    begun = await scene.hub.start(_options(scene, "ask"))
+async def _started(scene: HubScene, **others: Any) -> str:
+    begun = await scene.hub.start(_options(scene, "ask", **others))
     session = begun.session
     await scene.until_asked(session)
     return session

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from prsm_core.engine.control.operations import OPERATIONS, Operation, StartedRuns
 from prsm_core.engine.control.peers import Peer, why_no_person
+from prsm_core.engine.control.visits import Visits
 from prsm_core.engine.control.wire import (
     PROTOCOL,
     REQUEST_LIMIT,
@@ -162,13 +163,15 @@ class ControlServer:
         operations: Mapping[str, Operation] = OPERATIONS,
         end: Callable[[], Awaitable[None]] | None = None,
         parting: Parting | None = None,
+        visits: Visits | None = None,
     ) -> None:
         """Serve `app` to the peers of the session's `lock`; `end` ends its run.
 
-        `parting` says how long peers are waited for at the end.
+        `parting` says how long peers are waited for at the end, `visits` has the requests counted.
         """
         self._lock = lock
         self._parting = parting or Parting(clock)
+        self._visits = visits or Visits()
         self._end = end
         self._is_closing = False
         self._start_soon = start_soon
@@ -236,7 +239,7 @@ class ControlServer:
             writer.write(encode_error(refusal))
             self._let_go(reader, writer)
             return
-        connection = _Connection(reader, writer, self._clock, peer, self.answer)
+        connection = _Connection(reader, writer, self._clock, peer, self.answer, self._visits)
         self._connections.add(connection)
         task = self._start_soon(connection.serve(), name="control connection")
         connection.task = task
@@ -339,6 +342,7 @@ class _Connection:
         clock: Clock,
         peer: Peer,
         answer: Callable[[bytes, Peer], Awaitable[bytes | Streamed]],
+        visits: Visits,
     ) -> None:
         self.task: asyncio.Task[None] | None = None
         self.streamed: Streamed | None = None  # what is being sent, value by value
@@ -349,6 +353,7 @@ class _Connection:
         self._clock = clock
         self._peer = peer
         self._answer = answer
+        self._visits = visits
         self._closing = False
 
     async def serve(self) -> None:
@@ -362,20 +367,25 @@ class _Connection:
             request = await self._read()
             if request is None:
                 return
-            self.at_rest.clear()
-            if isinstance(request, ControlError):
-                self._closing = True  # where the next request begins is not known
-                answer: bytes | Streamed = encode_error(request)
-            else:
-                answer = await self._answer(request, self._peer)
-            if isinstance(answer, Streamed):  # the connection is for it alone from now on
-                self.streamed = answer
-                self.at_rest.set()
-                await answer.send(self._reader, self._writer, self._clock, IDLE_SECONDS)
-                return
-            if not await self._write(answer):
-                return
+            with self._visits.visit():
+                if not await self._reply(request):
+                    return
             self.at_rest.set()
+
+    async def _reply(self, request: bytes | ControlError) -> bool:
+        """Answer a request; return whether the peer may ask for more."""
+        self.at_rest.clear()
+        if isinstance(request, ControlError):
+            self._closing = True  # where the next request begins is not known
+            answer: bytes | Streamed = encode_error(request)
+        else:
+            answer = await self._answer(request, self._peer)
+        if isinstance(answer, Streamed):  # the connection is for it alone from now on
+            self.streamed = answer
+            self.at_rest.set()
+            await answer.send(self._reader, self._writer, self._clock, IDLE_SECONDS)
+            return False
+        return await self._write(answer)
 
     def close(self, last: int) -> asyncio.Task[None]:
         """End the connection, once the request it works on is answered; return its task.

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import AgentNoted, Told
+from prsm_core.engine.control.visits import Visits
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.providers.model_choice import model_of, resolve_model
@@ -369,6 +370,7 @@ class LocalApp:
         self.agents = LocalAgents(engine, store, session)
         self.requests = LocalRequests(engine)
         self.sessions = LocalSessions(engine, store, state_dir)
+        self.visits = Visits()  # of other processes
         self._engine = engine
         self._store = store
         self._session = session

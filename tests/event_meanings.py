@@ -16,6 +16,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "agent_spawned": "there is a new agent, by a `call` of its `parent`, None for a master;"
     " its conversation begins as that of the agent it `continues` was by then",
     "agent_labels_changed": "what is said of it is other: all its `labels` from now on",
+    "agent_mode_changed": "its new life is in another permission mode, of a master that of its run;"
+    " `mode` is its own, BYPASS for a master that only reads",
     "agent_model_changed": "it goes on with another model: a person has chosen it, or one failed",
     "agent_state_changed": "its state is another, and why; at its end what speaks for its result",
     "agent_held": "a login or a limit holds it: what it waits for, why, and `until` when (Unix"

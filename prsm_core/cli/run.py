@@ -72,7 +72,8 @@ def _tell_start(task: str) -> None:
     "continues",
     is_flag=True,
     help="Give the task to the last master of the session, of the newest one if --session is not"
-    " given. It remembers what was said, and keeps its model and mode.",
+    " given. It remembers what was said, and keeps its model, and its mode unless --mode names"
+    " another one.",
 )
 @click.option("--new", is_flag=True, help="Run in a new session, which is the default.")
 @limit_options("End the run after this time.")

@@ -477,4 +477,4 @@ async def _mode_of_master(store: Store, session: str) -> str | None:
     from prsm_core.engine.agents.resuming import last_master  # once a session goes on
 
     master = last_master(await store.agents(session))
-    return None if master is None else master.descriptor.grant.mode.value
+    return None if master is None else master.descriptor.run_mode.value

@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from msgspec import field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.record import Record
-from prsm_core.domain.tools import WRITING_TOOLS
+from prsm_core.domain.tools import READ_TOOLS, WRITING_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +80,10 @@ class PermissionMode(StrEnum):
     DELEGATE = "delegate"
 
 
+# Modes that hold for masters, too, which only read.
+_HELD_BY_ALL = frozenset({PermissionMode.PLAN, PermissionMode.DELEGATE})
+
+
 class Grant(Record, frozen=True, gc=False, kw_only=True):
     """What an agent may hand down to its children; never more than its parent's grant."""
 
@@ -119,9 +123,29 @@ class AgentDescriptor(Record, frozen=True, gc=False, kw_only=True):
     continues: str | None = None  # the agent whose conversation it began with, as that was by then
 
     @property
+    def usable_tools(self) -> frozenset[str]:
+        """Its native tools in its present mode: in DELEGATE these are the readers."""
+        return self.tools & READ_TOOLS if self.mode is PermissionMode.DELEGATE else self.tools
+
+    @property
     def is_solo(self) -> bool:
         """Whether it leads a run and works itself: a master whose own tools change files."""
-        return self.role is AgentRole.MASTER and not self.tools.isdisjoint(WRITING_TOOLS)
+        return self.role is AgentRole.MASTER and not self.usable_tools.isdisjoint(WRITING_TOOLS)
+
+    @property
+    def run_mode(self) -> PermissionMode:
+        """The mode of the run that it leads; a master that only reads has BYPASS itself."""
+        return self.mode if self.mode in _HELD_BY_ALL else self.grant.mode
+
+    def in_mode(self, mode: PermissionMode) -> AgentDescriptor:
+        """Return the master as one of a run in this mode; it keeps its tools."""
+        works = not self.tools.isdisjoint(WRITING_TOOLS)
+        granted = PermissionMode.DEFAULT if mode is PermissionMode.DELEGATE else mode
+        return replace(
+            self,
+            mode=mode if works or mode in _HELD_BY_ALL else PermissionMode.BYPASS,
+            grant=replace(self.grant, mode=granted),
+        )
 
     @property
     def duties(self) -> frozenset[AgentRole]:

@@ -32,6 +32,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         *("call", "cwd", "mode", "incarnation", "region", "labels", "continues"),
     ),
     "agent_labels_changed": ("labels",),
+    "agent_mode_changed": ("from", "to", "mode"),
     "agent_model_changed": ("provider", "model", "reasoning_effort"),
     "agent_state_changed": (
         *("from", "to", "reason"),

@@ -234,6 +234,7 @@ class OrchestrationEngine:
         task_definition: str,
         master_agent_id: str,
         *,
+        mode: PermissionMode | None = None,
         images: Sequence[str] = (),
         labels: Mapping[str, str] = NO_LABELS,
         timeout_s: float | None = None,
@@ -243,21 +244,30 @@ class OrchestrationEngine:
         """Give the ended master of this session a follow-up task, as a run of its own.
 
         The master keeps its id, its place, its model and its tools, and its labels, over which
-        those given are laid. Raises ConfigError for a blank task or for `images`, as `run` does,
-        and AgentSpawnError when the agent has not ended or is no master.
+        those given are laid; and its mode, unless another one is given. Raises ConfigError for a
+        blank task or for `images`, as `run` does, and AgentSpawnError when the agent has not ended
+        or is no master. Raises ProviderNotAvailableError where another mode is given and `run`
+        would not begin on the master's provider.
         """
         self._check_task(task_definition)
         check_wanted(abort_signal)
         given = self._parts.labelling.of_run(labels)
         master = self.manager.ended_master(master_agent_id)
         await self.manager.lives.leave(master)
-        descriptor, choice = master.descriptor, coming_model(master)
+        choice, told_of_mode = coming_model(master), []
+        descriptor = master.descriptor
+        if mode is not None and mode is not descriptor.run_mode:
+            leads = self._config.external is None
+            await self.providers.choose(choice.provider, leads=leads)
+            descriptor = descriptor.in_mode(mode)
+            told_of_mode = self._starting.told_of_mode(mode, descriptor)
         async with self._starting.task(task_definition, images, choice) as said:
-            told = await self._starting.survey(descriptor.grant.mode, choice, given)
+            told = await self._starting.survey(descriptor.run_mode, choice, given)
+            told += told_of_mode
             started = self._starting.writes(said, told, self._starting.options(timeout_s))
             with self._parts.labelling.laid(master, labels) as laid:
                 again = partial(self.manager.restart_agent, master_agent_id, said.text)
-                begin = partial(again, besides=[*started, *laid])
+                begin = partial(again, mode=mode, besides=[*started, *laid])
                 await self._run.open(begin, said.text, abort_signal, goes_on=[master.descriptor])
         self._starting.begin_checking(master)
         return await self._run.lead(master, on_start, timeout_s)

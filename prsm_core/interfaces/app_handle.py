@@ -106,10 +106,12 @@ class Runs(ABC):
         """Give the master of the session's last run a follow-up task, as a run of its own.
 
         It keeps its name, its model, its tools and what it knows; it may be one of an earlier
-        process. It is shown the `images`, as by `agents.prompt`. Raises ConfigError while a run is
-        open, for a blank task, for a mode that is no longer the master's (code `mode_differs`),
-        where there was no master yet (`no_master`), and where an earlier process was cut off before
-        that master, or an agent below it, had ended (`not_ended`).
+        process. It takes the mode that was set by `set_mode` since its run began, and that of this
+        session's runs if it is one of an earlier process. It is shown the `images`, as by
+        `agents.prompt`. Raises ConfigError while a run is open, for a blank task, where there was
+        no master yet (`no_master`), and where an earlier process was cut off before that master,
+        or an agent below it, had ended (`not_ended`); and ProviderNotAvailableError for another
+        mode where no run could be started on its provider.
         """
 
     @acts

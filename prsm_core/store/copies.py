@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from prsm_core.domain.agents import AgentState
+from prsm_core.domain.agents import AgentState, PermissionMode
 from prsm_core.domain.events import EVENT_FIELDS, Event
 from prsm_core.domain.record import Record
 from prsm_core.domain.renaming import renamed
@@ -126,9 +126,10 @@ _OBJECTS = frozenset(
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "run_started": ("task",),
     "run_finished": ("status",),
-    "agent_spawned": ("name", "provider", "model", "prompt"),
+    "agent_spawned": ("name", "provider", "model", "prompt", "mode"),
     "agent_state_changed": ("to",),
     "agent_model_changed": ("provider", "model"),
+    "agent_mode_changed": ("mode",),
     "turn_started": ("turn", "n"),
     "turn_finished": ("turn",),
     "message_completed": ("role", "text"),
@@ -449,6 +450,8 @@ _OTHERS: Mapping[tuple[str, str], Any] = {
     ("permission_requested", "change"): _Edit,
     ("run_finished", "status"): _Status,
     ("agent_state_changed", "to"): AgentState,
+    ("agent_spawned", "mode"): PermissionMode,
+    ("agent_mode_changed", "mode"): PermissionMode,
     ("budget_warned", "provenance"): str,
     ("budget_exceeded", "provenance"): str,
 }

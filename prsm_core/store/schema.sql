@@ -66,7 +66,7 @@ CREATE TABLE agents (            -- small, because every state change rewrites t
   UNIQUE (session_id, name)
 ) STRICT;
 
-CREATE TABLE agent_specs (       -- the bulky part of an agent; only a restart's prompt changes it
+CREATE TABLE agent_specs (       -- the bulky part of an agent, which seldom changes
   agent_id         TEXT PRIMARY KEY REFERENCES agents,
   prompt           TEXT NOT NULL,
   system_prompt    TEXT NOT NULL,
@@ -390,14 +390,17 @@ CREATE TABLE agent_specs_past (
   agent_id         TEXT NOT NULL,
   until            INTEGER NOT NULL,
   prompt           TEXT NOT NULL,
+  mode             TEXT NOT NULL,
+  grant_mode       TEXT NOT NULL,
   reasoning_effort TEXT,
   labels           TEXT,
   PRIMARY KEY (agent_id, until)
 ) STRICT, WITHOUT ROWID;
-CREATE TRIGGER agent_specs_change AFTER UPDATE OF prompt, reasoning_effort, labels ON agent_specs
+CREATE TRIGGER agent_specs_change
+AFTER UPDATE OF prompt, mode, grant_mode, reasoning_effort, labels ON agent_specs
 BEGIN
   INSERT INTO agent_specs_past VALUES (OLD.agent_id, (SELECT max(position) FROM steps),
-    OLD.prompt, OLD.reasoning_effort, OLD.labels) ON CONFLICT DO NOTHING;
+    OLD.prompt, OLD.mode, OLD.grant_mode, OLD.reasoning_effort, OLD.labels) ON CONFLICT DO NOTHING;
 END;
 
 CREATE TABLE turns_past (        -- what a turn had used while it ran

@@ -99,7 +99,7 @@ _AGENTS = (
     + ", "
     + _then("a", "result", "ended_at", "notes")
     + ", "
-    + _then("s", "prompt", "reasoning_effort", "labels")
+    + _then("s", "prompt", "mode", "grant_mode", "reasoning_effort", "labels")
     + " FROM agents AS a JOIN agent_specs AS s USING (agent_id)"
     + _past("a", "agents_past", "agent_id")
     + _past("s", "agent_specs_past", "agent_id")

@@ -148,6 +148,13 @@ def test_ids_and_who_was_faster_count_for_nothing():
             "model: p/n (high)",
         ),
         (
+            lambda log: log.add(
+                "agent_mode_changed", "w1", mode="plan", **{"from": "default", "to": "plan"}
+            ),
+            "decision",
+            "mode: plan",
+        ),
+        (
             lambda log: log.add("agent_labels_changed", "w1", labels={"regions/state": "done"}),
             "decision",
             'labels: {"regions/state": "done"}',

@@ -46,6 +46,7 @@ class BirthsMeant:
             new.model,
             new.prompt,
             dict(new.labels),
+            (new.mode.value, new.grant.mode.value),
             new.state.value,
         )
         self.tell(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from prsm_testing.memory_store import MemoryStore
 from prsm_testing.steps import Steps
 
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, PermissionMode
 from prsm_core.domain.changes import Decision
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Notes
@@ -30,6 +30,7 @@ from prsm_core.domain.writes import (
     EffectNoted,
     MessagesConsumed,
     ModelSwitched,
+    ModeSwitched,
     ReceivesUndone,
     RequestOpened,
     ResultClaimed,
@@ -56,8 +57,12 @@ STATES = st.sampled_from(list(AgentState))
 ENDS = (AgentState.COMPLETED, AgentState.FAILED, AgentState.KILLED)
 MOSTLY = st.sampled_from([True] * 9 + [False])
 SWITCH = ModelSwitched(provider="other", model="second")
+PLAN, DELEGATE = PermissionMode.PLAN, PermissionMode.DELEGATE
+MODE = ModeSwitched(source=PermissionMode.DEFAULT, target=PLAN, mode=PLAN, granted=PLAN)
+LESS = ModeSwitched(source=DELEGATE, target=DELEGATE, mode=DELEGATE, granted=PLAN)
 NOTE = AgentNoted(notes=Notes(failures=2, tried=("one/a",), heard={"agent": 1}))
 KEEP, FORGET = ThreadKept(thread="kept"), ThreadKept(thread=None)
+KEPT = (SWITCH, MODE, LESS, KEEP, FORGET, NOTE)
 
 
 class Ledgers(RuleBasedStateMachine):
@@ -257,7 +262,7 @@ class Ledgers(RuleBasedStateMachine):
         fields = {"incarnation": incarnation, "result": result, "resume_token": thread}
         self.commit(self.steps.close_turn(turn, name, **fields))
 
-    @rule(data=st.data(), name=NAMES, writes=st.sampled_from([SWITCH, KEEP, FORGET, NOTE]))
+    @rule(data=st.data(), name=NAMES, writes=st.sampled_from(KEPT))
     def go_on(self, data, name, writes):
         self.write(data, name, writes)
 

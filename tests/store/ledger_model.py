@@ -118,6 +118,7 @@ class LedgerModel:
             "model": (agent.provider, agent.model),
             "prompt": agent.prompt,
             "labels": agent.labels,
+            "modes": agent.modes,
             "state": agent.state,
             "life": agent.life,
             "waiting_on": agent.waiting_on,
@@ -288,6 +289,13 @@ class _Act(FilesMeant, BirthsMeant):
         self.own.provider, self.own.model, self.own.thread = write.provider, write.model, None
         told = {"model": write.model, "reasoning_effort": write.reasoning_effort}
         self.tell("agent_model_changed", provider=write.provider, **told)
+
+    def ModeSwitched(self, write: Any) -> None:  # noqa: N802
+        """Live in another mode, which is told where people see another one."""
+        self.own.modes = (write.mode.value, write.granted.value)
+        if write.source is not write.target:
+            told = {"from": write.source.value, "to": write.target.value}
+            self.tell("agent_mode_changed", mode=write.mode.value, **told)
 
     def AgentHeld(self, write: Any) -> None:  # noqa: N802
         """Wait for a login or a limit, or for that no more."""

@@ -78,6 +78,7 @@ def _seen_agent(row: Any) -> dict[str, Any]:
         "model": (agent.provider, agent.model),
         "prompt": agent.prompt,
         "labels": dict(agent.labels),
+        "modes": (agent.mode.value, agent.grant.mode.value),
         "state": agent.state.value,
         "life": agent.incarnation,
         "waiting_on": row.waiting_on,

@@ -21,6 +21,7 @@ class Agent:
     model: str
     prompt: str
     labels: dict[str, str]
+    modes: tuple[str, str]
     state: str = "pending"
     life: int = 1
     waiting_on: str | None = None

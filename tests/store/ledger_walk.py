@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from prsm_testing.steps import Steps
 
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, PermissionMode
 from prsm_core.domain.changes import Decision
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
@@ -26,6 +26,7 @@ from prsm_core.domain.writes import (
     Granted,
     MessagesConsumed,
     ModelSwitched,
+    ModeSwitched,
     ReceivesUndone,
     RequestOpened,
     ResultClaimed,
@@ -273,9 +274,11 @@ class Walk:
         target, state = self.chance.choice(STATES), of.state
         result = AgentResult(agent_id=of.name, success=True, summary="done")
         of.state, kept = target, self.chance.choice(["thread", None])
+        mode = self.chance.choice(list(PermissionMode))
         besides: list[Write] = [
             ModelSwitched(provider="p", model=self.chance.choice("mn"), reasoning_effort="high"),
             ThreadKept(thread=kept),
+            ModeSwitched(source=PermissionMode.DEFAULT, target=mode, mode=mode, granted=mode),
             AgentHeld(waiting_on=kept, reason="429", until=1.5),
             ResultClaimed(result=result),
             AgentRelabelled(

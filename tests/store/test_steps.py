@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from prsm_core.domain import writes
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, PermissionMode
 from prsm_core.domain.changes import Decision
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Notes
@@ -28,6 +28,7 @@ from prsm_core.domain.writes import (
     Granted,
     MessagesConsumed,
     ModelSwitched,
+    ModeSwitched,
     ReceivesUndone,
     RequestOpened,
     ResultClaimed,
@@ -72,6 +73,7 @@ async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
     return turn
 
 
+DEFAULT, PLAN = PermissionMode.DEFAULT, PermissionMode.PLAN
 SPENT = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
 
 
@@ -107,6 +109,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "AgentRestarted": AgentRestarted(prompt="again"),
         "AgentsResumed": AgentsResumed(lives={team.agent("w1"): 2, team.agent("w2"): 2}),
         "ModelSwitched": ModelSwitched(provider="p", model="m", reasoning_effort="high"),
+        "ModeSwitched": ModeSwitched(source=DEFAULT, target=PLAN, mode=PLAN, granted=PLAN),
         "AgentRelabelled": AgentRelabelled(agent_id=team.agent("w1"), labels={"a": "b"}),
         "ThreadKept": ThreadKept(thread="thread"),
         "AgentNoted": AgentNoted(notes=Notes(failures=1, heard={"w9": 2})),

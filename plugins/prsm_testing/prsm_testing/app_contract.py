@@ -519,6 +519,22 @@ class AppContract(AppFileRules):
             with pytest.raises(ConfigError):
                 await scene.app.runs.set_mode("carefree")  # type: ignore[arg-type]
 
+    async def test_a_follow_up_takes_the_mode_that_was_set(self, tmp_path: Path) -> None:
+        """Its master lives on in it, which an event tells."""
+        async with self.open_scene(tmp_path) as scene:
+            app, run = scene.app, await started(scene)
+            await scene.finish("counted")
+            await run.result()
+            await app.runs.set_mode(PermissionMode.PLAN)
+            again = await app.runs.follow_up("more")
+            await scene.say("on it")
+            await scene.finish("counted more")
+            assert (await again.result()).status == "completed"
+            told = await _until(app.events(), lambda event: event.type == "agent_mode_changed")
+            [master] = (await app.view()).tree.agents
+            assert (told[-1].agent, told[-1].data["to"]) == (master.id, "plan")
+            assert master.mode == "plan"
+
     async def test_an_agent_goes_on_with_another_model(self, tmp_path: Path) -> None:
         """In its next turn or life; who or what is not known is refused, by the nearest."""
         async with self.open_scene(tmp_path) as scene:

@@ -112,8 +112,9 @@ class ScriptedRuns(_Group, Runs):
             raise self._app.refusal
         if self._app.has_open_run:
             raise ConfigError("this session runs a task already", hint="wait for its end")
-        known_mode(overrides.get("mode", self._app.options.mode))
+        mode = known_mode(overrides.get("mode", self._app.options.mode))
         check_limit(overrides.get("timeout_s"))
+        self._app.run_mode, self._app.mode_set = mode, None
         self._app.run, self._app.overrides = ScriptedRun(self._app.session), overrides
         self._app.say("run_started", task=task, workspace=self._app.options.workspace)
         self._app.on_run(self._app.run)
@@ -131,7 +132,11 @@ class ScriptedRuns(_Group, Runs):
         if self._app.run is None:
             raise ConfigError("no master has run yet", hint="start a run", code="no_master")
         self._app._show(images)
+        was = self._app.run_mode
+        mode = self._app.mode_set or was
         run = await self.start(task)
+        self._app.run_mode = mode
+        self._app.switch_mode(was)
         self._app.switch_models()
         self._app.continued.append(task)
         return run
@@ -146,7 +151,8 @@ class ScriptedRuns(_Group, Runs):
 
     async def set_mode(self, mode: PermissionMode) -> None:
         """Keep the mode in the options."""
-        self._app.options = replace(self._app.options, mode=known_mode(mode))
+        self._app.mode_set = known_mode(mode)
+        self._app.options = replace(self._app.options, mode=self._app.mode_set)
 
     async def budget(self) -> door.BudgetReport:
         """Return a budget of which nothing is used."""
@@ -518,6 +524,8 @@ class ScriptedApp:
         self.takes_images = True
         self.forks: list[str] = []  # sessions, oldest first
         self.provider_rows: Sequence[door.ProviderReport] = ()
+        self.run_mode = self.options.mode  # of the newest run
+        self.mode_set: PermissionMode | None = None  # since that began
         self.model_rows: Sequence[door.ModelRow] = ()
         self.policy_told = door.PolicyReport()
         self.readers = 0
@@ -670,6 +678,12 @@ class ScriptedApp:
         while (found := dict(self.answers).get(request)) is None:
             await self._changed.wait()
         return found
+
+    def switch_mode(self, was: PermissionMode) -> None:
+        """Have the last master live on in the mode of the run."""
+        masters = [e.agent for e in self._log if e.type == "agent_spawned" and not e.data["parent"]]
+        if masters and (mode := self.run_mode.value) != was.value:
+            self.say("agent_mode_changed", masters[-1], **{"from": was.value}, to=mode, mode=mode)
 
     def switch_models(self) -> None:
         """Have the next turns begin of the models that were set."""

@@ -41,6 +41,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         | {"continues": None},
     ),
     ("agent_labels_changed", MASTER, {"labels": {"team": "ui", "regions/state": "running"}}),
+    ("agent_mode_changed", MASTER, {"from": "default", "to": "plan", "mode": "plan"}),
     (
         "agent_model_changed",
         MASTER,

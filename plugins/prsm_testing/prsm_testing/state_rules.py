@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, PermissionMode
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, Effect, ErrorKind, StopReason
@@ -21,6 +21,7 @@ from prsm_core.domain.writes import (
     EffectNoted,
     Granted,
     ModelSwitched,
+    ModeSwitched,
     RequestOpened,
     ResultClaimed,
     RunFinished,
@@ -196,6 +197,31 @@ class StateRules:
         with pytest.raises(FencedError):
             await store.commit(team.step("w9", about))
         assert (await agent_now(store, "w9")).agent.labels == {}
+
+    async def test_the_mode_of_an_agent_is_told_as_it_is_and_as_it_was(
+        self, store: Store, team: Steps
+    ) -> None:
+        """What it may hand down with it; one that hands down less and no more tells nothing."""
+        at = (await store.state("s1")).position
+        plan, default = PermissionMode.PLAN, PermissionMode.DEFAULT
+        write = ModeSwitched(source=default, target=plan, mode=plan, granted=plan)
+        (told,) = (await store.commit(team.step("w1", write))).events
+        assert (told.type, told.agent, told.data) == (
+            "agent_mode_changed",
+            team.agent("w1"),
+            {"from": "default", "to": "plan", "mode": "plan"},
+        )
+        (now,), (then,) = (
+            [one.agent for one in state.agents if one.agent.name == "w1"]
+            for state in (await store.state("s1"), await store.state("s1", at))
+        )
+        assert (now.mode, now.grant.mode) == (plan, plan)
+        assert then == team.descriptor("w1", "master")
+        row = next(row for row in await store.agents("s1") if row.descriptor.name == "w1")
+        assert (row.descriptor.mode, row.descriptor.grant.mode) == (plan, plan)
+        less = replace(write, source=plan, mode=default)
+        assert not (await store.commit(team.step("w1", less))).events
+        assert (await agent_now(store, "w1")).agent.mode is default
 
     async def test_agents_go_on_together_or_none_does(self, store: Store, team: Steps) -> None:
         """With their states and their mail; no step of the lives before is taken any more."""

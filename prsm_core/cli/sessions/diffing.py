@@ -121,6 +121,7 @@ class _Log:
             "agent_state_changed": self._changed,
             "agent_model_changed": self._switched,
             "agent_labels_changed": self._labelled,
+            "agent_mode_changed": self._switched_mode,
             "message_completed": self._said,
             "file_changed": self._wrote,
             "tool_call_started": self._called,
@@ -160,6 +161,9 @@ class _Log:
         effort = data.get("reasoning_effort")
         model = f"{data['provider']}/{data['model']}" + (f" ({effort})" if effort else "")
         self._put("decision", event, f"model: {model}", None)
+
+    def _switched_mode(self, event: Event, data: Mapping[str, Any]) -> None:
+        self._put("decision", event, f"mode: {data['to']}", None)
 
     def _labelled(self, event: Event, data: Mapping[str, Any]) -> None:
         self._put("decision", event, f"labels: {self._text(data['labels'])}", None)

@@ -13,7 +13,13 @@ from prsm_core.errors import FencedError, InvalidTransitionError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, Grant
+    from prsm_core.domain.agents import (
+        AgentDescriptor,
+        AgentResult,
+        AgentState,
+        Grant,
+        PermissionMode,
+    )
     from prsm_core.domain.notes import Notes
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step, Telling
@@ -287,6 +293,25 @@ class ModelSwitched(Write, frozen=True, kw_only=True):
         model = {"provider": self.provider, "model": self.model}
         effort = {"reasoning_effort": self.reasoning_effort}
         return step.telling("agent_model_changed", {**model, **effort})
+
+
+class ModeSwitched(Write, frozen=True, kw_only=True):
+    """The mode of the agent's new life, and the most that it may hand down in it."""
+
+    source: PermissionMode  # as people call it: of a master the mode of its run
+    target: PermissionMode
+    mode: PermissionMode
+    granted: PermissionMode
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        modes = {"mode": str(self.mode), "grant_mode": str(self.granted)}
+        return (Update("agent_specs", {"agent_id": step.agent_id}, modes),)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        if self.source is self.target:
+            return ()  # one that delegates hands down less
+        told = {"from": str(self.source), "to": str(self.target), "mode": str(self.mode)}
+        return step.telling("agent_mode_changed", told)
 
 
 class AgentHeld(Write, frozen=True, kw_only=True):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core.domain.agents import AgentRole, AgentState
-from prsm_core.domain.writes import AgentRestarted, AgentSpawned, Told
+from prsm_core.domain.writes import AgentRestarted, AgentSpawned, ModeSwitched, Told
 from prsm_core.engine.providers.team import news_of_team, told_of_team
+from prsm_core.engine.spawn.plan import within_parent
 from prsm_core.engine.state import AgentRecord
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle import RESTART
@@ -16,7 +17,7 @@ from prsm_core.lifecycle import RESTART
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, SpawnRequest
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, PermissionMode, SpawnRequest
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.agents.ends import AgentEnds
@@ -189,12 +190,14 @@ class AgentManager(Struct, eq=False, dict=True):
         new_prompt: str,
         *,
         is_fresh: bool = False,
+        mode: PermissionMode | None = None,
         besides: Sequence[Write] = (),
     ) -> AgentRecord:
         """Give an ended agent a new life: same identity, place, model and tools.
 
         The conversation goes on, or it `is_fresh`: nothing of the lives before is told to the
-        model. Its step has what is written `besides` in front.
+        model. A master takes the `mode`, if one is given; a child has no more than its parent
+        hands down by now. Its step has what is written `besides` in front.
         """
         record = self.roster.get(agent_id)
         self._check_restart(record)
@@ -205,6 +208,7 @@ class AgentManager(Struct, eq=False, dict=True):
         source, restore = record.state, record.restore_point()
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes = self.steps.move(record, target, "restarted", trigger=RESTART)
+        switched = self._switch_mode(record, mode)
         begun: tuple[Write, ...] = ()
         if is_fresh:
             record.forget_conversation()
@@ -213,7 +217,7 @@ class AgentManager(Struct, eq=False, dict=True):
         record.begin_incarnation(new_prompt, target, self.clock.time())
         self.roster.revive(record)
         anew = AgentRestarted(prompt=new_prompt)
-        step = self.steps.build(record, *besides, anew, *begun, *changes)
+        step = self.steps.build(record, *besides, anew, *switched, *begun, *changes)
         try:
             await self.steps.commit(step, then=lambda: self._begin_life(record))
         except Exception:  # it has ended as before: nobody may wait for its end
@@ -222,6 +226,21 @@ class AgentManager(Struct, eq=False, dict=True):
             restore()
             raise
         return record
+
+    def _switch_mode(
+        self, record: AgentRecord, mode: PermissionMode | None
+    ) -> tuple[ModeSwitched, ...]:
+        """Give a new life its mode; return what is written of it, nothing where it is the same."""
+        was, parent = record.descriptor, self.roster.parent_of(record)
+        if parent is not None:
+            now = within_parent(was, parent.descriptor)
+        else:
+            now = was if mode is None else was.in_mode(mode)
+        if now == was:
+            return ()
+        record.descriptor = now
+        modes = {"source": was.run_mode, "target": now.run_mode}
+        return (ModeSwitched(**modes, mode=now.mode, granted=now.grant.mode),)
 
     def _with_news(self, record: AgentRecord, prompt: str) -> str:
         """Return the prompt of a new life, with what has changed meanwhile: team and skills."""

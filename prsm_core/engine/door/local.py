@@ -54,7 +54,8 @@ class LocalRuns(Runs):
         self._session = session
         self._driven: dict[asyncio.Task[None], StartedRun] = {}
         self.has_started = False  # some run, by this very handle
-        self._new_mode: PermissionMode | None = None  # that the newest run does not have
+        # What a person has set since the newest run began.
+        self._new_mode: PermissionMode | None = None
 
     async def start(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run; raises what keeps it from starting (no provider, a blank task)."""
@@ -69,6 +70,7 @@ class LocalRuns(Runs):
         if options.continues:
             self.options = replace(self.options, continues=False)
             return await self._continue(task, options.images, options)
+        mode = self._new_mode
         run = await self._start(
             lambda on_start: self._engine.run(
                 task,
@@ -83,7 +85,8 @@ class LocalRuns(Runs):
                 **_controls(options),
             )
         )
-        self._new_mode = None
+        if self._new_mode is mode:
+            self._new_mode = None
         return run
 
     async def resume(self, **overrides: Any) -> RunHandle:
@@ -105,18 +108,16 @@ class LocalRuns(Runs):
             raise ConfigError(
                 "this session has had no master yet", hint="start a run", code="no_master"
             )
-        if not self._engine.is_running and self._new_mode not in {None, _mode_of(master)}:
-            raise ConfigError(
-                f"{master.descriptor.name} keeps the mode that its run began with",
-                hint="start a run: its master begins in the mode that was set since",
-                code="mode_differs",
-            )
-        given = {"images": images, "labels": options.labels, **_controls(options)}
-        return await self._start(
+        mode = self._new_mode
+        given = {"images": images, "labels": options.labels, "mode": mode, **_controls(options)}
+        run = await self._start(
             lambda on_start: self._engine.run_continuation(
                 task, master.agent_id, on_start=on_start, **given
             )
         )
+        if self._new_mode is mode:
+            self._new_mode = None
+        return run
 
     async def interrupt(self) -> bool:
         """End the open run as interrupted; False when none was open."""
@@ -126,9 +127,7 @@ class LocalRuns(Runs):
         """Let the runs that begin from now on have this mode."""
         from prsm_core.engine.door.refusals import known_mode
 
-        mode = known_mode(mode)
-        if mode is not self.options.mode:
-            self._new_mode = mode
+        self._new_mode = mode = known_mode(mode)
         self.options = replace(self.options, mode=mode)
 
     async def budget(self) -> door.BudgetReport:
@@ -155,7 +154,7 @@ class LocalRuns(Runs):
         settings, given = self._engine.settings, self.options.mcp_servers
         servers = choose_servers(settings, prompt=task, role=AgentRole.MASTER, explicit=given)
         master = adopt(self._engine.manager.roster, rows, found, servers)
-        if self._new_mode is None and self.options.mode is not _mode_of(master):
+        if self._new_mode is None:
             self._new_mode = self.options.mode  # this process has promised its runs that one
         return master
 
@@ -472,12 +471,6 @@ def _controls(options: RunOptions) -> dict[str, Any]:
 
         check_limit(options.timeout_s)
     return {"timeout_s": options.timeout_s, "abort_signal": options.abort_signal}
-
-
-def _mode_of(master: AgentRecord) -> PermissionMode:
-    """Return the mode that the run of a master began in."""
-    own, granted = master.descriptor.mode, master.descriptor.grant.mode
-    return own if own in {PermissionMode.PLAN, PermissionMode.DELEGATE} else granted
 
 
 async def set_model(engine: OrchestrationEngine, agent_id: str, text: str) -> str:

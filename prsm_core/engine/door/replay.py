@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from prsm_core import door
-from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.agents import AgentResult, AgentState, PermissionMode
 from prsm_core.domain.events import ends_run
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
@@ -401,6 +401,7 @@ class Played:
             "agent_spawned": self._spawned,
             "agent_labels_changed": self._redescribed,
             "agent_model_changed": self._redescribed,
+            "agent_mode_changed": self._switched_mode,
             "agent_state_changed": self._changed,
             "agent_held": lambda event: self._set(event, waiting_on=event.data["waiting_on"]),
             "turn_started": self._turn_started,
@@ -477,12 +478,18 @@ class Played:
         if known is not None:
             told = {name: event.data[name] for name in ("provider", "model", "prompt")}
             told["labels"] = event.data.get("labels") or {}
+            told["mode"] = PermissionMode(event.data["mode"])
             born = replace(known, **told, state=AgentState.PENDING, incarnation=1)
             self._agents[known.agent_id] = AgentRow(descriptor=born, **_UNTOLD)
 
     def _redescribed(self, event: Event) -> None:
         if (row := self._agents.get(event.agent or "")) is not None:
             self._set(event, descriptor=replace(row.descriptor, **event.data))
+
+    def _switched_mode(self, event: Event) -> None:
+        if (row := self._agents.get(event.agent or "")) is not None:
+            mode = PermissionMode(event.data["mode"])
+            self._set(event, descriptor=replace(row.descriptor, mode=mode))
 
     def _changed(self, event: Event) -> None:
         row, data = self._agents.get(event.agent or ""), event.data

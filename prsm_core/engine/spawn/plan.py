@@ -390,8 +390,7 @@ def describe_master(
     may_spawn = settings.engine.max_agent_depth > 0
     tools = _delegates(mode, READ_TOOLS if tools is None else tools)
     works = not tools.isdisjoint(WRITING_TOOLS)
-    stays = works or mode in {PermissionMode.PLAN, PermissionMode.DELEGATE}
-    return AgentDescriptor(
+    master = AgentDescriptor(
         **asdict(identity),
         role=AgentRole.MASTER,
         provider=choice.provider,
@@ -410,13 +409,19 @@ def describe_master(
         tools=tools,
         grant=Grant(
             tools=NATIVE_TOOLS,
-            mode=clamp_mode(mode, PermissionMode.BYPASS),
             budget=settings.budgets.to_budget(),
         ),
-        mode=mode if stays else PermissionMode.BYPASS,
         mcp_servers=mcp_servers,
         labels=labels,
     )
+    return master.in_mode(mode)
+
+
+def within_parent(agent: AgentDescriptor, parent: AgentDescriptor) -> AgentDescriptor:
+    """Return a child that begins again, in no more than the mode that its parent hands down."""
+    granted = clamp_mode(agent.grant.mode, parent.grant.mode)
+    mode = agent.mode if agent.mode is PermissionMode.DELEGATE else granted
+    return replace(agent, mode=mode, grant=replace(agent.grant, mode=granted))
 
 
 class Planner(Struct, eq=False):

@@ -168,7 +168,7 @@ def assemble_context(
         parent_turn_id=record.head_turn_id,
         role=ledger_role(agent),
         toolset_name=agent.role.value,
-        permissions_granted=_granted(agent.mode, agent.tools),
+        permissions_granted=_granted(agent.mode, agent.usable_tools),
         source_event_id=next(iter(prompt.consumed), None),
         workspace_path=parts.workspace(agent.cwd),
     )
@@ -292,7 +292,7 @@ def session_request(
         system_prompt=system_prompt,
         cwd=descriptor.cwd,
         mode=descriptor.mode,
-        native_tools=descriptor.tools,
+        native_tools=descriptor.usable_tools,
         reasoning_effort=descriptor.reasoning_effort,
         mcp_servers=descriptor.mcp_servers,
         resume_token=record.resume_token,

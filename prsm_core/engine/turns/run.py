@@ -593,7 +593,7 @@ class TurnRun:
             provider=agent.provider,
             role=context.role,
             toolset_name=context.toolset_name,
-            tools_available=tuple(sorted({*agent.tools, *self.calls.tools.names})),
+            tools_available=tuple(sorted({*agent.usable_tools, *self.calls.tools.names})),
             permissions_granted=context.permissions_granted,
             workspace_path=context.workspace_path,
             started_at_ms=self.fold.started_at_ms,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
@@ -61,22 +60,6 @@ async def test_it_goes_on_in_the_thread_that_its_vendor_holds(opened):
         assert request.resume_token == "thread-master"  # noqa: S105 - no secret
         [context] = second.provider.contexts["master"]
         assert context.history == ()
-
-
-async def test_its_mode_is_that_of_its_run_or_it_is_refused(opened):
-    async with opened() as first:
-        app = door(first)
-        await (await app.runs.start("x", mode=PermissionMode.ACCEPT_EDITS)).result()
-    async with opened() as second:
-        app = door(second)
-        with pytest.raises(ConfigError) as refused:
-            await app.runs.follow_up("more")
-        assert refused.value.code == "mode_differs"
-        await app.runs.set_mode(PermissionMode.ACCEPT_EDITS)
-        assert (await (await app.runs.follow_up("more")).result()).status == "completed"
-        await app.runs.set_mode(PermissionMode.PLAN)
-        await app.runs.set_mode(PermissionMode.ACCEPT_EDITS)
-        assert (await (await app.runs.follow_up("more")).result()).status == "completed"
 
 
 async def test_one_that_was_cut_off_is_refused_by_name(opened):

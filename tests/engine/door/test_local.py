@@ -22,7 +22,7 @@ from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.journal.views import TALK
-from prsm_core.errors import ConfigError, ControlError, PrsmError, StoreError
+from prsm_core.errors import ControlError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.store import SqliteStore
 from prsm_core.store.event_log import read_last
@@ -380,20 +380,6 @@ async def test_effort_and_servers_of_a_run_are_its_masters(opened, tmp_path):
         [request] = team.provider.requests["master"]
         assert request.reasoning_effort == "high"
         assert request.mcp_servers["find"] == server
-
-
-async def test_a_follow_up_in_another_mode_is_refused_rather_than_run_in_the_old_one(opened):
-    async with opened() as team:
-        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
-        await (await app.runs.start("x")).result()
-        await app.runs.set_mode(PermissionMode.PLAN)
-        with pytest.raises(ConfigError) as refused:
-            await app.runs.follow_up("more")
-        assert refused.value.code == "mode_differs"
-        run = await app.runs.start("y")
-        await run.result()
-        again = await app.runs.follow_up("more")
-        assert (await again.result()).status == "completed"
 
 
 def held(team):

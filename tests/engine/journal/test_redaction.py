@@ -212,6 +212,7 @@ NO_TEXT = {
     "HumanRequest": "request_id agent_id kind",
     "McpServer": "command",
     "MessagesConsumed": "messages",
+    "ModeSwitched": "source target mode granted",
     "Notes": "tried settled repeated reminded reminders heard chosen left went_on",
     "RequestResolved": "request_id kind",
     "RoutedMessage": "message_id type source target correlation_id",

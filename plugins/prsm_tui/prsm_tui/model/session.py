@@ -263,6 +263,14 @@ def other_model(session: Session, event: Event) -> None:
         agent.next_model = ""
 
 
+def other_mode(session: Session, event: Event) -> None:
+    """Take over the permission mode that an agent lives on in."""
+    agent = session.agents.get(event.agent or "")
+    if agent is not None:
+        session.stirs += 1
+        agent.mode = _exact(event.data.get("mode"))
+
+
 def held(session: Session, event: Event) -> None:
     """Take over what holds an agent: a login or a limit, or nothing any more."""
     agent = session.agents.get(event.agent or "")
@@ -672,6 +680,7 @@ _TAKERS: Mapping[str, Callable[[Session, Event], None]] = {
     "agent_state_changed": changed,
     "agent_held": held,
     "agent_model_changed": other_model,
+    "agent_mode_changed": other_mode,
     "turn_started": turn_started,
     "turn_finished": turn_finished,
     "progress_reported": progress,

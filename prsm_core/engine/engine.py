@@ -254,8 +254,7 @@ class OrchestrationEngine:
         given = self._parts.labelling.of_run(labels)
         master = self.manager.ended_master(master_agent_id)
         await self.manager.lives.leave(master)
-        choice, told_of_mode = coming_model(master), []
-        descriptor = master.descriptor
+        descriptor, choice, told_of_mode = master.descriptor, coming_model(master), []
         if mode is not None and mode is not descriptor.run_mode:
             leads = self._config.external is None
             await self.providers.choose(choice.provider, leads=leads)
@@ -263,8 +262,8 @@ class OrchestrationEngine:
             told_of_mode = self._starting.told_of_mode(mode, descriptor)
         async with self._starting.task(task_definition, images, choice) as said:
             told = await self._starting.survey(descriptor.run_mode, choice, given)
-            told += told_of_mode
-            started = self._starting.writes(said, told, self._starting.options(timeout_s))
+            notes = [*told, *told_of_mode]
+            started = self._starting.writes(said, notes, self._starting.options(timeout_s))
             with self._parts.labelling.laid(master, labels) as laid:
                 again = partial(self.manager.restart_agent, master_agent_id, said.text)
                 begin = partial(again, mode=mode, besides=[*started, *laid])

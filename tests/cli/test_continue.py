@@ -77,8 +77,19 @@ def test_without_a_session_there_is_nobody_to_go_on(prsm_process, tmp_path):
     assert "nothing was run yet" in done.err
 
 
-def test_a_mode_that_the_master_does_not_have_is_refused(prsm_process, tmp_path):
-    play(prsm_process, tmp_path, FIRST, mode="bypass")
-    done = further(prsm_process, tmp_path, "--mode", "plan")
-    assert done.code == 2
-    assert "keeps the mode that its run began with" in done.err
+@pytest.mark.parametrize(
+    ("began", "more", "told"),
+    [
+        ("bypass", ("--mode", "plan"), [("bypass", "plan")]),
+        ("bypass", (), []),
+        ("delegate", (), []),
+    ],
+)
+def test_the_master_keeps_its_mode_unless_another_one_is_named(
+    prsm_process, tmp_path, began, more, told
+):
+    play(prsm_process, tmp_path, FIRST, mode=began)
+    done = further(prsm_process, tmp_path, *more)
+    assert done.code == 0, done.err
+    changes = [event for event in events_of(done) if event["type"] == "agent_mode_changed"]
+    assert [(event["from"], event["to"]) for event in changes] == told

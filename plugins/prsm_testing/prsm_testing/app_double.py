@@ -683,7 +683,8 @@ class ScriptedApp:
         """Have the last master live on in the mode of the run."""
         masters = [e.agent for e in self._log if e.type == "agent_spawned" and not e.data["parent"]]
         if masters and (mode := self.run_mode.value) != was.value:
-            self.say("agent_mode_changed", masters[-1], **{"from": was.value}, to=mode, mode=mode)
+            told: dict[str, Any] = {"from": was.value, "to": mode, "mode": mode}
+            self.say("agent_mode_changed", masters[-1], **told)
 
     def switch_models(self) -> None:
         """Have the next turns begin of the models that were set."""

@@ -46,6 +46,14 @@ def test_an_agent_that_is_started_again_keeps_its_place_and_its_transcript():
     assert "hello" in dict(texts(told.model.agents["a"].transcript.blocks))["Said"]
 
 
+def test_an_agent_that_lives_on_in_another_mode_has_it():
+    app = Told()
+    app.spawn("m", "master", mode="default")
+    app.say("agent_mode_changed", "m", **{"from": "default"}, to="plan", mode="plan")
+    app.say("agent_mode_changed", "nobody", **{"from": "default"}, to="plan", mode="plan")
+    assert [agent.mode for agent in app.model.agents.values()] == ["plan"]
+
+
 def test_text_streams_and_the_whole_message_stands_for_it():
     told = Told()
     told.spawn("a", "one")

@@ -239,8 +239,10 @@ class AgentManager(Struct, eq=False, dict=True):
         if now == was:
             return ()
         record.descriptor = now
-        modes = {"source": was.run_mode, "target": now.run_mode}
-        return (ModeSwitched(**modes, mode=now.mode, granted=now.grant.mode),)
+        switched = ModeSwitched(
+            source=was.run_mode, target=now.run_mode, mode=now.mode, granted=now.grant.mode
+        )
+        return (switched,)
 
     def _with_news(self, record: AgentRecord, prompt: str) -> str:
         """Return the prompt of a new life, with what has changed meanwhile: team and skills."""

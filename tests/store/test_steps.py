@@ -78,8 +78,9 @@ SPENT = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
 
 
 def _of_session(team: Steps) -> dict[str, Write]:
-    """Return those that no agent writes, by kind."""
+    """Return those that an agent does not bring about, by kind."""
     return {
+        "ModeSwitched": ModeSwitched(source=DEFAULT, target=PLAN, mode=PLAN, granted=PLAN),
         "AgentHeld": AgentHeld(waiting_on="a usage limit", reason="429", until=1.5),
         "SessionNamed": SessionNamed(name="a name"),
         "SnapshotTaken": SnapshotTaken(snapshot=team.snapshot()),
@@ -109,7 +110,6 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "AgentRestarted": AgentRestarted(prompt="again"),
         "AgentsResumed": AgentsResumed(lives={team.agent("w1"): 2, team.agent("w2"): 2}),
         "ModelSwitched": ModelSwitched(provider="p", model="m", reasoning_effort="high"),
-        "ModeSwitched": ModeSwitched(source=DEFAULT, target=PLAN, mode=PLAN, granted=PLAN),
         "AgentRelabelled": AgentRelabelled(agent_id=team.agent("w1"), labels={"a": "b"}),
         "ThreadKept": ThreadKept(thread="thread"),
         "AgentNoted": AgentNoted(notes=Notes(failures=1, heard={"w9": 2})),

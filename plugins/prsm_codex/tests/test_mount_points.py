@@ -7,7 +7,7 @@ import os
 import subprocess
 
 import pytest
-from prsm_codex.mount_points import path_hash, remove_mount_points
+from prsm_codex.confined import path_hash, remove_mount_points
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ import pytest
 import prsm_core
 import prsm_core.kit
 from prsm_core.cli import plugins as command
-from prsm_core.cli import scaffold
 from prsm_core.errors import PluginError
 from prsm_core.version import __version__
 from tests.site_folder import Site, provider
@@ -137,10 +136,6 @@ def test_what_a_refused_plugin_would_contribute_is_told_as_not_used(site, prsm_p
     assert [record["name"] for record in told["mine"] + told["mine-too"]] == ["twin", "twin"]
 
 
-def test_the_command_offers_every_kind_there_is():
-    assert list(scaffold.KINDS) == list(KINDS)
-
-
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize("kind", KINDS)
 def test_new_writes_a_package_for_public_names_and_tells_three_commands(
@@ -178,7 +173,7 @@ def test_new_writes_a_package_for_public_names_and_tells_three_commands(
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_package_takes_nothing_but_public_names(kind, tmp_path):
-    folder = scaffold.write_skeleton(kind, "acme", tmp_path)
+    folder = command.write_skeleton(kind, "acme", tmp_path)
     rooms = (prsm_core, prsm_core.kit, prsm_testing)
     public = {room.__name__: room for room in rooms}
     for path in folder.rglob("*.py"):
@@ -244,8 +239,8 @@ def test_a_name_that_an_installed_plugin_has_is_refused(site, tmp_path):
     installed = site.load()
     for kind, name in [("check", "early"), ("provider", "p"), ("sink", "mine")]:
         with pytest.raises(PluginError, match=f"'{name}' is taken: prsm-mine 1.0 has"):
-            scaffold.check_free(kind, name, installed)
-    scaffold.check_free("check", "p", installed)
+            command.check_free(kind, name, installed)
+    command.check_free("check", "p", installed)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_and_no_traceback(tmp_path, prsm):

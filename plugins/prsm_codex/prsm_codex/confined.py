@@ -332,9 +332,9 @@ def _sets(options: Sequence[str], operands: Sequence[str]) -> bool:
 # On Linux the sandbox mounts over these names in each folder that commands may write. It creates
 # those that are missing, and its helper removes them behind the command. An interrupt kills the
 # helper too, and no later one removes what another has created (Codex 0.169, issue 31599 of
-# openai/codex): an empty `.git` would stay among the person's files. Codex's registry, below its
-# TMPDIR, says what it has created: a folder for each path, named by the path's hash, with a file for
-# each helper that uses it, named by its process id.
+# openai/codex): an empty `.git` would stay among the person's files. What Codex has created is told
+# by its registry below its TMPDIR: a folder for each path, named by the path's hash, with a file
+# for each helper that uses it, named by its process id.
 READ_ONLY = (".git", ".agents", ".codex", ".aws")
 _CREATED = "synthetic"
 

@@ -23,7 +23,6 @@ from prsm_core.cli.options import json_option, workspace_option
 from prsm_core.distributions import CORE
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.records import check_name
-from prsm_core.plugins.records import WORDS, Spec
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.plugins import PluginManager
+    from prsm_core.plugins.records import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +176,8 @@ def check_free(kind: str, name: str, installed: PluginManager) -> None:
 
 
 def _is(spec: Spec, kind: str) -> bool:
+    from prsm_core.plugins.records import WORDS  # with all of what plugins are
+
     return WORDS[type(spec)] == KINDS[kind].words
 
 

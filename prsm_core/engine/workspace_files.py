@@ -126,7 +126,7 @@ class Folders:
         return path
 
     def seen_from(self, path: str, _folder: str) -> str:
-        """Return where whoever works in a folder has a path of the session's own files."""
+        """Return a path of the session's folder as an agent in another folder has it."""
         return path
 
     def own(self, _record: AgentRecord, _roster: Roster) -> str | None:

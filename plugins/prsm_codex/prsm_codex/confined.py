@@ -146,8 +146,8 @@ class Sandbox:
         if _is_in(real, _DEVICES):
             return True
         roots = [os.path.realpath(folder) for folder in self.writable]
-        kept = (str(Path(root, name)) for root in roots for name in READ_ONLY)
-        return _is_in(real, roots) and not _is_in(real, kept)
+        read_only = (str(Path(root, name)) for root in roots for name in READ_ONLY)
+        return _is_in(real, roots) and not _is_in(real, read_only)
 
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:

@@ -149,7 +149,7 @@ def test_the_network_is_told_apart_where_there_is_none(work):
 
 
 def test_a_change_is_told_by_its_paths(work):
-    sandbox = Sandbox(writable=(str(work), "/tmp"), network=False, temp=work)  # noqa: S108
+    sandbox = Sandbox(writable=(str(work), "/tmp"), network=False, temp=work)  # noqa: S108 - it is judged, not used
 
     def of(tool, path):
         return sandbox.hindrance(

@@ -68,7 +68,7 @@ class _Moment(NamedTuple):
 
 
 class _Known(Struct):
-    """What is known of a root, and what was seen since the last scan."""
+    """The state of a root at the last scan, and what was seen since."""
 
     known: dict[str, Known] = {}  # of what is not as in the index
     seen: dict[str, list[_Moment]] = {}  # by path, the first as the last scan left it,
@@ -76,7 +76,7 @@ class _Known(Struct):
 
 
 class _State(Struct):
-    """What is known of a folder, as whoever goes on after a crash finds it."""
+    """The state of a folder, as it is stored for the start after a crash."""
 
     scan: str  # by which it came to be known
     roots: dict[str, _Known]

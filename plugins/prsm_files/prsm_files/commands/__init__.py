@@ -1,1 +1,1 @@
-"""The commands on what is kept of files."""
+"""The commands on changes, snapshots, worktrees and commits."""

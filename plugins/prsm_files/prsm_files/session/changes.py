@@ -248,7 +248,7 @@ class Verdicts:
 
 
 class ChangeWatch:
-    """Owns what is known of the folder, and looks at it when calls end."""
+    """Owns the tracked state of the folder, and scans it when calls end."""
 
     def __init__(self, keeper: FilesKeeper, of: FilesContext, folders: Folders) -> None:
         self._keeper = keeper

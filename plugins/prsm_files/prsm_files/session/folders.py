@@ -58,7 +58,7 @@ class Workspaces(Folders):
         return os.path.normpath(f"{self._source(top)}/{os.path.relpath(path, top)}")
 
     def seen_from(self, path: str, folder: str) -> str:
-        """Return where whoever works in a folder has a path of the session's own files."""
+        """Return a path of the session's folder as an agent in another folder has it."""
         top = self.top(folder)
         if top is None or not is_within(path, source := self._source(top)):
             return path

@@ -187,7 +187,7 @@ class TreeKeeper(Trees):
             await first_of(self._of.clock, seconds, lambda: asyncio.wait(tasks))
 
     async def recover(self, folder: Path) -> list[str]:
-        """End what a dead process has left in the repository of a folder; return what is told."""
+        """Finish what a dead process left in the repository of a folder; return notices."""
         where, session = self._folders.where, self._of.session
         key = repo_identity(folder).key
         if where is None or not any(where.repository(key).glob("*/record.json")):

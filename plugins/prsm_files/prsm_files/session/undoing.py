@@ -102,7 +102,7 @@ class QuietFiles:
             raise run_open(self.context.session)
 
     async def use(self, work: Callable[[Shadow], T]) -> T:
-        """Have something done to what is kept; raises ConfigError where nothing is."""
+        """Run an act on the kept files. Raises ConfigError where no files are kept."""
         if self.keeper is None:
             raise not_kept()
         return await self.keeper.use(self.folder, work)

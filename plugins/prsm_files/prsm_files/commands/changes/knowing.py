@@ -291,7 +291,7 @@ async def store_decisions(
 async def end_restore(
     workspace: str, shadow: Shadow, owed: Owed | None, mine: Collection[str], done: str
 ) -> str | None:
-    """Do what a restore owes besides the files; return the session that is gone on with."""
+    """Finish what belongs to a restore beside its files; return the session that continues."""
     await settle_all(workspace, shadow, mine)
     if owed is None:
         return None

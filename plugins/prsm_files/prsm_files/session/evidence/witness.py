@@ -32,7 +32,7 @@ _UNJUDGED = "what agents claim about files in {} is judged by git and the clock 
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """What is known of a file."""
+    """What the session recorded about a file."""
 
     before: Blob | None = None  # as the agent began; None: it was not there, or was not kept
     others: tuple[str, ...] = ()  # who has changed it since, where the agent has not; "": unknown
@@ -67,7 +67,7 @@ class Witness:
         return [row for row in own if row.change.id in since]
 
     async def of(self, record: AgentRecord, paths: Sequence[str]) -> Mapping[str, Seen]:
-        """Return what is known of files, by their path below the agent's folder."""
+        """Return the session's records of files, by their path below the agent's folder."""
         born = await self._conversations.born(record.agent_id)
         rows = await self._watch.get().rows()
         since = await self._found_since(born)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.plugins import PluginManager
-    from prsm_core.plugins.records import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,19 +165,16 @@ def _shown(path: Path) -> str:
 
 def check_free(kind: str, name: str, installed: PluginManager) -> None:
     """Raise PluginError where a plugin of this name could not be loaded beside those there are."""
-    for record in installed.records:
-        names = {record.name, *(s.name for s in installed.contributions(record) if _is(s, kind))}
-        if name in names:
-            raise PluginError(
-                f"{name!r} is taken: {record} has a {KINDS[kind].words} or a plugin of that name",
-                hint="take another name: of two plugins that have the same one neither is loaded",
-            )
-
-
-def _is(spec: Spec, kind: str) -> bool:
     from prsm_core.plugins.records import WORDS  # with all of what plugins are
 
-    return WORDS[type(spec)] == KINDS[kind].words
+    words = KINDS[kind].words
+    for record in installed.records:
+        alike = (spec for spec in installed.contributions(record) if WORDS[type(spec)] == words)
+        if name in {record.name, *(spec.name for spec in alike)}:
+            raise PluginError(
+                f"{name!r} is taken: {record} has a {words} or a plugin of that name",
+                hint="take another name: of two plugins that have the same one neither is loaded",
+            )
 
 
 def write_skeleton(kind: str, name: str, parent: Path) -> Path:

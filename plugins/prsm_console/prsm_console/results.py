@@ -1,7 +1,7 @@
-"""How agents have ended, for who embeds PRSM in something: a wait for that always ends.
+"""How agents have ended, for programs that embed PRSM: the wait for it always ends.
 
-It uses an AppHandle and nothing else, as `streams` do. A result is read from the events of the
-session, so that it is the same over an engine in this process and over one in another.
+A result is read from the events of the session: it is the same over an engine in this process and
+over one in another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prsm_core.kit import first_of
 from prsm_core.terminal import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core import AppHandle, Clock, Event
 
@@ -38,10 +38,9 @@ async def wait_for_multiple(
 ) -> list[AgentResult]:
     """Return how several agents end, or have ended, in the order given.
 
-    It takes `timeout_s` seconds at most. Of an agent that has not ended by then there is a failed
-    result: its `error` says so, its `error_kind` is `timeout`, its summary what it said last. So
-    there is where the session is closed before (`closed`). The agent itself is not touched. A kill
-    has the kind `killed`; of other failures the events tell no kind.
+    An agent that has not ended after `timeout_s` seconds gets a failed result and goes on: the
+    `error_kind` is `timeout` (`closed` where the session was closed before), the summary what the
+    agent said last. A kill has the kind `killed`; of other failures the events tell no kind.
 
     Raises MessageRoutingError: there is no such agent.
     """
@@ -71,81 +70,60 @@ class _Life:
     def __init__(self, agent_id: str) -> None:
         self._agent_id = agent_id
         self._began = self._ended = 0.0
-        self._said: list[str] = []  # in the newest turn
+        self._texts: list[str] = []  # of the newest turn
         self._claims: dict[str, Mapping[str, Any]] = {}  # by call
         self._claim: Mapping[str, Any] | None = None
         self._state: Mapping[str, Any] = {}
-        self._readers: Mapping[str, Callable[[Event], None]] = {
-            "agent_spawned": self._begin,
-            "agent_state_changed": self._change,
-            "turn_started": lambda _: self._said.clear(),
-            "message_completed": self._say,
-            "tool_call_started": self._call,
-            "tool_call_finished": self._answer,
-        }
 
     @property
     def has_ended(self) -> bool:
-        """Whether this life is over."""
         return bool(self._state) and AgentState(self._state["to"]).is_terminal
 
     def read(self, event: Event) -> None:
-        """Take note of an event of the agent."""
-        reader = self._readers.get(event.type)
-        if reader is not None:
-            reader(event)
+        data = event.data
+        match event.type:
+            case "agent_spawned":
+                self._begin(event)
+            case "agent_state_changed":
+                if self.has_ended:  # it lives again
+                    self._begin(event)
+                self._state, self._ended = data, event.ts
+            case "turn_started":
+                self._texts.clear()
+            case "message_completed" if data["role"] == "assistant" and data["text"]:
+                self._texts.append(data["text"])
+            case "tool_call_started" if data["orchestration"] and data["tool"] == "task_complete":
+                self._claims[data["call"]] = data["arguments"]
+            case "tool_call_finished" if data["status"] == "completed":
+                self._claim = self._claims.get(data["call"], self._claim)
 
-    def result(self, error: str, kind: str) -> AgentResult:
-        """Return how it has ended; a failure for this reason where it has not."""
-        said, state = "\n".join(self._said), self._state
-        if not self.has_ended:
-            return self._failure(said, error, kind)
-        if state["to"] != AgentState.COMPLETED:
-            killed = "killed" if state["to"] == AgentState.KILLED else None
-            return self._failure(said, state["reason"], killed)
-        claim = self._claim or {"summary": self._said[-1] if self._said else ""}
+    def _begin(self, event: Event) -> None:
+        self._began = event.ts
+        self._texts, self._claims, self._claim = [], {}, None
+
+    def result(self, error: str, kind: str | None) -> AgentResult:
+        """Return how the life has ended; a failure for this reason where it has not."""
+        state, took = self._state, round(max(0.0, self._ended - self._began), 3)
+        if not self.has_ended or state["to"] != AgentState.COMPLETED:
+            if self.has_ended:
+                error = state["reason"]
+                kind = "killed" if state["to"] == AgentState.KILLED else None
+            return AgentResult(
+                agent_id=self._agent_id,
+                success=False,
+                summary="\n".join(self._texts),
+                error=error,
+                error_kind=kind,
+                duration=took,
+            )
+        claim = self._claim or {"summary": self._texts[-1] if self._texts else ""}
         return AgentResult(
             agent_id=self._agent_id,
             success=True,
             summary=claim["summary"].strip(),
             artifacts=tuple(claim.get("artifacts") or ()),
-            duration=self._seconds,
+            duration=took,
             evidence=state["evidence"],
             evidence_gaps=tuple(state["evidence_gaps"]),
             evidence_by=tuple(state.get("evidence_by") or ()),
         )
-
-    def _failure(self, said: str, error: str, kind: str | None) -> AgentResult:
-        return AgentResult(
-            agent_id=self._agent_id,
-            success=False,
-            summary=said,
-            error=error,
-            error_kind=kind,
-            duration=self._seconds,
-        )
-
-    @property
-    def _seconds(self) -> float:
-        return round(max(0.0, self._ended - self._began), 3)
-
-    def _begin(self, event: Event) -> None:
-        self._began = event.ts
-        self._said, self._claims, self._claim = [], {}, None
-
-    def _change(self, event: Event) -> None:
-        if self.has_ended:  # it lives again
-            self._begin(event)
-        self._state, self._ended = event.data, event.ts
-
-    def _say(self, event: Event) -> None:
-        if event.data["role"] == "assistant" and event.data["text"]:
-            self._said.append(event.data["text"])
-
-    def _call(self, event: Event) -> None:
-        if event.data["orchestration"] and event.data["tool"] == "task_complete":
-            self._claims[event.data["call"]] = event.data["arguments"]
-
-    def _answer(self, event: Event) -> None:
-        if event.data["call"] in self._claims and event.data["status"] == "completed":
-            self._claim = self._claims[event.data["call"]]

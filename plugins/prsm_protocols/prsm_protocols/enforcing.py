@@ -31,10 +31,8 @@ class Enforcing:
         if not is_under_protocol(context.labels) or request.tool in ALWAYS:
             return None
         pin = pin_of(context.labels, request.agent_id)
-        if pin is None:
-            return self.check(request, context)
         try:
-            standing = self.validator.pinned_now(pin)
+            standing = None if pin is None else self.validator.pinned_now(pin)
         except PrsmError as error:
             return _unreadable(error)
         if standing is None:
@@ -44,14 +42,19 @@ class Enforcing:
     async def check(self, request: PermissionRequest, context: PermissionContext) -> Deny | None:
         """Deny what the state does not list; no opinion on the rest, and on other agents.
 
-        Where the protocol cannot be read nothing is allowed but what each state allows: who was to
-        be held to it would not be.
+        Where the protocol cannot be read nothing is allowed but what each state allows.
         """
-        if not is_under_protocol(context.labels) or request.tool in ALWAYS:
+        labels = context.labels
+        if not is_under_protocol(labels) or request.tool in ALWAYS:
             return None
+        now, pin = self._now(), pin_of(labels, request.agent_id)
         try:
-            now = self._now()
-            standing = await self._standing(request.agent_id, context, now)
+            if pin is not None:
+                standing = await self.validator.pinned_soon(pin)
+            else:
+                standing = await self.validator.begun_soon(
+                    labels, context.workspace, trusted=context.trusted, now=now
+                )
         except PrsmError as error:
             return _unreadable(error)
         return self._verdict(standing, request.tool, now)
@@ -59,13 +62,6 @@ class Enforcing:
     def _verdict(self, standing: Standing, tool: str, now: float) -> Deny | None:
         why = self.validator.denial(standing, tool, now)
         return None if why is None else Deny(why)
-
-    async def _standing(self, agent_id: str, context: PermissionContext, now: float) -> Standing:
-        if (pin := pin_of(context.labels, agent_id)) is not None:
-            return await self.validator.pinned_soon(pin)
-        return await self.validator.begun_soon(
-            context.labels, context.workspace, trusted=context.trusted, now=now
-        )
 
 
 def check(

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from prsm_protocols.compiled import Protocol
 
-_KNOWN = 256  # protocols that are remembered
-
 
 class Kept:
     """Owns the folder of kept versions; `folder` returns where that is now."""
@@ -42,7 +40,7 @@ class Kept:
         folder = self.folder(protocol.hash)
         if not folder.is_dir():
             _write(folder, protocol)
-        self._remember(protocol)
+        self._known[self._folder(), protocol.id] = protocol
 
     def find(self, identity: str) -> Protocol | None:
         """Return what `get` does, None where it would have to be read."""
@@ -63,13 +61,8 @@ class Kept:
             raise _lost(identity, folder, error.message) from error
         if found is None or found.id != identity:
             raise _lost(identity, folder, "missing" if found is None else "other than it was")
-        self._remember(found)
+        self._known[self._folder(), identity] = found
         return found
-
-    def _remember(self, protocol: Protocol) -> None:
-        while len(self._known) >= _KNOWN:
-            del self._known[next(iter(self._known))]
-        self._known[self._folder(), protocol.id] = protocol
 
 
 def _write(folder: Path, protocol: Protocol) -> None:

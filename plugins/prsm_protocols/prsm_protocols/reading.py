@@ -10,10 +10,10 @@ import re
 import unicodedata
 from enum import StrEnum
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
 
 from prsm_protocols.page import (
     NOBODY,
@@ -33,7 +33,7 @@ from prsm_protocols.tool_names import read_tools
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from markdown_it.token import Token
+    Readers = dict[str, Callable[[str, int], Any]]
 
 MAX_BYTES = 128 * 1024
 MAX_STATES = 1000
@@ -54,14 +54,16 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f]")
 _TURNING = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 Rule = TypeVar("Rule", bound=StrEnum)
 _SIGNS = {"≥": ">=", "≤": "<="}
+_LISTS = {"bullet_list", "ordered_list"}
+_TEXTS = {"paragraph", "heading"}
 _SECTIONS = ("States", "Transitions", "Messages", "Session", "Master", "Upgrades")
 
 
 class Source(Record, frozen=True):
     """A page that was read: where each of its parts stands, and the text that it was read from.
 
-    `lines` has numbers from 1: by `(name,)` those of states, by `(source, target)` those of
-    transitions, by `(name, "within")` those of time limits, by `()` that of the title.
+    `lines` has numbers from 1: by `()` that of the title, by `(name,)` those of states, by
+    `(name, "within")` those of time limits, by `(source, target)` those of transitions.
     """
 
     file: str
@@ -79,11 +81,27 @@ class Item(Record, frozen=True):
     inner: tuple[Item, ...] = ()
 
 
-class _Section(Record, frozen=True):
-    line: int
-    items: tuple[Item, ...]
-    words: tuple[Item, ...]  # paragraphs that are in no list
-    has_code: bool
+class _Section:
+    """The nodes below a heading; lists and paragraphs in a quotation are prose."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.nodes: list[SyntaxTreeNode] = []
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        lists = (node for node in self.nodes if node.type in _LISTS)
+        return tuple(item for each in lists for item in _items_of(each))
+
+    @property
+    def words(self) -> list[Item]:
+        """The texts that are in no list."""
+        texts = (node for node in self.nodes if node.type in _TEXTS)
+        return [Item(line=_line(node), text=_flat(node)) for node in texts]
+
+    @property
+    def has_code(self) -> bool:
+        return any(each.type == "code_block" for node in self.nodes for each in node.walk())
 
 
 def read_page(data: bytes | str, file: str) -> tuple[Source | None, tuple[Problem, ...]]:
@@ -117,9 +135,9 @@ class _Reader:
         if text is None:
             return None
         self.text = text
-        tokens = parser().parse(text)
-        name = self._title(tokens)
-        sections = self._sections(tokens)
+        nodes = SyntaxTreeNode(parser().parse(text)).children
+        name = self._title(nodes)
+        sections = self._sections(nodes)
         states = self._states(sections.get("States"))
         transitions = self._transitions(sections.get("Transitions"))
         messages = self._messages(sections.get("Messages"))
@@ -159,16 +177,15 @@ class _Reader:
                 self._wrong(line, f"there is a {kind} character, U+{ord(found[0]):04X}; remove it")
         return None if self.problems else text
 
-    def _title(self, tokens: Sequence[Token]) -> str:
-        titles = [(line, text) for level, line, text in _headings(tokens) if level == 1]
+    def _title(self, nodes: Sequence[SyntaxTreeNode]) -> str:
+        titles = [node for node in nodes if node.tag == "h1"]
         if not titles:
             self._wrong(1, "there is no title; begin with `# Protocol: NAME`")
             return ""
-        line, text = titles[0]
-        for again, other in titles[1:]:
-            self._wrong(
-                again, f"a second title, {_short(other)}; a page is one protocol: line {line}"
-            )
+        text, line = _flat(titles[0]), _line(titles[0])
+        for other in titles[1:]:
+            what = f"a second title, {_short(_flat(other))}"
+            self._wrong(_line(other), f"{what}; a page is one protocol: line {line}")
         found = _TITLE.fullmatch(text)
         if found is None:
             self._wrong(line, f"{_short(text)} is no title; write `# Protocol: NAME`")
@@ -176,26 +193,26 @@ class _Reader:
         self.lines[()] = line
         return self._name(found[1], line)
 
-    def _sections(self, tokens: Sequence[Token]) -> dict[str, _Section]:
+    def _sections(self, nodes: Sequence[SyntaxTreeNode]) -> dict[str, _Section]:
+        names = {name.lower(): name for name in _SECTIONS}
         sections: dict[str, _Section] = {}
-        places = [
-            (index, token) for index, token in enumerate(tokens)
-            if token.type == "heading_open" and token.level == 0 and token.tag in {"h1", "h2"}
-        ]  # fmt: skip
-        ends = [*(index for index, _ in places), len(tokens)][1:]
-        for (start, opened), end in zip(places, ends, strict=True):
-            title, line = _flat(tokens[start + 1]), _line(opened)
-            if opened.tag == "h1":
+        section = _Section(line=1)
+        for node in nodes:
+            if node.tag not in {"h1", "h2"}:
+                section.nodes.append(node)
                 continue
-            known = {name.lower(): name for name in _SECTIONS}.get(title.rstrip(":").lower())
-            if known is None:
-                if near := nearest(title.capitalize(), _SECTIONS):
-                    self._wrong(line, f"{_short(title)} is no section{near}")
-            elif known in sections:
-                self._wrong(line, f"a second section {known}; the first is in line "
-                                  f"{sections[known].line}")  # fmt: skip
-            else:
-                sections[known] = _section(tokens[start + 3 : end], line)
+            section = _Section(line=_line(node))
+            title = _flat(node)
+            name = names.get(title.rstrip(":").lower())
+            if node.tag == "h1":
+                continue
+            if name in sections:
+                first = sections[name].line
+                self._wrong(section.line, f"a second section {name}; the first is in line {first}")
+            elif name is not None:
+                sections[name] = section
+            elif near := nearest(title.capitalize(), _SECTIONS):
+                self._wrong(section.line, f"{_short(title)} is no section{near}")
         return sections
 
     def _states(self, section: _Section | None) -> tuple[State, ...]:
@@ -209,12 +226,12 @@ class _Reader:
         return tuple(state for item in items if (state := self._state(item)) is not None)
 
     def _items(self, section: _Section, shape: str) -> tuple[Item, ...]:
-        if not section.items:
-            indented = (
-                "; what is indented by four spaces or a tab is code" if section.has_code else ""
-            )
+        items = section.items
+        if not items:
+            code = "; what is indented by four spaces or a tab is code"
+            indented = code if section.has_code else ""
             self._wrong(section.line, f"nothing is listed here; write {shape}{indented}")
-        return section.items
+        return items
 
     def _state(self, item: Item) -> State | None:
         found = _STATE.fullmatch(item.text)
@@ -222,14 +239,11 @@ class _Reader:
             self._wrong(item.line, f"{_short(item.text)} is no state; write `- name: description`")
             return None
         name = self._once(self._name(found[1], item.line), item.line)
-        readers: dict[str, Callable[[str, int], Any]] = {
-            "tools": self._tools, "message": self._text, "within": self._within,
-        }  # fmt: skip
+        readers: Readers = {"tools": self._tools, "message": self._text, "within": self._within}
         parts = self._parts(item, readers)
         if "within" in parts:
-            self.lines[name, "within"] = next(
-                inner.line for inner in item.inner if inner.text.lower().startswith("within")
-            )
+            lines = (each.line for each in item.inner if each.text.lower().startswith("within"))
+            self.lines[name, "within"] = next(lines)
         given = {key: value for key, value in parts.items() if value is not None}
         return State(name=name, description=self._text(found[2] or "", item.line), **given)
 
@@ -238,21 +252,21 @@ class _Reader:
             self._wrong(line, f"a second state {name}; the first is in line {first}")
         return name
 
-    def _parts(self, item: Item, readers: dict[str, Callable[[str, int], Any]]) -> dict[str, Any]:
+    def _parts(self, item: Item, readers: Readers) -> dict[str, Any]:
         """Return what the list inside an item says; an item of it without a key is prose."""
         parts: dict[str, Any] = {}
         for inner in item.inner:
             found = _KEY.fullmatch(inner.text)
             if found is None:
                 continue
-            key, text = found[1].lower(), found[2]
+            key = found[1].lower()
             if key not in readers:
                 near = nearest(key, readers) or f"; there are {', '.join(readers)}"
                 self._wrong(inner.line, f"{key} is nothing that can be said of it{near}")
             elif key in parts:
                 self._wrong(inner.line, f"{key} is said twice of it")
             else:
-                parts[key] = readers[key](text, inner.line)
+                parts[key] = readers[key](found[2], inner.line)
         return parts
 
     def _tools(self, text: str, line: int) -> tuple[str, ...] | None:
@@ -359,69 +373,30 @@ class _Reader:
         return text.strip()
 
 
-def _headings(tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
-    for opened, inline in pairwise(tokens):
-        if opened.type == "heading_open" and opened.level == 0:
-            yield int(opened.tag[1:]), _line(opened), _flat(inline)
+def _items_of(listed: SyntaxTreeNode) -> Iterator[Item]:
+    for item in listed.children:
+        text, line = None, _line(item)
+        inner: list[Item] = []
+        for child in item.children:
+            if child.type in _LISTS:
+                inner += _items_of(child)
+            elif child.type in _TEXTS and text is None:
+                text, line = _flat(child), _line(child)
+        yield Item(line=line, text=text or "", inner=tuple(inner))
 
 
-def _section(tokens: Sequence[Token], line: int) -> _Section:
-    """Return the lists and the paragraphs of a section; those in a quotation are prose."""
-    items: list[Item] = []
-    words: list[Item] = []
-    index = 0
-    while index < len(tokens):
-        token = tokens[index]
-        if token.level == 0 and token.type in {"bullet_list_open", "ordered_list_open"}:
-            found, index = _list(tokens, index)
-            items += found
-        elif token.level == 1 and token.type == "inline":
-            words.append(Item(line=_line(token), text=_flat(token)))
-        index += 1
-    code = any(token.type == "code_block" for token in tokens)
-    return _Section(line=line, items=tuple(items), words=tuple(words), has_code=code)
-
-
-def _list(tokens: Sequence[Token], start: int) -> tuple[list[Item], int]:
-    """Return the items of the list that begins here, and where it ends."""
-    items: list[Item] = []
-    level = tokens[start].level
-    index = start + 1
-    while tokens[index].level != level:
-        if tokens[index].type == "list_item_open" and tokens[index].level == level + 1:
-            item, index = _read_item(tokens, index)
-            items.append(item)
-        index += 1
-    return items, index
-
-
-def _read_item(tokens: Sequence[Token], start: int) -> tuple[Item, int]:
-    level, line = tokens[start].level, _line(tokens[start])
-    text, inner = None, []
-    index = start + 1
-    while tokens[index].level != level:
-        token = tokens[index]
-        if token.type in {"bullet_list_open", "ordered_list_open"} and token.level == level + 1:
-            found, index = _list(tokens, index)
-            inner += found
-        elif token.type == "inline" and token.level == level + 2 and text is None:
-            text, line = _flat(token), _line(token)
-        index += 1
-    return Item(line=line, text=text or "", inner=tuple(inner)), index
-
-
-def _flat(token: Token) -> str:
-    """Return the words of a text as they are seen, in one line."""
+def _flat(node: SyntaxTreeNode) -> str:
+    """Return the words of a paragraph or a heading as they are seen, in one line."""
     parts = (
-        " " if child.type in {"softbreak", "hardbreak"} else child.content
-        for child in token.children or ()
-        if child.type != "html_inline"
+        " " if token.type in {"softbreak", "hardbreak"} else token.content
+        for token in node.walk()
+        if token.type not in {"inline", "html_inline"}
     )
     return " ".join("".join(parts).split())
 
 
-def _line(token: Token) -> int:
-    return token.map[0] + 1 if token.map else 1
+def _line(node: SyntaxTreeNode) -> int:
+    return node.map[0] + 1 if node.map else 1
 
 
 def _short(text: str) -> str:

@@ -301,7 +301,7 @@ class Upgrades:
         if not (standing.is_pinned and call.trusted):
             return False
         try:
-            protocols = self._validator.library.unchanged(call.workspace)
+            protocols = self._validator.library.current(call.workspace)
         except ProtocolError:
             return False
         newest = None if protocols is None else protocols.get(standing.protocol.name)

@@ -74,15 +74,13 @@ class Validator:
 
     def pinned_now(self, pin: Pin) -> Standing | None:
         """Return what `pinned` does, None where that would have to be read."""
-        found = self.kept.find(pin.protocol)
-        return None if found is None else _pinned(pin, found)
+        protocol = self.kept.find(pin.protocol)
+        return None if protocol is None else _pinned(pin, protocol)
 
     async def pinned_soon(self, pin: Pin) -> Standing:
         """Return what `pinned` does; a thread reads what is not in memory."""
-        found = self.kept.find(pin.protocol)
-        if found is None:
-            found = await asyncio.to_thread(self.kept.get, pin.protocol)
-        return _pinned(pin, found)
+        standing = self.pinned_now(pin)
+        return await asyncio.to_thread(self.pinned, pin) if standing is None else standing
 
     async def begun_soon(
         self, labels: Mapping[str, str], workspace: str, *, trusted: bool, now: float

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -29,11 +29,11 @@ from prsm_core.errors import (
     ConfigError,
     MessageRoutingError,
     ModelNotAvailableError,
-    PrsmError,
     StoreError,
     ToolInputError,
 )
 from prsm_testing.bound import bounded
+from prsm_testing.codes import raises_code
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -69,124 +69,19 @@ class AppScene(ABC):
         """Have the master end its work, and the run with it."""
 
 
-async def started(scene: AppScene) -> RunHandle:
-    """Start a run whose master has said something: it is there, and works."""
-    run = await scene.app.runs.start("count")
-    await scene.say("I begin")
-    return run
-
-
 __all__ = ["AppContract", "AppScene"]
 
 NODE = {
-    *("id", "name", "state", "children", "waiting_on", "mode", "context", "open_tools", "prompts"),
-    "labels",
+    *("id", "name", "state", "children", "waiting_on", "mode", "context", "open_tools"),
+    *("prompts", "labels"),
 }
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 PIECE = "The second message begins with a few words, and goes on. "  # some may be held back
 
 
-class AppFileRules(ABC):
-    """What every AppHandle does with files; a part of `AppContract`."""
-
-    @abstractmethod
-    def open_scene(self, tmp_path: Path) -> AbstractAsyncContextManager[AppScene]:
-        """Open an application without a run, on a workspace below `tmp_path`."""
-
-    async def test_files_are_held_for_as_long_as_somebody_holds_them(self, tmp_path: Path) -> None:
-        """It says once who may write, which is nobody, and then nothing until it is left."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
-            held = scene.app.changes.hold_files()
-            assert list(await anext(held)) == []
-            close = getattr(held, "aclose", None)
-            assert close is not None
-            await close()
-
-    async def test_without_changes_there_is_nothing_to_decide(self, tmp_path: Path) -> None:
-        """What is not there is refused by its code; all of nothing is nothing."""
-        async with self.open_scene(tmp_path) as scene:
-            app = scene.app
-            await started(scene)
-            assert list(await app.changes.list()) == []
-            for decide in (app.changes.accept, app.changes.reject):
-                assert list(await decide()) == []
-                with pytest.raises(PrsmError) as unknown:
-                    await decide(["nothing"])
-                assert unknown.value.code == "unknown_change"
-            with pytest.raises(PrsmError) as unknown:
-                await app.changes.show("nothing")
-            assert unknown.value.code == "unknown_change"
-            for dry_run in (True, False):
-                told = await app.changes.commit(dry_run=dry_run)
-                assert (told.commits, told.left) == ((), ())
-            with pytest.raises(PrsmError) as unknown:
-                await app.changes.commit(["nothing"])
-            assert unknown.value.code == "unknown_change"
-            with pytest.raises(ConfigError):
-                await app.changes.commit(by="moon")
-            with pytest.raises(ConfigError):
-                await app.changes.commit(message=" ")
-
-    async def test_nothing_is_taken_back_below_a_run_that_is_open(self, tmp_path: Path) -> None:
-        """But for a turn's changes; what there is nothing of is refused by its code."""
-        async with self.open_scene(tmp_path) as scene:
-            app = scene.app
-            run = await started(scene)
-            assert (await app.changes.undo("turn")).decided == ()
-            codes = []
-            for what in ("prompt", "everything"):
-                with pytest.raises(ConfigError) as refused:
-                    await app.changes.undo(what)
-                codes.append(refused.value.code)
-            assert codes == ["run_open", "unknown_undo"]
-            with pytest.raises(ConfigError) as refused:
-                await app.changes.undo("act")
-            assert refused.value.code in {"nothing_to_undo", "no_snapshots", "run_open"}
-            await scene.finish("done")
-            await run.result()
-            with pytest.raises(ConfigError) as unknown:
-                await app.changes.undo()
-            assert unknown.value.code == "unknown_prompt"
-
-    async def test_a_snapshot_is_taken_or_it_is_said_that_files_are_not_kept(
-        self, tmp_path: Path
-    ) -> None:
-        """By the code of the error; one that is taken is among the session's."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
-            taken, code = None, ""
-            try:
-                taken = await scene.app.snapshots.take("as it is")
-            except ConfigError as error:
-                code = error.code
-            known = {one.id for one in await scene.app.snapshots.list()}
-            assert code == "no_snapshots" if taken is None else taken.id in known
-            with pytest.raises(ConfigError) as refused:
-                await scene.app.snapshots.restore("0")
-            assert refused.value.code == "run_open"
-            with pytest.raises(ConfigError) as refused:
-                await scene.app.snapshots.restore("nothing", dry_run=True)
-            assert refused.value.code == (code or "unknown_snapshot")
-            await scene.finish("done")
-
-    async def test_of_a_file_that_nobody_changed_no_reason_is_told(self, tmp_path: Path) -> None:
-        """Neither of it nor of a line; the code says which, and the hint what to do."""
-        async with self.open_scene(tmp_path) as scene:
-            app = scene.app
-            assert list(await app.snapshots.list()) == []  # of a session that has not begun
-            assert list(await app.changes.worktrees()) == []
-            await started(scene)
-            for line in (None, 1):
-                with pytest.raises(PrsmError) as missing:
-                    await app.changes.rationale("a.py", line)
-                assert missing.value.code == "unchanged_path"
-                assert missing.value.hint
-
-
 @bounded
 @pytest.mark.asyncio
-class AppContract(AppFileRules):
+class AppContract(ABC):
     """What every AppHandle does; each test's docstring is the rule."""
 
     bound_s: ClassVar[float] = 30.0  # how long a test may take
@@ -194,6 +89,14 @@ class AppContract(AppFileRules):
     @abstractmethod
     def open_scene(self, tmp_path: Path) -> AbstractAsyncContextManager[AppScene]:
         """Open an application without a run, on a workspace below `tmp_path`."""
+
+    @asynccontextmanager
+    async def _working(
+        self, tmp_path: Path
+    ) -> AsyncIterator[tuple[AppScene, AppHandle, RunHandle]]:
+        """Open an application with a run whose master works, and has said something."""
+        async with self.open_scene(tmp_path) as scene:
+            yield scene, scene.app, await _started(scene)
 
     async def test_a_run_is_told_from_its_first_event_to_its_last(self, tmp_path: Path) -> None:
         """Committed events are numbered without a gap; `run_finished` comes before the result."""
@@ -214,8 +117,7 @@ class AppContract(AppFileRules):
         async with self.open_scene(tmp_path) as scene:
             run = await scene.app.runs.start("count")
             await scene.say("one")
-            await scene.finish("counted")
-            await run.result()
+            await _finish(scene, run, "counted")
             whole = await _until(scene.app.events(), _ends(run))
             for place in (1, len(whole) // 2, len(whole) - 1):
                 rest = await _until(scene.app.events(after=place), _ends(run))
@@ -223,17 +125,14 @@ class AppContract(AppFileRules):
 
     async def test_a_cursor_beyond_the_last_event_is_refused(self, tmp_path: Path) -> None:
         """A number of another session is told, rather than waited for."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
-            with pytest.raises(ConfigError) as refused:
-                await _until(scene.app.events(after=10_000), lambda _: True)
-            assert refused.value.code == "no_such_event"
+        async with self._working(tmp_path) as (_, app, _):
+            with raises_code("no_such_event", ConfigError):
+                await _until(app.events(after=10_000), lambda _: True)
 
     async def test_pieces_of_a_message_come_live_and_uncommitted(self, tmp_path: Path) -> None:
         """A delta has no number, and says of which message it is, and where in it."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
-            async with aclosing(scene.app.events()) as events:  # type: ignore[type-var]
+        async with self._working(tmp_path) as (scene, app, _):
+            async with aclosing(app.events()) as events:  # type: ignore[type-var]
                 seen = await _until(events, _says("first"), then=scene.say("first"))
                 seen += await _until(events, _is_delta, then=scene.begin_to_say(PIECE))
             assert seen[-1].seq is None
@@ -246,11 +145,10 @@ class AppContract(AppFileRules):
 
     async def test_pieces_and_a_picture_fit_together(self, tmp_path: Path) -> None:
         """Who looks, and reads on, has a message from its beginning, by `message` and `at`."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
+        async with self._working(tmp_path) as (scene, app, _):
             await scene.begin_to_say(PIECE)
-            view = await scene.app.view()
-            async with aclosing(scene.app.events(after=view.seq)) as events:  # type: ignore[type-var]
+            view = await app.view()
+            async with aclosing(app.events(after=view.seq)) as events:  # type: ignore[type-var]
                 seen = await _until(events, _says(PIECE * 2), then=_say_on(scene))
             said = "".join(turn.text for turn in view.turns)
             for event in filter(_is_delta, seen):
@@ -261,30 +159,26 @@ class AppContract(AppFileRules):
 
     async def test_a_view_is_of_one_event_and_reading_goes_on_from_it(self, tmp_path: Path) -> None:
         """What is in the picture does not come again, and what is not comes."""
-        async with self.open_scene(tmp_path) as scene:
-            run = await started(scene)
+        async with self._working(tmp_path) as (scene, app, run):
             await scene.say("one")
-            view = await scene.app.view()
-            before = await _until(scene.app.events(), lambda event: event.seq == view.seq)
+            view = await app.view()
+            before = await _until(app.events(), lambda event: event.seq == view.seq)
             assert _texts(before)[-1:] == ["one"]
             assert view.run is not None
             assert (view.run.id, view.run.status) == (run.run_id, "running")
             [root] = view.tree.agents
             assert to_builtins(root).keys() >= NODE
-            await scene.finish("counted")
-            await run.result()
-            rest = await _until(scene.app.events(after=view.seq), _ends(run))
+            await _finish(scene, run, "counted")
+            rest = await _until(app.events(after=view.seq), _ends(run))
             assert rest[0].seq == view.seq + 1
             assert (view.run.summary, view.run.error) == ("", None)
 
     async def test_who_looks_once_a_run_is_over_sees_how_it_ended(self, tmp_path: Path) -> None:
         """The picture tells what `run_finished` did of the newest run, and of none that is open."""
-        async with self.open_scene(tmp_path) as scene:
-            run = await started(scene)
-            await scene.finish("counted")
-            await run.result()
-            end = (await _until(scene.app.events(), _ends(run)))[-1].data
-            told = (await scene.app.view()).run
+        async with self._working(tmp_path) as (scene, app, run):
+            await _finish(scene, run, "counted")
+            end = (await _until(app.events(), _ends(run)))[-1].data
+            told = (await app.view()).run
             assert end["summary"]
             names = ("status", "summary", "error")
             assert [getattr(told, name) for name in names] == [end.get(name) for name in names]
@@ -302,7 +196,7 @@ class AppContract(AppFileRules):
         """Interrupting twice is harmless, also at once."""
         async with self.open_scene(tmp_path) as scene:
             assert await scene.app.runs.interrupt() is False
-            run = await started(scene)
+            run = await _started(scene)
             ends = await asyncio.gather(scene.app.runs.interrupt(), scene.app.runs.interrupt())
             assert ends[0] is True
             result = await run.result()
@@ -312,20 +206,17 @@ class AppContract(AppFileRules):
             assert last.data["status"] == "interrupted"
             again = await scene.app.runs.start("once more")
             await scene.say("here")
-            await scene.finish("done")
-            assert (await again.result()).status == "completed"
+            await _finish(scene, again, "done")
 
     async def test_a_follow_up_goes_to_the_last_master(self, tmp_path: Path) -> None:
         """It is a run of its own, and none while another is open; of two at once one begins."""
         async with self.open_scene(tmp_path) as scene:
-            with pytest.raises(ConfigError) as none:
+            with raises_code("no_master", ConfigError):
                 await scene.app.runs.follow_up("more")
-            assert none.value.code == "no_master"
-            run = await started(scene)
+            run = await _started(scene)
             with pytest.raises(ConfigError, match="runs a task already"):
                 await scene.app.runs.follow_up("more")
-            await scene.finish("counted")
-            await run.result()
+            await _finish(scene, run, "counted")
             begun = await asyncio.gather(
                 scene.app.runs.follow_up("more"),
                 scene.app.runs.follow_up("more"),
@@ -334,24 +225,21 @@ class AppContract(AppFileRules):
             [again] = [run for run in begun if not isinstance(run, BaseException)]
             assert [type(run) for run in begun if run is not again] == [ConfigError]
             await scene.say("on it")
-            await scene.finish("counted more")
-            assert (await again.result()).status == "completed"
+            await _finish(scene, again, "counted more")
 
     async def test_a_prompt_that_says_nothing_is_refused(self, tmp_path: Path) -> None:
         """Nothing of it is sent: an agent that has not read it could not end.
 
         The same holds for a way that there is not.
         """
-        async with self.open_scene(tmp_path) as scene:
-            run = await started(scene)
+        async with self._working(tmp_path) as (scene, app, run):
             for blank in ("", " \n"):
                 with pytest.raises(ConfigError) as refused:
-                    await scene.app.agents.prompt("master", blank)
+                    await app.agents.prompt("master", blank)
                 assert (refused.value.code, bool(refused.value.hint)) == ("blank", True)
             with pytest.raises(ConfigError):
-                await scene.app.agents.prompt("master", "hurry", "someday")
-            await scene.finish("counted")
-            assert (await run.result()).status == "completed"
+                await app.agents.prompt("master", "hurry", "someday")
+            await _finish(scene, run, "counted")
 
     async def test_images_go_with_a_prompt_and_a_follow_up(self, tmp_path: Path) -> None:
         """A path is the caller's, and may be gone afterwards; what is no image is never sent."""
@@ -359,93 +247,81 @@ class AppContract(AppFileRules):
             app, image, text = scene.app, tmp_path / "screen.png", tmp_path / "note.txt"
             image.write_bytes(PNG)
             text.write_text("no image")
-            run = await started(scene)
+            run = await _started(scene)
             for unfit in (str(text), str(tmp_path / "nowhere.png"), "data:text/plain,x"):
-                with pytest.raises(ConfigError) as refused:
+                with raises_code("unfit_image", ConfigError):
                     await app.agents.prompt("master", "look", images=[str(image), unfit])
-                assert refused.value.code == "unfit_image"
             assert await app.agents.prompt("master", "look", images=[str(image)]) == "queued"
-            await scene.finish("seen")
-            await run.result()
-            with pytest.raises(ConfigError) as refused:
+            await _finish(scene, run, "seen")
+            with raises_code("unfit_image", ConfigError):
                 await app.runs.follow_up("once more", [str(text)])
-            assert refused.value.code == "unfit_image"
             again = await app.runs.follow_up("once more", [str(image)])
             image.unlink()
             await scene.say("on it")
-            await scene.finish("seen again")
-            assert (await again.result()).status == "completed"
+            await _finish(scene, again, "seen again")
             events = await _until(app.events(), _ends(again))
             sent = [event for event in events if event.type == "message_routed"]
             assert len([event for event in sent if event.data["kind"] == "user_prompt"]) <= 1
 
     async def test_what_is_asked_is_answered_once(self, tmp_path: Path) -> None:
         """The first answer wins; who comes later is told."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
+        async with self._working(tmp_path) as (scene, app, _):
             await scene.ask("which?")
-            [request] = await scene.app.requests.open()
+            [request] = await app.requests.open()
             assert isinstance(request, OpenQuestion)
             assert request.question == "which?"
-            assert [each.request for each in (await scene.app.view()).requests] == [request.request]
-            assert await scene.app.requests.answer(request.request, Answer(text="this"), via="here")
-            assert not await scene.app.requests.answer(request.request, Answer(text="that"))
-            told = await scene.app.requests.outcome(request.request)
-            assert await scene.app.requests.outcome("") is None, "a blank id is of no request"
+            assert [each.request for each in (await app.view()).requests] == [request.request]
+            assert await app.requests.answer(request.request, Answer(text="this"), via="here")
+            assert not await app.requests.answer(request.request, Answer(text="that"))
+            told = await app.requests.outcome(request.request)
+            assert await app.requests.outcome("") is None, "a blank id is of no request"
             assert told is not None
             assert (told.answer, told.by) == (Answer(text="this"), "user")
             await scene.finish("done")
 
     async def test_a_choice_that_was_not_offered_is_refused(self, tmp_path: Path) -> None:
         """As are several where one is wanted; the question waits on, and takes a free text too."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
+        async with self._working(tmp_path) as (scene, app, _):
             await scene.ask("which?", "left", "right")
-            [asked] = await scene.app.requests.open()
+            [asked] = await app.requests.open()
             for odd in (("middle",), ("left", "middle"), ("",), ("Left",), ("left", "right")):
-                with pytest.raises(ConfigError) as refused:
-                    await scene.app.requests.answer(asked.request, Answer(choices=odd, text="so"))
-                assert refused.value.code == ("one_choice" if "right" in odd else "not_offered")
+                code = "one_choice" if "right" in odd else "not_offered"
+                with raises_code(code, ConfigError) as refused:
+                    await app.requests.answer(asked.request, Answer(choices=odd, text="so"))
                 assert "left, right" in (refused.value.hint or "")
-            assert [row.request for row in await scene.app.requests.open()] == [asked.request]
-            assert await scene.app.requests.outcome(asked.request) is None
-            assert await scene.app.requests.answer(
-                asked.request, Answer(choices=("right",), text="so")
-            )
-            told = await scene.app.requests.outcome(asked.request)
+            assert [row.request for row in await app.requests.open()] == [asked.request]
+            assert await app.requests.outcome(asked.request) is None
+            assert await app.requests.answer(asked.request, Answer(choices=("right",), text="so"))
+            told = await app.requests.outcome(asked.request)
             assert told is not None
             assert told.answer == Answer(choices=("right",), text="so")
             late = Answer(choices=("middle",))
-            assert not await scene.app.requests.answer(asked.request, late), (
-                "it was answered already"
-            )
+            assert not await app.requests.answer(asked.request, late), "it was answered already"
             await scene.finish("done")
 
     async def test_where_nothing_is_offered_there_is_no_choice(self, tmp_path: Path) -> None:
         """Such a question is answered by a text, or by nothing."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
+        async with self._working(tmp_path) as (scene, app, _):
             await scene.ask("why?")
-            [asked] = await scene.app.requests.open()
+            [asked] = await app.requests.open()
             with pytest.raises(ConfigError) as refused:
-                await scene.app.requests.answer(asked.request, Answer(choices=("because",)))
+                await app.requests.answer(asked.request, Answer(choices=("because",)))
             assert (refused.value.code, bool(refused.value.hint)) == ("not_offered", True)
-            assert await scene.app.requests.answer(asked.request, Answer())
+            assert await app.requests.answer(asked.request, Answer())
             await scene.finish("done")
 
     async def test_of_two_answers_at_once_one_wins(self, tmp_path: Path) -> None:
         """The other is False, and `outcome` tells whose it was."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
+        async with self._working(tmp_path) as (scene, app, _):
             await scene.ask("which?")
-            [asked] = await scene.app.requests.open()
+            [asked] = await app.requests.open()
             taken = await asyncio.gather(
-                scene.app.requests.answer(asked.request, Answer(text="left"), via="left"),
-                scene.app.requests.answer(asked.request, Answer(text="right"), via="right"),
+                app.requests.answer(asked.request, Answer(text="left"), via="left"),
+                app.requests.answer(asked.request, Answer(text="right"), via="right"),
             )
             assert sorted(taken) == [False, True]
             winner = "left" if taken[0] else "right"
-            told = await scene.app.requests.outcome(asked.request)
+            told = await app.requests.outcome(asked.request)
             assert told is not None
             assert told.answer == Answer(text=winner)
             assert told.via.startswith(winner)
@@ -453,49 +329,43 @@ class AppContract(AppFileRules):
 
     async def test_a_history_comes_in_pages(self, tmp_path: Path) -> None:
         """Page by page from the end it is the whole, each entry once."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
+        async with self._working(tmp_path) as (scene, app, _):
             for number in range(5):
                 await scene.say(f"{number}")
-            whole = await scene.app.agents.history("master")
+            whole = await app.agents.history("master")
             assert [getattr(entry, "text", "") for entry in whole[-5:]] == list("01234")
             pages: list[Any] = []
-            while page := await scene.app.agents.history(
+            while page := await app.agents.history(
                 "master", before=pages[0].seq if pages else None, limit=2
             ):
                 assert len(page) <= 2
                 pages = [*page, *pages]
             assert pages == list(whole)
-            summary = await scene.app.agents.history("master", "summary", limit=3)
+            summary = await app.agents.history("master", "summary", limit=3)
             assert [getattr(entry, "text", "") for entry in summary] == list("234")
 
     async def test_a_history_that_cannot_be_had_is_refused_by_name(self, tmp_path: Path) -> None:
         """Of nobody, in no detail that there is, or in empty pages."""
-        async with self.open_scene(tmp_path) as scene:
-            await started(scene)
-            with pytest.raises(MessageRoutingError) as unknown:
-                await scene.app.agents.history("nobody-of-this-name")
-            assert unknown.value.code == "unknown_agent"
+        async with self._working(tmp_path) as (_, app, _):
+            with raises_code("unknown_agent", MessageRoutingError):
+                await app.agents.history("nobody-of-this-name")
             with pytest.raises(ToolInputError):
-                await scene.app.agents.history("master", "loud")
+                await app.agents.history("master", "loud")
             for limit in (0, -1, -(2**70)):
                 with pytest.raises(ConfigError):
-                    await scene.app.agents.history("master", limit=limit)
+                    await app.agents.history("master", limit=limit)
 
     async def test_numbers_of_any_size_are_taken_for_what_they_say(self, tmp_path: Path) -> None:
         """A page may be as long as is wanted; an event that there is not is refused by name."""
-        async with self.open_scene(tmp_path) as scene:
-            app, _ = scene.app, await started(scene)
+        async with self._working(tmp_path) as (_, app, _):
             whole = list(await app.agents.history("master"))
             for beyond in (2**63 - 1, 2**63, 2**70):
                 assert list(await app.agents.history("master", limit=beyond)) == whole
                 assert list(await app.agents.history("master", before=beyond)) == whole
-                with pytest.raises(ConfigError) as refused:
+                with raises_code("no_such_event", ConfigError):
                     await _until(app.events(after=beyond), lambda _: True)
-                assert refused.value.code == "no_such_event"
-                with pytest.raises(StoreError) as nowhere:
+                with raises_code("unknown_position", StoreError):
                     await app.sessions.fork(beyond)
-                assert nowhere.value.code == "unknown_position"
             assert list(await app.agents.history("master", before=-1)) == []
             [first] = await _until(app.events(after=-1), lambda _: True)
             assert first.seq == 1
@@ -521,15 +391,12 @@ class AppContract(AppFileRules):
 
     async def test_a_follow_up_takes_the_mode_that_was_set(self, tmp_path: Path) -> None:
         """Its master lives on in it, which an event tells."""
-        async with self.open_scene(tmp_path) as scene:
-            app, run = scene.app, await started(scene)
-            await scene.finish("counted")
-            await run.result()
+        async with self._working(tmp_path) as (scene, app, run):
+            await _finish(scene, run, "counted")
             await app.runs.set_mode(PermissionMode.PLAN)
             again = await app.runs.follow_up("more")
             await scene.say("on it")
-            await scene.finish("counted more")
-            assert (await again.result()).status == "completed"
+            await _finish(scene, again, "counted more")
             told = await _until(app.events(), lambda event: event.type == "agent_mode_changed")
             [master] = (await app.view()).tree.agents
             assert (told[-1].agent, told[-1].data["to"]) == (master.id, "plan")
@@ -537,91 +404,164 @@ class AppContract(AppFileRules):
 
     async def test_an_agent_goes_on_with_another_model(self, tmp_path: Path) -> None:
         """In its next turn or life; who or what is not known is refused, by the nearest."""
-        async with self.open_scene(tmp_path) as scene:
-            app, run = scene.app, await started(scene)
+        async with self._working(tmp_path) as (scene, app, run):
             own = (await app.agents.tree()).agents[0].provider
             assert await app.agents.set_model("master", "second") == f"{own}/second"
             with pytest.raises(MessageRoutingError):
                 await app.agents.set_model("nobody-of-this-name", "second")
-            with pytest.raises(ConfigError) as unnamed:
+            with raises_code("no_model", ConfigError):
                 await app.agents.set_model("master", " ")
-            assert unnamed.value.code == "no_model"
             with pytest.raises(ModelNotAvailableError) as unknown:
                 await app.agents.set_model("master", f"{own}x/second")
             assert own in (unknown.value.hint or "")
             assert (await app.agents.tree()).agents[0].next_model == f"{own}/second"
-            await scene.finish("counted")
-            await run.result()
+            await _finish(scene, run, "counted")
             assert await app.agents.set_model("master", f"{own}/third") == f"{own}/third"
             again = await app.runs.follow_up("more")
             await scene.say("on it")
             [master] = (await app.agents.tree()).agents
             assert (master.model, master.next_model) == ("third", None)
-            await scene.finish("counted more")
-            assert (await again.result()).status == "completed"
+            await _finish(scene, again, "counted more")
             told = await _until(app.events(), lambda event: event.type == "agent_model_changed")
             assert (told[-1].agent, told[-1].data["model"]) == (master.id, "third")
 
     async def test_what_a_session_has_around_it_is_told(self, tmp_path: Path) -> None:
         """Sessions, providers, models, the budget, and what a word may become."""
-        async with self.open_scene(tmp_path) as scene:
-            run = await started(scene)
-            sessions = {row.session: row for row in await scene.app.sessions.list()}
+        async with self._working(tmp_path) as (_, app, run):
+            sessions = {row.session: row for row in await app.sessions.list()}
             assert sessions[run.session].status == "running"
-            assert all(row.name for row in await scene.app.providers())
-            assert all(row.model for row in await scene.app.models())
-            assert isinstance(await scene.app.policy(), PolicyReport)
-            budget = await scene.app.runs.budget()
+            assert all(row.name for row in await app.providers())
+            assert all(row.model for row in await app.models())
+            assert isinstance(await app.policy(), PolicyReport)
+            budget = await app.runs.budget()
             assert budget.run.keys() == {"tokens", "usd", "turns", "spawns"}
-            assert await scene.app.complete("tell mas") == [Completion(text="master", kind="agent")]
+            assert await app.complete("tell mas") == [Completion(text="master", kind="agent")]
 
     async def test_a_fork_is_another_session_and_this_one_runs_on(self, tmp_path: Path) -> None:
         """It is listed with its origin, as one that nobody runs; a wrong event is refused."""
-        async with self.open_scene(tmp_path) as scene:
-            run = await started(scene)
+        async with self._working(tmp_path) as (scene, app, run):
             await scene.say("one")
-            forked = await scene.app.sessions.fork()
-            rows = {row.session: row for row in await scene.app.sessions.list()}
+            forked = await app.sessions.fork()
+            rows = {row.session: row for row in await app.sessions.list()}
             assert (rows[forked].origin, rows[forked].status) == (run.session, "interrupted")
             assert (rows[run.session].origin, rows[run.session].status) == (None, "running")
             for nowhere in (0, 10_000):
-                with pytest.raises(PrsmError) as refused:
-                    await scene.app.sessions.fork(nowhere)
-                assert refused.value.code == "unknown_position"
-            await scene.finish("counted")
-            assert (await run.result()).status == "completed"
+                with raises_code("unknown_position"):
+                    await app.sessions.fork(nowhere)
+            await _finish(scene, run, "counted")
 
     async def test_readers_may_come_and_go(self, tmp_path: Path) -> None:
         """One that leaves takes nothing from another."""
-        async with self.open_scene(tmp_path) as scene:
-            run = await started(scene)
+        async with self._working(tmp_path) as (scene, app, run):
             for _ in range(3):
-                await _until(scene.app.events(), lambda event: event.seq == 1)
-            await scene.finish("done")
-            await run.result()
-            events = await _until(scene.app.events(), _ends(run))
+                await _until(app.events(), lambda event: event.seq == 1)
+            await _finish(scene, run, "done")
+            events = await _until(app.events(), _ends(run))
             assert events[-1].type == "run_finished"
+
+    async def test_files_are_held_for_as_long_as_somebody_holds_them(self, tmp_path: Path) -> None:
+        """It says once who may write, which is nobody, and then nothing until it is left."""
+        async with self._working(tmp_path) as (_, app, _):
+            held = app.changes.hold_files()
+            assert list(await anext(held)) == []
+            close = getattr(held, "aclose", None)
+            assert close is not None
+            await close()
+
+    async def test_without_changes_there_is_nothing_to_decide(self, tmp_path: Path) -> None:
+        """What is not there is refused by its code; all of nothing is nothing."""
+        async with self._working(tmp_path) as (_, app, _):
+            assert list(await app.changes.list()) == []
+            for decide in (app.changes.accept, app.changes.reject):
+                assert list(await decide()) == []
+                with raises_code("unknown_change"):
+                    await decide(["nothing"])
+            with raises_code("unknown_change"):
+                await app.changes.show("nothing")
+            for dry_run in (True, False):
+                told = await app.changes.commit(dry_run=dry_run)
+                assert (told.commits, told.left) == ((), ())
+            with raises_code("unknown_change"):
+                await app.changes.commit(["nothing"])
+            with pytest.raises(ConfigError):
+                await app.changes.commit(by="moon")
+            with pytest.raises(ConfigError):
+                await app.changes.commit(message=" ")
+
+    async def test_nothing_is_taken_back_below_a_run_that_is_open(self, tmp_path: Path) -> None:
+        """But for a turn's changes; what there is nothing of is refused by its code."""
+        async with self._working(tmp_path) as (scene, app, run):
+            assert (await app.changes.undo("turn")).decided == ()
+            codes = []
+            for what in ("prompt", "everything"):
+                with pytest.raises(ConfigError) as refused:
+                    await app.changes.undo(what)
+                codes.append(refused.value.code)
+            assert codes == ["run_open", "unknown_undo"]
+            with pytest.raises(ConfigError) as refused:
+                await app.changes.undo("act")
+            assert refused.value.code in {"nothing_to_undo", "no_snapshots", "run_open"}
+            await _finish(scene, run, "done")
+            with raises_code("unknown_prompt", ConfigError):
+                await app.changes.undo()
+
+    async def test_a_snapshot_is_taken_or_it_is_said_that_files_are_not_kept(
+        self, tmp_path: Path
+    ) -> None:
+        """By the code of the error; one that is taken is among the session's."""
+        async with self._working(tmp_path) as (scene, app, _):
+            taken, code = None, ""
+            try:
+                taken = await app.snapshots.take("as it is")
+            except ConfigError as error:
+                code = error.code
+            known = {one.id for one in await app.snapshots.list()}
+            assert code == "no_snapshots" if taken is None else taken.id in known
+            with raises_code("run_open", ConfigError):
+                await app.snapshots.restore("0")
+            with raises_code(code or "unknown_snapshot", ConfigError):
+                await app.snapshots.restore("nothing", dry_run=True)
+            await scene.finish("done")
+
+    async def test_of_a_file_that_nobody_changed_no_reason_is_told(self, tmp_path: Path) -> None:
+        """Neither of it nor of a line; the code says which, and the hint what to do."""
+        async with self.open_scene(tmp_path) as scene:
+            app = scene.app
+            assert list(await app.snapshots.list()) == []  # of a session that has not begun
+            assert list(await app.changes.worktrees()) == []
+            await _started(scene)
+            for line in (None, 1):
+                with raises_code("unchanged_path") as missing:
+                    await app.changes.rationale("a.py", line)
+                assert missing.value.hint
 
 
 async def _until(
-    events: AsyncIterator[Event],
-    is_last: Callable[[Event], bool],
-    *,
-    then: Any = None,
+    events: AsyncIterator[Event], is_last: Callable[[Event], bool], *, then: Any = None
 ) -> list[Event]:
     """Return the events up to one; what comes `then` is done once somebody reads."""
     seen = []
     acting = None if then is None else asyncio.ensure_future(then)
-    is_whole = acting is None
     async for event in events:
         seen.append(event)
         if is_last(event):
             break
-    if is_whole and (close := getattr(events, "aclose", None)) is not None:
-        await close()
     if acting is not None:
         await acting
+    elif (close := getattr(events, "aclose", None)) is not None:
+        await close()
     return seen
+
+
+async def _started(scene: AppScene) -> RunHandle:
+    run = await scene.app.runs.start("count")
+    await scene.say("I begin")
+    return run
+
+
+async def _finish(scene: AppScene, run: RunHandle, summary: str) -> None:
+    await scene.finish(summary)
+    assert (await run.result()).status == "completed"
 
 
 async def _say_on(scene: AppScene) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,8 +25,10 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.errors import ConfigError, ControlError, PrsmError, SessionOwnedError, StoreError
 from prsm_testing.bound import bounded
+from prsm_testing.codes import raises_code
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.door import HubSession
@@ -67,36 +70,39 @@ class HubContract(ABC):
     def open_scene(self, tmp_path: Path) -> AbstractAsyncContextManager[HubScene]:
         """Open a hub without sessions, and a workspace below `tmp_path`."""
 
+    @asynccontextmanager
+    async def _asking(self, tmp_path: Path) -> AsyncIterator[tuple[HubScene, Hub, str]]:
+        """Open a hub with a session whose master asks."""
+        async with self.open_scene(tmp_path) as scene:
+            yield scene, scene.hub, await _started(scene)
+
     async def test_a_run_goes_on_by_itself_until_it_ends(self, tmp_path: Path) -> None:
         """It is owned by a process of its own, which `attach` reaches and leaving it does not end.
 
         Its owner ends with the run.
         """
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
-            async with scene.hub.attach(session) as app:
+        async with self._asking(tmp_path) as (scene, hub, session):
+            async with hub.attach(session) as app:
                 assert [row.session for row in await app.sessions.list()] == [session]
             row = await _row(scene, session)
             assert (row.status, row.task) == ("running", "ask")
             assert row.pid is not None
-            assert [each.session for each in await scene.hub.sessions(scene.workspace)] == [session]
+            assert [each.session for each in await hub.sessions(scene.workspace)] == [session]
             [waits] = row.waits
             assert waits.kind == "question"
             await scene.finish(session)
             row = await _row(scene, session)
             assert (row.status, row.pid, list(row.waits)) == ("completed", None, [])
-            with pytest.raises(ControlError) as gone:
-                async with scene.hub.attach(session):
+            with raises_code("no_owner", ControlError):
+                async with hub.attach(session):
                     raise AssertionError
-            assert gone.value.code == "no_owner"
 
     async def test_the_last_master_is_given_a_further_task(self, tmp_path: Path) -> None:
         """With `continues` the run is of the same session; what was said stays."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
+        async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
             options = _options(scene, "once more", session=session, continues=True)
-            begun = await scene.hub.start(options)
+            begun = await hub.start(options)
             assert begun.session == session
             await scene.until_asked(session)
             assert (await _row(scene, session)).status == "running"
@@ -104,28 +110,25 @@ class HubContract(ABC):
 
     async def test_what_is_finished_does_not_go_on(self, tmp_path: Path) -> None:
         """`resumes` of a run that is over is refused, and nothing begins."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
+        async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
-            with pytest.raises(ConfigError) as refused:
-                await scene.hub.start(_options(scene, None, session=session, resumes=True))
-            assert refused.value.code == "finished"
+            with raises_code("finished", ConfigError):
+                await hub.start(_options(scene, None, session=session, resumes=True))
             assert (await _row(scene, session)).pid is None
 
     async def test_a_session_is_served_without_a_run(self, tmp_path: Path) -> None:
         """Who attaches decides about its changes; it has one owner, until nobody asks anything."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
+        async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
             options = _options(scene, None, session=session)
-            begun = await scene.hub.start(options)
+            begun = await hub.start(options)
             assert (begun.session, begun.run) == (session, None)
-            async with scene.hub.attach(session) as app:
+            async with hub.attach(session) as app:
                 assert list(await app.changes.accept()) == []
                 row = await _row(scene, session)
                 assert (row.status, row.pid) == ("completed", begun.pid)
             with pytest.raises(SessionOwnedError):
-                await scene.hub.start(options)
+                await hub.start(options)
             await scene.idle(session)
             assert (await _row(scene, session)).pid is None
 
@@ -145,42 +148,38 @@ class HubContract(ABC):
 
     async def test_a_task_or_a_session_is_there_to_be_started(self, tmp_path: Path) -> None:
         """Without both there is nothing to begin, and no session to serve."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
-            with pytest.raises(ConfigError) as refused:
-                await scene.hub.start(_options(scene, None))
-            assert refused.value.code == "no_task"
+        async with self._asking(tmp_path) as (scene, hub, session):
+            with raises_code("no_task", ConfigError):
+                await hub.start(_options(scene, None))
             with pytest.raises(PrsmError) as unknown:
-                await scene.hub.start(_options(scene, None, session=NOWHERE))
+                await hub.start(_options(scene, None, session=NOWHERE))
             assert NOWHERE in unknown.value.message
-            assert [row.session for row in await scene.hub.sessions()] == [session]
+            assert [row.session for row in await hub.sessions()] == [session]
             await scene.finish(session)
 
     async def test_a_session_has_one_owner(self, tmp_path: Path) -> None:
         """One that is owned is not opened, begun anew or deleted; its owner goes on."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
+        async with self._asking(tmp_path) as (scene, hub, session):
             options = _options(scene, "other", session=session, continues=True)
             with pytest.raises(SessionOwnedError):
-                await scene.hub.start(options)
+                await hub.start(options)
             with pytest.raises(SessionOwnedError):
-                await scene.hub.delete(session)
+                await hub.delete(session)
             with pytest.raises(SessionOwnedError):
-                async with scene.hub.open(options):
+                async with hub.open(options):
                     raise AssertionError
             assert (await _row(scene, session)).status == "running"
             await scene.finish(session)
 
     async def test_what_this_process_owns_is_not_begun_by_another(self, tmp_path: Path) -> None:
         """A session that is open here is left before it goes on by itself."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
+        async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
             options = _options(scene, "once more", session=session)
-            async with scene.hub.open(options):
+            async with hub.open(options):
                 with pytest.raises(SessionOwnedError):
-                    await scene.hub.start(replace(options, continues=True))
-            _ = await scene.hub.start(replace(options, continues=True))
+                    await hub.start(replace(options, continues=True))
+            _ = await hub.start(replace(options, continues=True))
             await scene.until_asked(session)
             await scene.finish(session)
 
@@ -193,14 +192,8 @@ class HubContract(ABC):
                 with pytest.raises(SessionOwnedError):
                     async with hub.open(_options(scene, None, session=session)):
                         raise AssertionError
-                for act in (
-                    hub.peek(session),
-                    hub.rename(session, "x"),
-                    hub.fork(session),
-                    hub.delete(session),
-                    hub.export(session, str(tmp_path)),
-                    hub.start(_options(scene, "x", session=session)),
-                ):
+                begun = hub.start(_options(scene, "x", session=session))
+                for act in (*_acts(hub, session, tmp_path), begun):
                     with pytest.raises(SessionOwnedError) as owned:
                         await act
                     assert session in owned.value.message
@@ -210,43 +203,40 @@ class HubContract(ABC):
 
     async def test_a_session_has_the_name_that_it_was_given(self, tmp_path: Path) -> None:
         """Also while it runs; a blank one takes it away; one that acts on a terminal is refused."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
+        async with self._asking(tmp_path) as (scene, hub, session):
             assert (await _row(scene, session)).name is None
-            await scene.hub.rename(session, "  the  blue one ")
+            await hub.rename(session, "  the  blue one ")
             assert (await _row(scene, session)).name == "the blue one"
             with pytest.raises(ConfigError):
-                await scene.hub.rename(session, "\x1b[2Jgone")
+                await hub.rename(session, "\x1b[2Jgone")
             await scene.finish(session)
-            await scene.hub.rename(session, " ")
+            await hub.rename(session, " ")
             assert (await _row(scene, session)).name is None
 
     async def test_what_the_master_did_last_is_seen_without_opening(self, tmp_path: Path) -> None:
         """`peek` has the last entries of its history, oldest first, whoever owns the session."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
-            entries = await scene.hub.peek(session)
-            async with scene.hub.attach(session) as app:
+        async with self._asking(tmp_path) as (scene, hub, session):
+            entries = await hub.peek(session)
+            async with hub.attach(session) as app:
                 [master] = (await app.agents.tree()).agents
                 assert entries == await app.agents.history(master.id, limit=20)
             await scene.finish(session)
-            entries = await scene.hub.peek(session)
+            entries = await hub.peek(session)
             assert entries
-            assert list(await scene.hub.peek(session, limit=1)) == list(entries[-1:])
+            assert list(await hub.peek(session, limit=1)) == list(entries[-1:])
 
     async def test_a_fork_begins_as_the_session_was_and_touches_it_not(
         self, tmp_path: Path
     ) -> None:
         """It is `interrupted`, says of whom it is, and can be deleted alone."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
-            fork = await scene.hub.fork(session)
+        async with self._asking(tmp_path) as (scene, hub, session):
+            fork = await hub.fork(session)
             row = await _row(scene, fork)
             assert (row.origin, row.status, row.pid) == (session, "interrupted", None)
-            await scene.hub.delete(fork)
+            await hub.delete(fork)
             assert (await _row(scene, session)).status == "running"
             with pytest.raises(StoreError):
-                await scene.hub.fork(session, at=100_000)
+                await hub.fork(session, at=100_000)
             await scene.finish(session)
 
     async def test_what_was_deleted_is_there_no_more(self, tmp_path: Path) -> None:
@@ -257,46 +247,35 @@ class HubContract(ABC):
                 await scene.finish(each)
             await scene.hub.delete(session)
             assert [row.session for row in await scene.hub.sessions()] == [other]
-            with pytest.raises(StoreError) as gone:
+            with raises_code("unknown_session", StoreError):
                 await scene.hub.delete(session)
-            assert gone.value.code == "unknown_session"
 
     async def test_a_session_is_written_to_a_file(self, tmp_path: Path) -> None:
         """To the file of that name, or into a folder; where that cannot be, it is said."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
+        async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
-            path = await scene.hub.export(session, str(tmp_path))
+            path = await hub.export(session, str(tmp_path))
             assert session in path
             assert session in await asyncio.to_thread(Path(path).read_text, encoding="utf-8")
             with pytest.raises(ConfigError):
-                await scene.hub.export(session, str(tmp_path / "no" / "folder" / "x.json"))
+                await hub.export(session, str(tmp_path / "no" / "folder" / "x.json"))
             with pytest.raises(ConfigError):
-                await scene.hub.export(session, str(tmp_path), "pdf")
+                await hub.export(session, str(tmp_path), "pdf")
 
     async def test_a_session_that_there_is_not_is_told(self, tmp_path: Path) -> None:
         """By the code `unknown_session`, whatever was to be done with it."""
         async with self.open_scene(tmp_path) as scene:
-            hub = scene.hub
-            for act in (
-                hub.peek(NOWHERE),
-                hub.rename(NOWHERE, "x"),
-                hub.fork(NOWHERE),
-                hub.delete(NOWHERE),
-                hub.export(NOWHERE, str(tmp_path)),
-            ):
-                with pytest.raises(StoreError) as unknown:
+            for act in _acts(scene.hub, NOWHERE, tmp_path):
+                with raises_code("unknown_session", StoreError):
                     await act
-                assert unknown.value.code == "unknown_session"
 
     async def test_a_run_that_cannot_begin_says_why(self, tmp_path: Path) -> None:
         """And no other session is touched by it."""
-        async with self.open_scene(tmp_path) as scene:
-            session = await _started(scene)
+        async with self._asking(tmp_path) as (scene, hub, session):
             with pytest.raises(PrsmError) as refused:
-                await scene.hub.start(_options(scene, "x", session=NOWHERE, continues=True))
+                await hub.start(_options(scene, "x", session=NOWHERE, continues=True))
             assert NOWHERE in refused.value.message
-            assert [row.session for row in await scene.hub.sessions()] == [session]
+            assert [row.session for row in await hub.sessions()] == [session]
             await scene.finish(session)
 
 
@@ -307,9 +286,14 @@ def _options(scene: HubScene, task: str | None, **others: Any) -> RunOptions:
 
 async def _started(scene: HubScene, **others: Any) -> str:
     begun = await scene.hub.start(_options(scene, "ask", **others))
-    session = begun.session
-    await scene.until_asked(session)
-    return session
+    await scene.until_asked(begun.session)
+    return begun.session
+
+
+def _acts(hub: Hub, session: str, folder: Path) -> Sequence[Awaitable[object]]:
+    """Return what can be done with a session that is not opened for it."""
+    named, exported = hub.rename(session, "x"), hub.export(session, str(folder))
+    return (hub.peek(session), named, hub.fork(session), hub.delete(session), exported)
 
 
 async def _row(scene: HubScene, session: str) -> HubSession:

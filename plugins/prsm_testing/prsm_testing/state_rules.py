@@ -34,17 +34,18 @@ from prsm_core.domain.writes import (
 )
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import FencedError, PrsmError, StoreError
+from prsm_testing.codes import raises_code
 
 if TYPE_CHECKING:
-    from prsm_core.domain.sessions import AgentNow, CallState, SessionState, TurnState
+    from prsm_core.domain.sessions import AgentNow, CallState, SessionState, TurnEnd, TurnState
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import TurnOpened
-    from prsm_core.interfaces.store import Store
+    from prsm_core.interfaces.store import AgentRow, Store
     from prsm_testing.steps import Steps
 
 
 PENDING, STARTING, RUNNING = AgentState.PENDING, AgentState.STARTING, AgentState.RUNNING
-_USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
+USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
 
 
 def said(turn: TurnOpened, role: str, text: str, **fields: Any) -> Told:
@@ -65,18 +66,55 @@ def ended(call_id: str, status: str = "completed", **fields: Any) -> Told:
     return Told(kind="tool_call_finished", data=data)
 
 
-async def agent_now(store: Store, name: str) -> AgentNow:
-    """Return the agent called `name` as the session's state has it."""
-    state = await store.state("s1")
+def one(state: SessionState, name: str) -> AgentNow:
+    """Return the agent called `name`."""
     (found,) = [now for now in state.agents if now.agent.name == name]
     return found
 
 
-async def open_turn(store: Store, name: str) -> TurnState:
-    """Return the open turn of the agent called `name`."""
-    turn = (await agent_now(store, name)).open_turn
+async def agent_now(store: Store, name: str) -> AgentNow:
+    """Return the agent called `name` as the session's state has it."""
+    return one(await store.state("s1"), name)
+
+
+async def one_agent(store: Store, session: str, name: str) -> AgentRow:
+    """Return the row of the agent called `name`."""
+    (row,) = [a for a in await store.agents(session) if a.descriptor.name == name]
+    return row
+
+
+async def open_turn(store: Store) -> TurnState:
+    """Return the open turn of w1."""
+    turn = (await agent_now(store, "w1")).open_turn
     assert turn is not None
     return turn
+
+
+async def last_turn(store: Store) -> TurnEnd:
+    """Return how w1's last turn ended."""
+    end = (await agent_now(store, "w1")).last_turn
+    assert end is not None
+    return end
+
+
+async def begin_turn(
+    store: Store, team: Steps, number: int = 1, *calls: str, **fields: Any
+) -> TurnOpened:
+    """Open a turn of w1, with calls in it."""
+    turn = team.turn("w1", number, **fields)
+    await store.commit(team.step("w1", turn))
+    for call in calls:
+        await store.commit(team.open_call(turn, team.call(call), "w1"))
+    return turn
+
+
+async def take_turn(
+    store: Store, team: Steps, number: int = 1, parent: str | None = None, **fields: Any
+) -> str:
+    """Open a turn of w1 and close it; return its id."""
+    turn = await begin_turn(store, team, number, parent_turn_id=parent)
+    await store.commit(team.close_turn(turn, "w1", **fields))
+    return turn.turn_id
 
 
 def marks(state: CallState) -> tuple[str, str, int | None]:
@@ -108,13 +146,8 @@ class StateRules:
         await store.commit(team.step(None, over, run_id="r2", at=3000.0))
         second = (await store.state("s1")).runs[1]
         assert (second.status, second.finished_at) == ("failed", 3000.0)
-        assert second.outcome == {
-            "status": "failed",
-            "summary": "s",
-            "error": "no",
-            "exit_code": None,
-            "problems": [],
-        }
+        ended = {"status": "failed", "summary": "s", "error": "no"}
+        assert second.outcome == {**ended, "exit_code": None, "problems": []}
 
     async def test_a_run_that_was_cut_off_runs_again(self, store: Store, team: Steps) -> None:
         """Its next engine is known, its end is forgotten; everybody sees it run."""
@@ -136,13 +169,11 @@ class StateRules:
         """Of two that want the same epoch one gets it; a finished run is not one to go on with."""
         await store.commit(team.step(None, RunResumed(epoch=2)))
         for epoch in (2, 4):
-            with pytest.raises(StoreError) as caught:
+            with raises_code("not_resumable", StoreError):
                 await store.commit(team.step(None, RunResumed(epoch=epoch)))
-            assert caught.value.code == "not_resumable"
         await store.commit(team.step(None, RunFinished(status="completed", used={})))
-        with pytest.raises(StoreError) as caught:
+        with raises_code("not_resumable", StoreError):
             await store.commit(team.step(None, RunResumed(epoch=3)))
-        assert caught.value.code == "not_resumable"
 
     async def test_agents_are_told_as_they_are_now(self, store: Store, team: Steps) -> None:
         """With their present life, prompt, model, thread and result; parents come first."""
@@ -182,16 +213,13 @@ class StateRules:
             {"labels": {"b": "2"}},
         )
         now, then = await store.state("s1"), await store.state("s1", at)
-        assert [dict(one.agents[-1].agent.labels) for one in (then, now)] == [
-            {"a": "1"},
-            {"b": "2"},
-        ]
+        labels = [dict(state.agents[-1].agent.labels) for state in (then, now)]
+        assert labels == [{"a": "1"}, {"b": "2"}]
         assert now.agents[-1].agent.continues == team.agent("master")
         row = (await store.agents("s1"))[-1]
         assert dict(row.descriptor.labels) == {"b": "2"}
-        with pytest.raises(StoreError) as caught:
+        with raises_code("unknown_agent", StoreError):
             await store.commit(team.step("master", about))
-        assert caught.value.code == "unknown_agent"
         await store.commit(team.step("w9", replace(about, labels={})))
         await store.commit(team.end("w9"))
         with pytest.raises(FencedError):
@@ -211,14 +239,10 @@ class StateRules:
             team.agent("w1"),
             {"from": "default", "to": "plan", "mode": "plan"},
         )
-        (now,), (then,) = (
-            [one.agent for one in state.agents if one.agent.name == "w1"]
-            for state in (await store.state("s1"), await store.state("s1", at))
-        )
-        assert (now.mode, now.grant.mode) == (plan, plan)
-        assert then == team.descriptor("w1", "master")
-        row = next(row for row in await store.agents("s1") if row.descriptor.name == "w1")
-        assert (row.descriptor.mode, row.descriptor.grant.mode) == (plan, plan)
+        now = (await agent_now(store, "w1")).agent
+        assert one(await store.state("s1", at), "w1").agent == team.descriptor("w1", "master")
+        for agent in (now, (await one_agent(store, "s1", "w1")).descriptor):
+            assert (agent.mode, agent.grant.mode) == (plan, plan)
         less = replace(write, source=plan, mode=default)
         assert not (await store.commit(team.step("w1", less))).events
         assert (await agent_now(store, "w1")).agent.mode is default
@@ -243,7 +267,7 @@ class StateRules:
         turn = team.turn("w1", started_at_ms=1_000_005)
         prompt = said(turn, "user", "do it", id="m1")
         await store.commit(team.step("w1", turn, prompt))
-        assert (await open_turn(store, "w1")).last_heard == 0
+        assert (await open_turn(store)).last_heard == 0
         answer = said(turn, "assistant", "well", id="m2", thinking="hm")
         heard = (await store.commit(team.step("w1", answer))).events[0].seq
         await store.commit(team.step("w1", said(turn, "user", "faster", id="m3")))
@@ -279,7 +303,7 @@ class StateRules:
         await store.commit(team.open_call(turn, team.call("c1"), "w1"))
         started = await store.commit(team.step("w1", began("v2", "Read")))
         closed = await store.commit(team.close_call(turn, "c1", "w1"))
-        open_ = await open_turn(store, "w1")
+        open_ = await open_turn(store)
         v1, c1, v2 = open_.calls
         assert marks(v1)[:2] == ("v1", "failed")
         assert (v1.call.error, v1.call.result, v1.call.completed_at) == ("denied", "r", 1_000_000)
@@ -290,7 +314,7 @@ class StateRules:
         assert (v2.call.tool_name, v2.call.params) == ("Read", {"command": "make"})
         assert (v2.call.completed_at, v2.call.orchestration) == (None, False)
         await store.commit(team.step("w1", ended("v2", "unknown", error="nobody told")))
-        *_, v2 = (await open_turn(store, "w1")).calls
+        *_, v2 = (await open_turn(store)).calls
         assert (v2.call.status, v2.call.error) == ("unknown", "nobody told")
         assert [each.call.sequence for each in open_.calls] == [1, 2, 3]
         assert open_.last_heard == started.events[0].seq
@@ -302,64 +326,55 @@ class StateRules:
         turn = team.turn("w1")
         await store.commit(team.step("w1", turn, began("v1"), ended("v1"), began("v2")))
         await store.commit(team.step("w1", began("v1")))
-        v2, v1 = (await open_turn(store, "w1")).calls
+        v2, v1 = (await open_turn(store)).calls
         assert (marks(v2), marks(v1)) == (("v2", "running", None), ("v1", "running", None))
 
     async def test_a_call_is_told_with_its_effects_and_what_it_consumed(
         self, store: Store, team: Steps
     ) -> None:
         """Its own only: a vendor uses an id again in a later turn."""
-        first = team.turn("w1")
-        await store.commit(team.step("w1", first))
-        await store.commit(team.open_call(first, team.call("c1"), "w1"))
+        first = await begin_turn(store, team, 1, "c1")
         mail = [team.message("master", "w1") for _ in range(3)]
         await store.commit(team.step("master", *team.sent(*mail)))
         old, *used = (message.message_id for message in mail)
         await store.commit(team.close_call(first, "c1", "w1", (old,)))
         await store.commit(team.close_turn(first, "w1"))
-        turn = team.turn("w1", 2, parent_turn_id=first.turn_id)
-        await store.commit(team.step("w1", turn))
-        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        turn = await begin_turn(store, team, 2, "c1", parent_turn_id=first.turn_id)
         effects = [
             Effect(turn_id=turn.turn_id, call_id="c1", name=name, ref=ref, data=data)
             for name, ref, data in (("since", None, {"at": 1.5}), ("child:0", "w2", None))
         ]
         await store.commit(team.step("w1", EffectNoted(effect=effects[0])))
         await store.commit(team.step("master", EffectNoted(effect=effects[1])))
-        (call,) = (await open_turn(store, "w1")).calls
+        (call,) = (await open_turn(store)).calls
         assert (call.effects, call.consumed) == (tuple(effects), ())
         await store.commit(team.close_call(turn, "c1", "w1", tuple(used)))
-        (call,) = (await open_turn(store, "w1")).calls
+        (call,) = (await open_turn(store)).calls
         assert call.consumed == tuple(used)
 
     async def test_an_effect_is_noted_once(self, store: Store, team: Steps) -> None:
         """A second one of the same name is refused, as is one of a turn that is not there."""
-        turn = team.turn("w1")
-        await store.commit(team.step("w1", turn))
+        turn = await begin_turn(store, team)
         noted = EffectNoted(effect=Effect(turn_id=turn.turn_id, call_id="c1", name="child:0"))
         await store.commit(team.step("w1", noted))
         nowhere = EffectNoted(effect=Effect(turn_id="nothing", call_id="c1", name="child:0"))
         for again in (noted, nowhere):
-            with pytest.raises(StoreError) as caught:
+            with raises_code("conflict", StoreError):
                 await store.commit(team.step("w1", again))
-            assert caught.value.code == "conflict"
 
     async def test_what_a_running_turn_has_used_counts_once(
         self, store: Store, team: Steps
     ) -> None:
         """Who resumes knows of it; among what turns have used it counts once the turn is over."""
-        turn = team.turn("w1")
-        await store.commit(team.step("w1", turn))
-        for spent in (Spent.of_turn(TokenUsage(input_tokens=2), None), _USED):
+        turn = await begin_turn(store, team)
+        for spent in (Spent.of_turn(TokenUsage(input_tokens=2), None), USED):
             await store.commit(team.step("w1", TurnMetered(turn_id=turn.turn_id, spent=spent)))
-            assert (await open_turn(store, "w1")).spent == spent
-        (row,) = [a for a in await store.agents("s1") if a.descriptor.name == "w1"]
-        assert row.spent == Spent()
+            assert (await open_turn(store)).spent == spent
+        assert (await one_agent(store, "s1", "w1")).spent == Spent()
         closing = team.result(usage=TokenUsage(input_tokens=20, output_tokens=5), cost_usd=None)
         await store.commit(team.close_turn(turn, "w1", result=closing))
-        (row,) = [a for a in await store.agents("s1") if a.descriptor.name == "w1"]
-        assert row.spent == closing.spent
-        late = TurnMetered(turn_id=turn.turn_id, spent=_USED)
+        assert (await one_agent(store, "s1", "w1")).spent == closing.spent
+        late = TurnMetered(turn_id=turn.turn_id, spent=USED)
         await store.commit(team.step("w1", late))
         assert (await agent_now(store, "w1")).spent == closing.spent
 
@@ -371,14 +386,12 @@ class StateRules:
         untold = Spent.of_turn(TokenUsage(), None)
         metered = TurnMetered(turn_id=turn.turn_id, spent=untold)
         await store.commit(team.step("w1", turn, metered))
-        (row,) = [a for a in await store.agents("s1") if a.descriptor.name == "w1"]
-        assert row.spent == Spent()
+        assert (await one_agent(store, "s1", "w1")).spent == Spent()
 
     async def test_turns_and_use_are_those_of_the_newest_run(
         self, store: Store, team: Steps
     ) -> None:
         """The newest closed turn is told whichever run it was of."""
-        first = team.turn("w1")
         texts = (("user", "do it"), ("assistant", "half"), ("assistant", " \n"))
         result = team.result(
             messages=tuple(
@@ -387,26 +400,21 @@ class StateRules:
             ),
             cost_usd=0.5,
         )
-        await store.commit(team.step("w1", first))
-        await store.commit(team.close_turn(first, "w1", result=result))
+        head = await take_turn(store, team, result=result)
         now = await agent_now(store, "w1")
         assert (now.turns, now.spent, now.next_turn) == (1, result.spent, 2)
         start = RunStarted(task="b", workspace="/work")
         await store.commit(team.step(None, start, run_id="r2", at=2000.0))
         now = await agent_now(store, "w1")
         assert (now.turns, now.spent) == (0, None)
-        assert now.head_turn_id == first.turn_id
-        end = now.last_turn
-        assert end is not None
-        assert (end.turn_id, end.stop_reason, end.error) == (first.turn_id, "end_turn", None)
+        assert now.head_turn_id == head
+        end = await last_turn(store)
+        assert (end.turn_id, end.stop_reason, end.error) == (head, "end_turn", None)
         assert end.last_text == result.last_text == "half"
-        head, spent = first.turn_id, []
+        spent = []
         for number in (2, 3):
-            turn = team.turn("w1", number, parent_turn_id=head, started_at_ms=2_000_000)
             closing = team.result(cost_usd=number / 8)
-            await store.commit(team.step("w1", turn))
-            await store.commit(team.close_turn(turn, "w1", result=closing))
-            head = turn.turn_id
+            head = await take_turn(store, team, number, head, result=closing)
             spent.append(closing.spent)
         now = await agent_now(store, "w1")
         assert (now.turns, now.spent, now.head_turn_id) == (2, total(spent), head)
@@ -416,11 +424,8 @@ class StateRules:
     ) -> None:
         """It is the newest turn and counts as one, but not as what the agent ended with."""
         error = AgentError(kind=ErrorKind.CONTEXT_OVERFLOW, message="too long")
-        first = team.turn("w1")
         closing = team.result(stop_reason=StopReason.ERROR, error=error)
-        await store.commit(team.step("w1", first))
-        await store.commit(team.close_turn(first, "w1", result=closing))
-        head = first.turn_id
+        head = first = await take_turn(store, team, result=closing)
         for number, failure in ((2, error), (3, None)):
             compaction = team.turn("w1", number, parent_turn_id=head, turn_type="compaction")
             step = team.close_turn(compaction, "w1", result=team.result(error=failure))
@@ -428,29 +433,21 @@ class StateRules:
             now, head = await agent_now(store, "w1"), compaction.turn_id
             assert (now.turns, now.next_turn) == (number, number + 1)
             assert (now.head_turn_id, now.open_turn) == (head, None)
-            end = now.last_turn
-            assert end is not None
-            assert (end.turn_id, end.was_too_long) == (first.turn_id, True)
+            end = await last_turn(store)
+            assert (end.turn_id, end.was_too_long) == (first, True)
             assert end.is_compacted == (failure is None)
-        later = team.turn("w1", 4, parent_turn_id=head)
-        await store.commit(team.step("w1", later))
-        await store.commit(team.close_turn(later, "w1"))
-        end = (await agent_now(store, "w1")).last_turn
-        assert end is not None
-        assert (end.turn_id, end.is_compacted, end.was_too_long) == (later.turn_id, False, False)
+        later = await take_turn(store, team, 4, head)
+        end = await last_turn(store)
+        assert (end.turn_id, end.is_compacted, end.was_too_long) == (later, False, False)
 
     async def test_the_last_turn_is_the_one_that_ended_last(
         self, store: Store, team: Steps
     ) -> None:
         """Not the one with the greatest number."""
-        first, second = team.turn("w1", 1), team.turn("w1", 2)
-        for turn in (first, second):
-            await store.commit(team.step("w1", turn))
+        first, second = [await begin_turn(store, team, number) for number in (1, 2)]
         for turn in (second, first):
             await store.commit(team.close_turn(turn, "w1"))
-        end = (await agent_now(store, "w1")).last_turn
-        assert end is not None
-        assert end.turn_id == first.turn_id
+        assert (await last_turn(store)).turn_id == first.turn_id
 
     async def test_unread_messages_requests_and_grants_are_told(
         self, store: Store, team: Steps
@@ -492,9 +489,7 @@ class StateRules:
         self, store: Store, team: Steps
     ) -> None:
         """It is known by the effect of its call; reading it is not answering it."""
-        turn = team.turn("w1")
-        await store.commit(team.step("w1", turn))
-        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        turn = await begin_turn(store, team, 1, "c1")
         question = team.message("w1", "master", correlation_id="q1")
         other = team.message("w1", "master", correlation_id="q2")
         asked = Effect(turn_id=turn.turn_id, call_id="c1", name="question", ref="q1")
@@ -513,12 +508,8 @@ class StateRules:
         self, store: Store, team: Steps
     ) -> None:
         """However it was answered: with the end of the one who was asked, for one."""
-        turn = team.turn("w1")
-        asked = Effect(turn_id=turn.turn_id, call_id="c1", name="question", ref="q1")
-        question = team.message("w1", "master", correlation_id="q1")
-        await store.commit(team.step("w1", turn))
-        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
-        await store.commit(team.step("w1", *team.sent(question), EffectNoted(effect=asked)))
+        turn = await begin_turn(store, team, 1, "c1")
+        await ask_master(store, team, turn)
         assert len((await store.state("s1")).questions) == 1
         await store.commit(team.close_call(turn, "c1", "w1"))
         assert (await store.state("s1")).questions == ()
@@ -540,23 +531,21 @@ async def told(
     return [(each.seq, each.type) async for each in store.events(session, agent=agent)]
 
 
-def one(state: SessionState, name: str) -> AgentNow:
-    """Return the agent called `name`."""
-    (found,) = [now for now in state.agents if now.agent.name == name]
-    return found
-
-
-async def two_turns(store: Store, team: Steps) -> tuple[TurnOpened, TurnOpened]:
-    """Give w1 a turn that is over, and one with an open call that has asked the master."""
-    first = team.turn("w1")
-    await store.commit(team.step("w1", first))
-    await store.commit(team.close_turn(first, "w1"))
-    second = team.turn("w1", 2, parent_turn_id=first.turn_id)
-    await store.commit(team.step("w1", second))
-    await store.commit(team.open_call(second, team.call("c1"), "w1"))
-    asked = Effect(turn_id=second.turn_id, call_id="c1", name="question", ref="q1")
+async def ask_master(store: Store, team: Steps, turn: TurnOpened) -> None:
+    """Have w1 ask the master by the call c1 of a turn."""
+    asked = Effect(turn_id=turn.turn_id, call_id="c1", name="question", ref="q1")
     question = team.message("w1", "master", correlation_id="q1")
     await store.commit(team.step("w1", *team.sent(question), EffectNoted(effect=asked)))
+
+
+async def two_turns(store: Store, team: Steps) -> tuple[str, TurnOpened]:
+    """Give w1 a turn that is over, and one with an open call that has asked the master.
+
+    Return the id of the first, and the second.
+    """
+    first = await take_turn(store, team)
+    second = await begin_turn(store, team, 2, "c1", parent_turn_id=first)
+    await ask_master(store, team, second)
     return first, second
 
 
@@ -577,13 +566,10 @@ class ForkRules:
         w1 = one(state, "w1")
         assert w1.agent.agent_id == state.aliases[team.agent("w1")] != team.agent("w1")
         assert w1.agent.parent_id == one(state, "master").agent.agent_id
-        assert w1.head_turn_id == first.turn_id  # shared
+        assert w1.head_turn_id == first  # shared
         turn = w1.open_turn
         assert turn is not None
-        assert (turn.turn_id, turn.parent_turn_id) == (
-            state.aliases[second.turn_id],
-            first.turn_id,
-        )
+        assert (turn.turn_id, turn.parent_turn_id) == (state.aliases[second.turn_id], first)
         (call,) = turn.calls
         assert (call.call.id, call.call.completed_at) == ("c1", None)
         assert [(effect.name, effect.ref) for effect in call.effects] == [("question", "q1")]
@@ -629,7 +615,7 @@ class ForkRules:
         await store.commit(team.end("w1"))
         await store.commit(team.step(None, RunFinished(status="failed", used={})))
         assert await store.state(state.session_id) == state
-        (row,) = [a for a in await store.agents(state.session_id) if a.descriptor.name == "w1"]
+        row = await one_agent(store, state.session_id, "w1")
         assert row.spent.usage == team.result().usage  # of its first turn only
         assert (row.descriptor.state, row.next_turn) == (AgentState.PENDING, 3)
         picture = await store.picture(state.session_id)
@@ -659,7 +645,7 @@ class ForkRules:
         w1 = one(other, "w1")
         for known in (team.agent("w1"), one(one_fork, "w1").agent.agent_id):
             assert other.aliases[known] == w1.agent.agent_id
-        assert w1.head_turn_id == first.turn_id
+        assert w1.head_turn_id == first
         assert len(await told(store, other.session_id)) == other.seq == one_fork.seq + 1
         early = await fork(store, one_fork.session_id, 3, at="w1:1")
         assert [origin.session_id for origin in early.origins] == ["s1"]
@@ -676,9 +662,8 @@ class ForkRules:
             with pytest.raises(PrsmError) as caught:
                 await fork(store, at=at)
             assert (at, caught.value.code, bool(caught.value.hint)) == (at, code, True)
-        with pytest.raises(StoreError) as unknown:
+        with raises_code("unknown_session", StoreError):
             await fork(store, "s9")
-        assert unknown.value.code == "unknown_session"
         assert [info.session_id for info in await store.sessions()] == before
 
     async def test_a_master_that_lives_is_told_something_more(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +21,6 @@ from prsm_core.domain.agents import AgentResult, AgentState, Grant
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.changes import Decision
 from prsm_core.domain.events import Event
-from prsm_core.domain.ids import Ids
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES, ModelChoice, Notes
 from prsm_core.domain.turns import StopReason
@@ -40,10 +38,18 @@ from prsm_core.domain.writes import (
     TurnMetered,
 )
 from prsm_core.domain.writes.runs import SessionSetAside, SessionTakenUp
-from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.interfaces.store import TakenNames
-from prsm_testing.state_rules import ForkRules, StateRules
+from prsm_testing.codes import raises_code
+from prsm_testing.state_rules import (
+    USED,
+    ForkRules,
+    StateRules,
+    begin_turn,
+    fork,
+    one_agent,
+    take_turn,
+)
 from prsm_testing.steps import Steps
 
 if TYPE_CHECKING:
@@ -51,10 +57,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.domain.changes import ChangeRow
-    from prsm_core.domain.sessions import AgentNow, SessionState
-    from prsm_core.interfaces.store import AgentRow, Store
-
-_USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
+    from prsm_core.domain.sessions import AgentNow
+    from prsm_core.interfaces.store import Store
 
 __all__ = ["Steps", "StoreContract", "one_agent", "read_events"]
 
@@ -103,20 +107,17 @@ class MomentRules:
         assert (await store.state("s1", then.position)).unread == (sent,)
         await store.commit(team.end("w2"))
         late = team.message("w1", "w2", MessageType.PEER)
-        with pytest.raises(MessageRoutingError) as caught:
+        with raises_code("agent_ended", MessageRoutingError):
             await store.commit(team.step("w1", *team.sent(late)))
-        assert caught.value.code == "agent_ended"
 
     async def test_a_session_is_told_as_it_was(self, store: Store, team: Steps) -> None:
         """After any of its commits, whatever has happened since."""
-        turn = team.turn("w1")
+        turn = await begin_turn(store, team, 1, "c1")
         mail = team.message("master", "w1")
-        await store.commit(team.step("w1", turn))
-        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
         await store.commit(team.step("master", *team.sent(mail)))
         then = await store.state("s1")
         await store.commit(team.close_call(turn, "c1", "w1", (mail.message_id,)))
-        metered = TurnMetered(turn_id=turn.turn_id, spent=_USED)
+        metered = TurnMetered(turn_id=turn.turn_id, spent=USED)
         await store.commit(team.step("w1", metered, ThreadKept(thread="one")))
         told = (team.call("c1", sequence=9), team.call("v1", orchestration=False))
         await store.commit(team.close_turn(turn, "w1", result=team.result(tool_calls=told)))
@@ -129,10 +130,7 @@ class MomentRules:
 
     async def test_the_end_of_a_call_is_of_its_own_turn(self, store: Store, team: Steps) -> None:
         """A later turn has a call of the same id, which goes on: now, and as of any moment."""
-        older, newer = team.turn("w1"), team.turn("w1", 2)
-        for turn in (older, newer):
-            await store.commit(team.step("w1", turn))
-            await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        older, newer = [await begin_turn(store, team, number, "c1") for number in (1, 2)]
         await store.commit(team.close_call(older, "c1", "w1"))
         then = await store.state("s1")
         assert any(map(_has_open_call, then.agents))
@@ -142,9 +140,7 @@ class MomentRules:
 
     async def test_only_its_answer_ends_a_call(self, store: Store, team: Steps) -> None:
         """Not what a vendor says, whose call has the same id: now, and as of any moment."""
-        turn = team.turn("w1")
-        await store.commit(team.step("w1", turn))
-        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        turn = await begin_turn(store, team, 1, "c1")
         data = {"call": "c1", "status": "completed", "result": "it says so", "error": None}
         heard = Told(kind="tool_call_finished", data=data)
         await store.commit(team.step("w1", heard))
@@ -175,9 +171,8 @@ class MomentRules:
         rows = {row.descriptor.name: row for row in await store.agents("s1")}
         assert (rows["w1"].chosen, rows["master"].chosen) == (notes.chosen, None)
         for by, about in (("master", team.agent("w1")), (None, "nobody"), (None, None)):
-            with pytest.raises(StoreError) as refused:
+            with raises_code("unknown_agent", StoreError):
                 await store.commit(team.step(by, AgentNoted(notes=NO_NOTES, agent_id=about)))
-            assert refused.value.code == "unknown_agent"
         now, then = await store.state("s1"), await store.state("s1", before)
         assert [state.agents[1].notes for state in (then, now)] == [NO_NOTES, notes]
 
@@ -218,9 +213,8 @@ class ChangeRules:
             first, second = await store.changes("s1")
             assert (first.state, first.why, second.state) == (state, why, "pending")
         unknown = ChangesDecided(decisions=(Decision("f3", "x", "accepted"),))
-        with pytest.raises(StoreError) as caught:
+        with raises_code("unknown_change", StoreError):
             await store.commit(team.step(None, unknown))
-        assert caught.value.code == "unknown_change"
         told = [one async for one in store.events("s1") if one.type == "file_changed"]
         assert [event.agent for event in told] == [team.agent("w1"), None]
         assert list(await store.changes("another")) == []
@@ -255,12 +249,12 @@ class ChangeRules:
         """Only that: what was accepted, or committed, stays so."""
         names = ("f1", "f2", "f3")
         await store.commit(team.step(None, *(team.changed(name) for name in names)))
-        fork = (await forked(store, 7)).session_id
+        forked = (await fork(store, seed=7)).session_id
         await decide(store, team, f1="rejected", f2="accepted", f3="rejected")
-        await decide(store, team, fork, f3="committed")
+        await decide(store, team, forked, f3="committed")
         before = await store.state("s1")
         await decide(store, team, f1="pending", f2="pending", f3="pending")
-        for session, last in (("s1", "pending"), (fork, "committed")):
+        for session, last in (("s1", "pending"), (forked, "committed")):
             rows = await store.changes(session)
             assert states(rows) == {"f1": "pending", "f2": "accepted", "f3": last}
             assert next(row.decided_at for row in rows if row.state == "pending") is None
@@ -275,15 +269,15 @@ class ChangeRules:
         point = (await store.state("s1")).position
         await decide(store, team, f1="rejected", f2="committed")
         await store.commit(team.step(None, team.changed("f4")))
-        fork = await forked(store, 1, position=point)
-        assert states(fork.changes) == {"f1": "rejected", "f2": "committed", "f3": "pending"}
-        back = await forked(store, 2, position=point, with_files=True)
+        forked = await fork(store, position=point)
+        assert states(forked.changes) == {"f1": "rejected", "f2": "committed", "f3": "pending"}
+        back = await fork(store, seed=2, position=point, with_files=True)
         assert states(back.changes) == {"f1": "pending", "f2": "committed", "f3": "pending"}
         assert await store.state(back.session_id) == back
         change, own = back.changes[0].change, back.aliases[team.agent("w1")]
         assert [one.agent for one in change.authors] == [own]
         assert change.beside == ("", back.aliases[team.agent("master")])
-        again = await forked(store, 3, back.session_id)
+        again = await fork(store, back.session_id, 3)
         assert states(again.changes) == states(back.changes)
 
     async def test_what_is_decided_about_a_change_holds_wherever_it_is_known(
@@ -291,14 +285,14 @@ class ChangeRules:
     ) -> None:
         """A file is one: nobody takes back, or commits, what another session has taken back."""
         await store.commit(team.step(None, *(team.changed(f"f{number}") for number in range(1, 5))))
-        fork = (await forked(store, 1)).session_id
+        forked = (await fork(store)).session_id
         before = await store.state("s1")
-        await decide(store, team, fork, f1="rejected", f2="accepted", f3="unmerged")
-        assert states(await store.changes("s1")) == states(await store.changes(fork))
+        await decide(store, team, forked, f1="rejected", f2="accepted", f3="unmerged")
+        assert states(await store.changes("s1")) == states(await store.changes(forked))
         assert (await store.changes("s1"))[0].state == "rejected"
         await decide(store, team, f1="unmerged", f2="committed", f3="rejected", f4="accepted")
         told = {"f2": "committed", "f3": "rejected", "f4": "accepted"}
-        assert states(await store.changes(fork)) == {"f1": "rejected", **told}  # it was settled
+        assert states(await store.changes(forked)) == {"f1": "rejected", **told}  # it was settled
         assert states(await store.changes("s1")) == {"f1": "unmerged", **told}
         assert (await store.state("s1", before.position)).changes == before.changes
 
@@ -308,25 +302,24 @@ class ChangeRules:
         """Changes that are given are in that session what they are said to be; a run ends it."""
         await store.commit(team.step(None, team.changed("f1")))
         (then,) = await store.changes("s1")
-        fork = (await forked(store, 1)).session_id
-        await decide(store, team, fork, f1="rejected")
-        assert await listed(store) == [(fork, False), ("s1", False)]
+        forked = (await fork(store)).session_id
+        await decide(store, team, forked, f1="rejected")
+        assert await listed(store) == [(forked, False), ("s1", False)]
         await store.commit(team.step(None, SessionTakenUp(changes=(then,))))
-        assert await listed(store) == [("s1", False), (fork, False)]
+        assert await listed(store) == [("s1", False), (forked, False)]
         assert await store.changes("s1") == [then]
-        assert states(await store.changes(fork)) == {"f1": "rejected"}
-        await store.commit(replace(team.step(None, SessionTakenUp()), session_id=fork))
-        assert await listed(store) == [(fork, False), ("s1", False)]
+        assert states(await store.changes(forked)) == {"f1": "rejected"}
+        await store.commit(replace(team.step(None, SessionTakenUp()), session_id=forked))
+        assert await listed(store) == [(forked, False), ("s1", False)]
         await store.commit(team.step(None, SessionSetAside()))
-        assert await listed(store) == [(fork, False), ("s1", True)]
+        assert await listed(store) == [(forked, False), ("s1", True)]
         await store.commit(team.step(None, SessionTakenUp()))
-        assert await listed(store) == [("s1", False), (fork, False)]
+        assert await listed(store) == [("s1", False), (forked, False)]
         await store.commit(team.step(None, SessionSetAside()))
         await store.commit(replace(team.run_started(), run_id="another", step_id="another"))
-        assert await listed(store) == [("s1", False), (fork, False)]
-        with pytest.raises(StoreError) as caught:
+        assert await listed(store) == [("s1", False), (forked, False)]
+        with raises_code("unknown_session", StoreError):
             await store.commit(replace(team.step(None, SessionTakenUp()), session_id="nosuch"))
-        assert caught.value.code == "unknown_session"
 
 
 async def listed(store: Store) -> list[tuple[str, bool]]:
@@ -346,12 +339,6 @@ async def decide(store: Store, team: Steps, session: str = "s1", /, **states: st
     await store.commit(replace(step, session_id=session))
 
 
-async def forked(store: Store, seed: int, session: str = "s1", **wanted: Any) -> SessionState:
-    """Fork a session; ids are made from the seed."""
-    ids = Ids(lambda: 5000.0, Random(seed))  # noqa: S311 - ids that are the same each time
-    return await fork_session(store, session, ForkRequest(**wanted), ids, 5000.0)
-
-
 async def read_events(store: Store, session: str, **options: Any) -> list[Event]:
     """Return the committed events of a session."""
     return [event async for event in store.events(session, **options)]
@@ -361,12 +348,6 @@ async def notices(store: Store, session: str) -> list[str]:
     """Return the texts of the committed notices of a session."""
     events = await read_events(store, session)
     return [event.data["text"] for event in events if event.type == "notice"]
-
-
-async def one_agent(store: Store, session: str, name: str) -> AgentRow:
-    """Return the row of the agent called `name`."""
-    (row,) = [a for a in await store.agents(session) if a.descriptor.name == name]
-    return row
 
 
 @pytest.mark.asyncio
@@ -427,9 +408,8 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
     async def test_a_step_id_names_one_step_only(self, store: Store, team: Steps) -> None:
         """The id of a committed step is refused for a step of another kind or session."""
         step = await store.commit(team.step("w1"))
-        with pytest.raises(StoreError) as caught:
+        with raises_code("step_id_reused", StoreError):
             await store.commit(replace(team.spawn("w2", "master"), step_id=step.step_id))
-        assert caught.value.code == "step_id_reused"
 
     async def test_a_step_of_an_older_incarnation_is_fenced(
         self, store: Store, team: Steps
@@ -443,9 +423,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
 
     async def test_an_ended_agent_is_fenced(self, store: Store, team: Steps) -> None:
         """After its end an agent may only close its turn and calls, or be controlled."""
-        turn = team.turn("w1")
-        await store.commit(team.step("w1", turn))
-        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        turn = await begin_turn(store, team, 1, "c1")
         await store.commit(team.end("w1"))
         for late in (
             team.open_turn("w1", 2),
@@ -508,9 +486,8 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         """A question to an ended agent is refused; its children's results are not."""
         await store.commit(team.end("master"))
         question = team.message("w1", "master")
-        with pytest.raises(MessageRoutingError) as caught:
+        with raises_code("agent_ended", MessageRoutingError):
             await store.commit(team.step("w1", *team.sent(question)))
-        assert caught.value.code == "agent_ended"
         result = team.message("w1", "master", MessageType.TASK_RESULT)
         await store.commit(team.end("w1", *team.sent(result)))
         assert await store.inbox("s1") == [result]
@@ -521,9 +498,8 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         await store.commit(other.spawn("master"))
         for target in ("nobody", other.agent("master")):
             message = replace(team.message("w1", "master"), target=target)
-            with pytest.raises(MessageRoutingError) as caught:
+            with raises_code("unknown_agent", MessageRoutingError):
                 await store.commit(team.step("w1", *team.sent(message)))
-            assert caught.value.code == "unknown_agent"
 
     async def test_a_message_to_an_older_incarnation_is_stale(
         self, store: Store, team: Steps
@@ -535,9 +511,8 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         await store.commit(team.restart("w1", 2))
         assert await store.inbox("s1") == []
         late = team.message("master", "w1")
-        with pytest.raises(MessageRoutingError) as caught:
+        with raises_code("stale", MessageRoutingError):
             await store.commit(team.step("master", *team.sent(late)))
-        assert caught.value.code == "stale"
 
     async def test_what_an_ended_life_left_unread_is_never_read(
         self, store: Store, team: Steps
@@ -547,9 +522,8 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         await store.commit(team.step("master", *team.sent(unread)))
         await store.commit(team.end("w1"))
         await store.commit(team.restart("w1", 2))
-        with pytest.raises(StoreError) as caught:
+        with raises_code("not_consumable", StoreError):
             await store.commit(team.consume("w1", unread.message_id, incarnation=2))
-        assert caught.value.code == "not_consumable"
         await store.commit(team.restart("w1", 3, team.change(PENDING, AgentState.STARTING)))
         assert await store.inbox("s1") == []
 
@@ -602,9 +576,8 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         no = team.resolved(request.request_id, "deny", by="timeout")
         await store.commit(team.step("w1", yes))
         before = await read_events(store, "s1")
-        with pytest.raises(StoreError) as caught:
+        with raises_code("already_resolved", StoreError):
             await store.commit(team.step("w1", team.told(), no))
-        assert caught.value.code == "already_resolved"
         assert await store.open_requests("s1") == []
         assert await read_events(store, "s1") == before
         await store.commit(team.end("w1", no))
@@ -620,8 +593,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
 
     async def test_closing_a_turn_again_changes_nothing(self, store: Store, team: Steps) -> None:
         """The first closing stands, whatever step closes the turn again."""
-        turn = team.turn("w1")
-        await store.commit(team.step("w1", turn))
+        turn = await begin_turn(store, team)
         first = await store.commit(team.close_turn(turn, "w1"))
         aborted = team.result(stop_reason=StopReason.ABORTED)
         again = await store.commit(team.close_turn(turn, "w1", result=aborted))
@@ -632,9 +604,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
 
     async def test_an_answer_is_stored_under_its_call_once(self, store: Store, team: Steps) -> None:
         """The stored answer outlives what the turn says about the call later."""
-        turn = team.turn("w1")
-        await store.commit(team.step("w1", turn))
-        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        turn = await begin_turn(store, team, 1, "c1")
         await store.commit(team.close_call(turn, "c1", "w1"))
         with pytest.raises(StoreError):
             await store.commit(team.close_call(turn, "c1", "w1"))
@@ -651,10 +621,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         """A count nobody told is None; known ones add up over the turns."""
         head = None
         for number in (1, 2):
-            turn = team.turn("w1", number, parent_turn_id=head)
-            await store.commit(team.step("w1", turn))
-            await store.commit(team.close_turn(turn, "w1", resume_token=f"thread-{number}"))
-            head = turn.turn_id
+            head = await take_turn(store, team, number, head, resume_token=f"thread-{number}")
         row = await one_agent(store, "s1", "w1")
         assert (row.spent.usage.input_tokens, row.spent.usage.reasoning_tokens) == (20, None)
         assert (row.spent.cost_usd, row.resume_token, row.head_turn_id) == (None, "thread-2", head)
@@ -663,9 +630,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         self, store: Store, team: Steps
     ) -> None:
         """The old thread is forgotten with the model; the rest of the agent stays."""
-        turn = team.turn("w1", 1)
-        await store.commit(team.step("w1", turn))
-        await store.commit(team.close_turn(turn, "w1", resume_token="thread-1"))  # noqa: S106
+        await take_turn(store, team, resume_token="thread-1")  # noqa: S106
         new = ModelSwitched(provider="other", model="second", reasoning_effort="high")
         await store.commit(team.step("w1", new))
         row = await one_agent(store, "s1", "w1")
@@ -680,10 +645,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         untold = team.result(usage=TokenUsage())
         head = None
         for number, result in enumerate((measured, reported, untold), 1):
-            turn = team.turn("w1", number, parent_turn_id=head)
-            await store.commit(team.step("w1", turn))
-            await store.commit(team.close_turn(turn, "w1", result=result))
-            head = turn.turn_id
+            head = await take_turn(store, team, number, head, result=result)
         spent = (await one_agent(store, "s1", "w1")).spent
         assert (spent.usage.total_tokens, spent.tokens_from) == (30, Provenance.REPORTED)
         assert (spent.cost_usd, spent.cost_from) == (0.5, Provenance.MEASURED)
@@ -705,11 +667,8 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         ]
         head = None
         for number, spent in enumerate(told, 1):
-            turn = team.turn("w1", number, parent_turn_id=head)
-            await store.commit(team.step("w1", turn))
             result = team.result(usage=spent.usage, cost_usd=spent.cost_usd)
-            await store.commit(team.close_turn(turn, "w1", result=result))
-            head = turn.turn_id
+            head = await take_turn(store, team, number, head, result=result)
         assert (await one_agent(store, "s1", "w1")).spent == total(told)
 
     async def test_a_grant_is_kept_with_its_limits(self, store: Store, team: Steps) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_protocols.problems import Problem
-    from prsm_protocols.reading import Source
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _workspace = click.option(
@@ -48,7 +47,7 @@ def main() -> None:
 @click.argument("pages", nargs=-1, type=click.Path(path_type=Path))
 def lint(*, strict: bool, workspace: Path, pages: Sequence[Path]) -> None:
     """Tell what is wrong with pages, by default those of the workspace; PAGES are one set."""
-    protocols, odd = _compiled(_read(workspace, pages), strict=strict)
+    protocols, odd = _compiled(workspace, pages, strict=strict)
     for problem in odd:
         click.echo(str(problem))
     click.echo(f"{len(protocols.names)} protocols: {', '.join(protocols.names) or 'none'}")
@@ -59,13 +58,12 @@ def lint(*, strict: bool, workspace: Path, pages: Sequence[Path]) -> None:
 @click.argument("name", required=False)
 def show(workspace: Path, name: str | None) -> None:
     """Draw the protocol NAME, or all of them, as state diagrams of Mermaid."""
-    protocols, _ = _compiled(_read(workspace, ()), strict=False)
+    protocols, _ = _compiled(workspace)
     if name is not None and name not in protocols.names:
         _fail([f"there is no protocol {name!r}{nearest(name, protocols.names)}"])
     for each in protocols.names if name is None else (name,):
-        found = protocols.get(each)
-        if found is not None:
-            click.echo(f"%% {found.id}\n{diagram(found)}", nl=False)
+        if (protocol := protocols.get(each)) is not None:
+            click.echo(f"%% {protocol.id}\n{diagram(protocol)}", nl=False)
 
 
 @main.command()
@@ -81,23 +79,16 @@ def export(workspace: Path, events: io.TextIOBase | None, session: str | None) -
 
     SESSION is one that `prsm events` knows, by default the newest of the workspace.
     """
-    text = events.read() if events is not None else _told(workspace, session)
-    found = _events(text)
-    for part in stream(Export(_pages).commits(found)):
+    text = events.read() if events is not None else _printed(workspace, session)
+    for part in stream(Export(_pages).commits(_events(text))):
         click.echo(part, nl=False)
 
 
-def _read(workspace: Path, pages: Sequence[Path]) -> list[Source]:
-    try:
-        return read_files(pages) if pages else read_folder(workspace / PAGES)
-    except ProtocolError as error:
-        _fail([str(problem) for problem in error.problems])
-
-
 def _compiled(
-    sources: Sequence[Source], *, strict: bool
+    workspace: Path, pages: Sequence[Path] = (), *, strict: bool = False
 ) -> tuple[ProtocolSet, tuple[Problem, ...]]:
     try:
+        sources = read_files(pages) if pages else read_folder(workspace / PAGES)
         return compile_pages(sources, strict=strict)
     except ProtocolError as error:
         _fail([str(problem) for problem in error.problems])
@@ -109,7 +100,7 @@ def _fail(lines: Sequence[str]) -> NoReturn:
     raise SystemExit(1)
 
 
-def _told(workspace: Path, session: str | None) -> str:
+def _printed(workspace: Path, session: str | None) -> str:
     """Return what `prsm events --json` prints."""
     args = ["--json", "--workspace", str(workspace), *([] if session is None else [session])]
     text = io.StringIO()

@@ -21,7 +21,7 @@ import sys
 import time
 import uuid
 from typing import Any, Mapping, Sequence  # noqa: UP035 - Python 3.8
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 REFUSED, USAGE, NOTHING, LIMITED, UNREACHABLE = 1, 2, 3, 4, 5
 # What the engine gives its programs by their environment, and two that their authors may set.
@@ -58,70 +58,56 @@ class AismError(Exception):
         self.hint = hint
 
 
-class SocketTransport:
-    """Asks at the bridge's Unix socket: a line there, a line back."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def ask(self, line: bytes, reply_id: str, until: float) -> bytes:
-        """Return the line of the answer; raise OSError where the engine is not there."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(max(until - time.monotonic(), 0.1))
-            _connect(connection, self._path)
-            connection.sendall(line + b"\n")
-            with connection.makefile("rb") as stream:
-                answer = stream.readline(MAX_LINE)
-        if not answer.endswith(b"\n"):
-            raise ConnectionError("the engine closed the connection")
-        return answer
+def ask_by_socket(path: str, line: bytes, until: float) -> bytes:
+    """Return the answer to a line at the bridge's Unix socket. Raises OSError if none comes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(max(until - time.monotonic(), 0.1))
+        _connect(connection, path)
+        connection.sendall(line + b"\n")
+        with connection.makefile("rb") as stream:
+            answer = stream.readline(MAX_LINE)
+    if not answer.endswith(b"\n"):
+        raise ConnectionError("the engine closed the connection")
+    return answer
 
 
-class RedisTransport:
-    """Asks by a stream of Redis, and waits at a list of the request's own for the answer."""
+def ask_by_redis(url: str, agent: str, reply_id: str, line: bytes, until: float) -> bytes:
+    """Return the answer to a line put into a stream of Redis, from a list of the request's own.
 
-    def __init__(self, url: str, agent: str) -> None:
-        self._parts = urlsplit(url)
-        self._keys = f"prsm:{{{agent}}}"
-
-    def ask(self, line: bytes, reply_id: str, until: float) -> bytes:
-        """Return the line of the answer; raise OSError where the engine is not there."""
-        with self._connect(until) as connection:
-            redis = Resp(connection)
-            self._enter(redis)
-            while True:
-                redis.call("XADD", self._keys + ":requests", "*", "r", line)
-                found = redis.call("BLPOP", self._keys + ":reply:" + reply_id, str(REPEAT))
-                if found:
-                    answer: bytes = found[1]
-                    return answer
-                if time.monotonic() >= until:
-                    raise OSError("nobody answers at Redis")
-
-    def _connect(self, until: float) -> socket.socket:
-        parts, seconds = self._parts, max(until - time.monotonic(), 0.1)
-        if parts.scheme == "unix":
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.settimeout(seconds)
-            try:
-                _connect(connection, unquote(parts.path))
-            except OSError:
-                connection.close()
-                raise
-            return connection
-        where = (parts.hostname or "localhost", parts.port or 6379)
-        connection = socket.create_connection(where, timeout=seconds)
-        connection.settimeout(seconds)
-        if parts.scheme == "rediss":
-            context = ssl.create_default_context()
-            return context.wrap_socket(connection, server_hostname=parts.hostname)
-        return connection
-
-    def _enter(self, redis: Resp) -> None:
-        parts = self._parts
+    Raises OSError if none comes.
+    """
+    parts, keys = urlsplit(url), f"prsm:{{{agent}}}"
+    with _connect_redis(parts, max(until - time.monotonic(), 0.1)) as connection:
+        redis = Resp(connection)
         if parts.password is not None:
             name = unquote(parts.username or "") or "default"
             redis.call("AUTH", name, unquote(parts.password))
+        while True:
+            redis.call("XADD", keys + ":requests", "*", "r", line)
+            found = redis.call("BLPOP", keys + ":reply:" + reply_id, str(REPEAT))
+            if found:
+                answer: bytes = found[1]
+                return answer
+            if time.monotonic() >= until:
+                raise OSError("nobody answers at Redis")
+
+
+def _connect_redis(parts: SplitResult, seconds: float) -> socket.socket:
+    if parts.scheme == "unix":
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(seconds)
+        try:
+            _connect(connection, unquote(parts.path))
+        except OSError:
+            connection.close()
+            raise
+        return connection
+    where = (parts.hostname or "localhost", parts.port or 6379)
+    connection = socket.create_connection(where, timeout=seconds)
+    if parts.scheme == "rediss":
+        context = ssl.create_default_context()
+        return context.wrap_socket(connection, server_hostname=parts.hostname)
+    return connection
 
 
 class Resp:
@@ -183,28 +169,28 @@ def ask(
     While the engine cannot be reached the request is sent again, with the same id.
     """
     agent, token = environ.get(AGENT, ""), environ.get(TOKEN, "")
-    transport = _transport(environ, agent)
+    path, url = environ.get(BY_SOCKET), environ.get(BY_REDIS)
+    if not path and not url:
+        hint = (
+            "aism works in a program that PRSM runs, and in what that starts with its environment"
+        )
+        raise AismError(UNREACHABLE, "neither PRSM_SOCKET nor PRSM_REDIS is set", hint)
     request_id = environ.get(REQUEST_ID) or uuid.uuid4().hex
     request = {"agent": agent, "token": token, "id": request_id, "do": do, "args": args}
     line = json.dumps(request, ensure_ascii=True).encode()
     until = time.monotonic() + wait + _seconds(environ)
     while True:
         try:
-            return _result(json.loads(transport.ask(line, request_id, until).decode()))
+            if path:
+                answer = ask_by_socket(path, line, until)
+            else:
+                answer = ask_by_redis(url or "", agent, request_id, line, until)
+            return _result(json.loads(answer.decode()))
         except (OSError, ValueError) as error:
             if time.monotonic() + PAUSE >= until:
                 hint = "it may be restarting; call again, or end, and you are started anew"
                 raise AismError(UNREACHABLE, f"the engine does not answer: {error}", hint) from None
         time.sleep(PAUSE)
-
-
-def _transport(environ: Mapping[str, str], agent: str) -> SocketTransport | RedisTransport:
-    if environ.get(BY_SOCKET):
-        return SocketTransport(environ[BY_SOCKET])
-    if environ.get(BY_REDIS):
-        return RedisTransport(environ[BY_REDIS], agent)
-    hint = "aism works in a program that PRSM runs, and in what that starts with its environment"
-    raise AismError(UNREACHABLE, "neither PRSM_SOCKET nor PRSM_REDIS is set", hint)
 
 
 def _seconds(environ: Mapping[str, str]) -> float:
@@ -223,15 +209,11 @@ def _result(answer: Any) -> dict[str, Any]:
     raise AismError(code, error.get("message") or "refused", error.get("hint") or "")
 
 
-def _json(text: str) -> Any:
+def _object(text: str) -> dict[str, Any]:
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"no JSON: {error}") from None
-
-
-def _object(text: str) -> dict[str, Any]:
-    value = _json(text)
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError('a JSON object is needed, such as {"key": "value"}')
     return value

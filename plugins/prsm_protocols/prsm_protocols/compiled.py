@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core import Machine
 from prsm_protocols.page import State, duration, printed
 from prsm_protocols.problems import Problem, ProtocolError, Weight, nearest
+from prsm_protocols.tool_names import SAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,14 +30,11 @@ _DIAGRAM_MARKS = re.compile(r"[\"#;:<>{}\[\]`\\]")
 _FORM = "prsm protocol 1\n"  # what a hash begins with: another canonical form has another one
 
 
-class Move:
-    """A transition from where an agent is: its target, and the page of that."""
+class Move(NamedTuple):
+    """A transition from where an agent is, and the page of its target."""
 
-    __slots__ = ("page", "transition")
-
-    def __init__(self, transition: Transition, page: str) -> None:
-        self.transition = transition
-        self.page = page
+    transition: Transition
+    page: str
 
 
 class Compiled:
@@ -52,41 +50,27 @@ class Compiled:
             _table((each.source, each.target) for each in page.transitions),
             triggers={WITHIN: _times(page)},
         )
-        self._moves: dict[str, tuple[Move, ...]] = {
-            name: tuple(
-                Move(each, self.home(each.target))
-                for each in page.transitions
-                if each.source == name
-            )
-            for name in dict.fromkeys(each.source for each in page.transitions)
-        }
-        self._found = {
-            (name, move.transition.target): move
-            for name, moves in self._moves.items()
-            for move in moves
-        }
-        self._allowed = {
-            state.name: frozenset(state.tools)
-            for state in self.states.values()
-            if state.tools is not None
-        }
+        self._moves: dict[str, list[Move]] = {}
+        for each in page.transitions:
+            self._moves.setdefault(each.source, []).append(Move(each, self.home(each.target)))
 
     def home(self, state: str) -> str:
         """Return the name of the page that a state stands on."""
         return self._homes.get(state, self.page.name)
 
-    def moves(self, state: str) -> tuple[Move, ...]:
+    def moves(self, state: str) -> Sequence[Move]:
         """Return the transitions that leave a state, in the order of the page."""
         return self._moves.get(state, ())
 
-    def allowed(self, state: str) -> frozenset[str] | None:
-        """Return the tools that a state lists, None for all."""
-        return self._allowed.get(state)
+    def allows(self, state: str, tool: str) -> bool:
+        """Return whether a state lists a tool, or lists none and so allows all."""
+        tools = self.states[state].tools
+        return tools is None or tool in tools or SAME.get(tool) in tools
 
     def find(self, state: str, target: str) -> Move:
         """Return a transition; raises InvalidTransitionError, which names the machine."""
         self.machine.validate(state, target)
-        return self._found[state, target]
+        return next(move for move in self.moves(state) if move.transition.target == target)
 
 
 class Protocol:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prsm_core import ConfigError, EventSink
-from prsm_core.kit import Key, parse_choice, parse_text
-from prsm_core.kit import model_of_keys as _model
+from prsm_core.kit import Key, model_of_keys, parse_choice, parse_text
 from prsm_protocols.labels import STATE, is_under_protocol, page_of, pin_of
 from prsm_protocols.places import measurements_folder
 from prsm_protocols.tool_names import MEASURE, TRANSITION
@@ -80,6 +79,13 @@ class _Agent:
     @property
     def state(self) -> str:
         return self.labels[STATE] if pin_of(self.labels, self.id) is not None else ""
+
+    def is_refused(self, data: Mapping[str, Any]) -> bool:
+        """Note the end of a call; return whether it was a transition that failed."""
+        call = str(data.get("call"))
+        is_transition = call in self.calls
+        self.calls.discard(call)
+        return is_transition and data.get("status") == "failed"
 
 
 class MeasurementSink(EventSink):
@@ -174,23 +180,27 @@ def _facts(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what an event tells: its kind, and the fields that only this kind has."""
     data = event.data
-    if event.type == "agent_spawned":
-        yield "began", {"name": agent.protocol}
-    elif event.type == "agent_labels_changed":
-        if was != (agent.protocol, agent.state):
+    match event.type:
+        case "agent_spawned":
+            yield "began", {"name": agent.protocol}
+        case "agent_labels_changed" if was != (agent.protocol, agent.state):
             yield "moved", _move(event, agent, was[1])
-    elif event.type == "tool_call_started":
-        if data.get("tool") == TRANSITION:
-            agent.calls.add(str(data.get("call")))
-        elif data.get("tool") == MEASURE:
+        case "tool_call_started" if data.get("tool") == MEASURE:
             yield "measured", _value(data.get("arguments") or {})
-    elif event.type == "tool_call_finished":
-        yield from _finished(data, agent)
-    elif event.type == "check_denied":
-        if data.get("check") == _CHECK:
+        case "tool_call_started" if data.get("tool") == TRANSITION:
+            agent.calls.add(str(data.get("call")))
+        case "tool_call_finished" if agent.is_refused(data):
+            yield "refused", {"data": {"why": data.get("error") or data.get("result")}}
+        case "check_denied" if data.get("check") == _CHECK:
             yield "denied", {"name": str(data.get("tool"))}
-    else:
-        yield from _others(event)
+        case "message_routed" if data.get("kind") == "peer":
+            yield "sent", {"name": str(data.get("to"))}
+        case "agent_state_changed" if data.get("to") in _ENDS:
+            yield "ended", {"name": str(data.get("to"))}
+        case "turn_finished":
+            usage = data.get("usage") or {}
+            more = {key: data.get(key) for key in ("stop_reason", "cost_usd", "context")}
+            yield "turn", {"value": usage.get("total_tokens"), "data": more}
 
 
 def _move(event: Event, agent: _Agent, left: str) -> dict[str, Any]:
@@ -206,26 +216,6 @@ def _value(arguments: Mapping[str, Any]) -> dict[str, Any]:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     told = {"name": str(arguments.get("name", "")), "data": arguments.get("data")}
     return {**told, "value": value} if is_number else told
-
-
-def _finished(data: Mapping[str, Any], agent: _Agent) -> Iterator[tuple[str, dict[str, Any]]]:
-    call = str(data.get("call"))
-    if call in agent.calls:
-        agent.calls.discard(call)
-        if data.get("status") == "failed":
-            yield "refused", {"data": {"why": data.get("error") or data.get("result")}}
-
-
-def _others(event: Event) -> Iterator[tuple[str, dict[str, Any]]]:
-    data = event.data
-    if event.type == "message_routed" and data.get("kind") == "peer":
-        yield "sent", {"name": str(data.get("to"))}
-    elif event.type == "agent_state_changed" and data.get("to") in _ENDS:
-        yield "ended", {"name": str(data.get("to"))}
-    elif event.type == "turn_finished":
-        usage = data.get("usage") or {}
-        told = {key: data.get(key) for key in ("stop_reason", "cost_usd", "context")}
-        yield "turn", {"value": usage.get("total_tokens"), "data": told}
 
 
 def _is_own_call(event: Event) -> bool:
@@ -250,7 +240,7 @@ def _days(where: str, value: Any) -> int:
     return value
 
 
-MEASUREMENTS = _model(
+MEASUREMENTS = model_of_keys(
     "MeasurementSettings",
     {
         "path": Key(

@@ -6,6 +6,7 @@ and their line ends are. It is markdown, and reading it gives the same page.
 
 from __future__ import annotations
 
+import operator
 import re
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -13,11 +14,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 NOBODY = "nobody"  # the one entry of `## Messages` by which an agent writes to no other
 NOTHING = "none"  # what `tools:` says where a state has no tool
 
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+}
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _MARKS = re.compile(r"[\\`*<&\[\]]|(?<![^\W_])_|_(?![^\W_])")
 
@@ -55,11 +62,7 @@ class Guard(Record, frozen=True):
 
     def holds(self, used: float) -> bool:
         """Return whether a share that is used opens the transition."""
-        if self.sign == ">=":
-            return used >= self.share
-        if self.sign == ">":
-            return used > self.share
-        return used <= self.share if self.sign == "<=" else used < self.share
+        return _COMPARISONS[self.sign](used, self.share)
 
     @property
     def can_hold(self) -> bool:
@@ -150,7 +153,7 @@ def _section(title: str, lines: Iterator[str]) -> str:
 
 def _states(page: Page) -> Iterator[str]:
     for state in page.states:
-        yield _item(state.name, state.description)
+        yield f"- {_text(state.name)}{_after(state.description)}"
         if state.tools is not None:
             yield f"  - tools: {', '.join(map(_text, state.tools)) or NOTHING}"
         if state.message:
@@ -164,10 +167,6 @@ def _transitions(page: Page) -> Iterator[str]:
         yield f"- {_text(each.source)} → {_text(each.target)}{_after(each.when)}"
         if each.guard is not None:
             yield f"  - guard: context {_text(each.guard.sign)} {each.guard.share!r}"
-
-
-def _item(name: str, text: str) -> str:
-    return f"- {_text(name)}{_after(text)}"
 
 
 def _after(text: str) -> str:

@@ -15,10 +15,10 @@ from prsm_protocols.kept import Kept
 from prsm_protocols.labels import Pin, chosen
 from prsm_protocols.library import Library
 from prsm_protocols.problems import nearest
-from prsm_protocols.tool_names import ALWAYS, SAME, TRANSITION
+from prsm_protocols.tool_names import ALWAYS, TRANSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from prsm_protocols.compiled import Compiled, Move, Protocol
     from prsm_protocols.page import State, Within
@@ -38,7 +38,7 @@ class Standing:
         self.declared: State = self.page.states[state]  # what that says of it
 
     @property
-    def moves(self) -> tuple[Move, ...]:
+    def moves(self) -> Sequence[Move]:
         """The transitions that leave its state."""
         return self.page.moves(self.state)
 
@@ -157,10 +157,9 @@ class Validator:
                 f"your time in the state {standing.state} is over: you are to be in {within.to}."
                 f' Call {TRANSITION}(to="{within.to}") first.'
             )
-        allowed = standing.page.allowed(standing.state)
-        if allowed is None or tool in allowed or SAME.get(tool) in allowed:
+        if standing.page.allows(standing.state, tool):
             return None
-        tools = ", ".join(sorted(allowed)) or "no tool"
+        tools = ", ".join(standing.declared.tools or ()) or "no tool"
         return (
             f"{tool} is not for the state {standing.state!r} of your protocol"
             f" {standing.protocol.name}, which allows {tools}. {_way_to(standing, tool)}"
@@ -192,8 +191,7 @@ def _way_to(standing: Standing, tool: str) -> str:
             if key in first:
                 continue
             first[key] = first.get((page.page.name, state), move)
-            allowed = target.allowed(key[1])
-            if allowed is None or tool in allowed or SAME.get(tool) in allowed:
+            if target.allows(key[1], tool):
                 return _told_way(first[key], key[1])
             todo.append((target, key[1]))
     return "No transition leads to a state that allows it."

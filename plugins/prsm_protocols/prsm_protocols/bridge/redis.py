@@ -1,14 +1,9 @@
 """The bridge by Redis: one reader of all agents' streams, and one step for each answer.
 
-The ledger is the truth, Redis a transport. So whatever becomes of the server, a request has its
-effect at most once: the call's answer is in the ledger before it is here, and a client that gets
-none makes its request again, with the same id. A server that comes back empty is given users,
-streams and states again.
-
-What Redis does in one step, and where things lie there.
-
-All keys of an agent have its id in braces, so that one step stays in one slot of a cluster. What is
-in Redis is a copy for who reads it live; the ledger is the truth, and was written before.
+The ledger is the truth, Redis a transport and a live copy. Whatever becomes of the server, a
+request has its effect at most once: the call's answer is in the ledger before it is here, and a
+client that gets none makes its request again with the same id. A server that comes back empty is
+given users, streams and states again.
 """
 
 from __future__ import annotations
@@ -17,7 +12,7 @@ import asyncio
 import json
 import secrets
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -92,6 +87,27 @@ return 1
 """
 """Give an answer that is kept for no repeat. KEYS: reply list, requests. ARGV: answer, seconds,
 entry, group."""
+
+
+class Keys:
+    """Where an agent's things lie; the braces keep them in one slot of a cluster."""
+
+    def __init__(self, agent_id: str) -> None:
+        self.base = f"prsm:{{{agent_id}}}"
+        # A stream: each entry has a request in its field `r`.
+        self.requests = f"{self.base}:requests"
+        # A hash: `version`, a number that grows, and `state`, JSON.
+        self.state = f"{self.base}:state"
+        # Where each new state is published.
+        self.channel = f"{self.base}:events"
+
+    def reply(self, request_id: str) -> str:
+        """A list: the answer to a request, for who asked to fetch."""
+        return f"{self.base}:reply:{request_id}"
+
+    def answer(self, request_id: str) -> str:
+        """A text: the answer that a request has had."""
+        return f"{self.base}:answer:{request_id}"
 
 
 class Place:
@@ -225,8 +241,9 @@ class RedisBridge:
         """Give an agent its user, its stream and its state; what is there stays."""
         from redis.exceptions import ResponseError
 
-        redis, keys = self._client, place.keys
-        await _command(redis, "ACL", "SETUSER", place.user, *place.rights)
+        redis: Any = self._client
+        keys = place.keys
+        await redis.execute_command("ACL", "SETUSER", place.user, *place.rights)
         try:
             await redis.xgroup_create(keys.requests, GROUP, id="0", mkstream=True)
         except ResponseError as error:
@@ -242,10 +259,10 @@ class RedisBridge:
 
     async def _clear(self, place: Place) -> None:
         """Take the agent's user and stream away; where the server is away nothing is there."""
-        keys = place.keys
+        redis: Any = self._client
         try:
-            await _command(self._client, "ACL", "DELUSER", place.user)
-            await self._client.delete(keys.requests)
+            await redis.execute_command("ACL", "DELUSER", place.user)
+            await redis.delete(place.keys.requests)
         except _errors():
             return  # its password is good for nothing: no token is any more
 
@@ -258,7 +275,7 @@ class RedisBridge:
                 await self._read_old()
                 pause = FIRST_PAUSE
                 while self._places and not self._is_behind:
-                    await self._read_new()
+                    await self._read_from(">", BLOCK_MS)
             except _errors():
                 await self._services.clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
@@ -270,17 +287,14 @@ class RedisBridge:
             await self._furnish(place)
         await self._read_from("0", None)
 
-    async def _read_new(self) -> None:
-        await self._read_from(">", BLOCK_MS)
-
     async def _read_from(self, start: str, block: int | None) -> None:
-        streams: dict[Any, Any] = {p.keys.requests: start for p in self._places.values()}
         places = {place.keys.requests.encode(): place for place in self._places.values()}
+        streams: dict[Any, Any] = dict.fromkeys(places, start)
         found = await self._client.xreadgroup(GROUP, GROUP, streams, count=BATCH, block=block)
         for stream, entries in _pairs(found):
             for entry, fields in entries:
-                if entry not in places[stream].running:
-                    place = places[stream]
+                place = places[stream]
+                if entry not in place.running:
                     place.running.add(entry)
                     asked = (place, entry, (fields or {}).get(b"r", b""))
                     self._serving = {task for task in self._serving if not task.done()}
@@ -304,35 +318,35 @@ class RedisBridge:
             await redis.xack(keys.requests, GROUP, entry)  # there is no id to answer to
             await redis.xdel(keys.requests, entry)
             return
+        reply = keys.reply(request.id)
+
+        async def give(text: bytes) -> None:
+            given = (text, str(REPLY_SECONDS), entry, GROUP)
+            await redis.eval(REFUSE, 2, reply, keys.requests, *given)
+
         try:
             place.desk.check(request)
         except OrchestrationError as error:
-            await self._refuse(place, entry, request.id, write_answer(refusal(request.id, error)))
+            await give(write_answer(refusal(request.id, error)))
             return
         known: Any = await redis.get(keys.answer(request.id))
         if known is not None:
-            await self._refuse(place, entry, request.id, known)
+            await give(known)
             return
         version = place.version
         answer = await place.desk.answer(request)
-        told = write_answer(answer)
+        text = write_answer(answer)
         if request.do not in _LASTING or (answer.error or {}).get("code") == "rate_limited":
-            await self._refuse(place, entry, request.id, told)
+            await give(text)
             return
-        moved = place.version if place.version != version else ""
-        state = place.state if place.version != version else ""
+        moved = (str(place.version), place.state) if place.version != version else ("", "")
         await redis.eval(
             SETTLE,
             4,
-            *(keys.state, keys.answer(request.id), keys.reply(request.id), keys.requests),
-            *(str(moved), state, told, str(KEPT_SECONDS), str(REPLY_SECONDS)),
+            *(keys.state, keys.answer(request.id), reply, keys.requests),
+            *(*moved, text, str(KEPT_SECONDS), str(REPLY_SECONDS)),
             *(keys.channel, entry, GROUP),
         )
-
-    async def _refuse(self, place: Place, entry: bytes, request_id: str, told: bytes) -> None:
-        keys = place.keys
-        given = (told, str(REPLY_SECONDS), entry, GROUP)
-        await self._client.eval(REFUSE, 2, keys.reply(request_id), keys.requests, *given)
 
 
 def require_client() -> None:
@@ -352,11 +366,6 @@ def _client(url: str) -> Redis:
     return Redis.from_url(url, socket_timeout=5.0, socket_connect_timeout=2.0)
 
 
-async def _command(redis: Any, *words: str) -> None:
-    """Have Redis do what its client has no good name for."""
-    await redis.execute_command(*words)
-
-
 def _errors() -> tuple[type[Exception], ...]:
     """What a server that is away, comes back, or has forgotten raises."""
     from redis.exceptions import RedisError
@@ -366,11 +375,9 @@ def _errors() -> tuple[type[Exception], ...]:
 
 def _pairs(found: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes] | None]]]]:
     """Return what was read, by stream: RESP 2 gives lists, RESP 3 a mapping."""
-    if not found:
-        return []
     if isinstance(found, dict):
-        return [(stream, [e for part in parts for e in part]) for stream, parts in found.items()]
-    return [(stream, entries) for stream, entries in found]
+        return [(stream, [*chain(*parts)]) for stream, parts in found.items()]
+    return found or []
 
 
 async def check_server(redis: Redis) -> None:
@@ -401,38 +408,3 @@ async def check_server(redis: Redis) -> None:
             f"program: this Redis evicts keys when its memory is full ({policy})",
             hint="redis-cli config set maxmemory-policy noeviction; and in its configuration file",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Where an agent's things lie."""
-
-    agent_id: str
-
-    @property
-    def base(self) -> str:
-        """What all begin with."""
-        return f"prsm:{{{self.agent_id}}}"
-
-    @property
-    def requests(self) -> str:
-        """A stream: each entry has a request in its field `r`."""
-        return f"{self.base}:requests"
-
-    @property
-    def state(self) -> str:
-        """A hash: `version`, a number that grows, and `state`, JSON."""
-        return f"{self.base}:state"
-
-    @property
-    def channel(self) -> str:
-        """Where each new state is published."""
-        return f"{self.base}:events"
-
-    def reply(self, request_id: str) -> str:
-        """A list: the answer to a request, for who asked to fetch."""
-        return f"{self.base}:reply:{request_id}"
-
-    def answer(self, request_id: str) -> str:
-        """A text: the answer that a request has had."""
-        return f"{self.base}:answer:{request_id}"

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from prsm_core import (
     AssistantMessage,
@@ -56,7 +57,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds before it is started again
 SAID = 16 * 1024  # characters of its output in a state that are kept
 UNREAD = 64  # prompts that it may leave unread; of more the oldest is dropped, for it is moot
 
-
 RUN, PROTOCOLS = "/run/prsm", "/protocols"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -90,11 +90,8 @@ class Start:
         if self.box is None:
             return {"env": environment}
         pages = {PROTOCOLS: os.path.realpath(folder)} if folder.is_dir() else {}
-        values = {name: getattr(self.box, name) for name in Box.__struct_fields__}
-        return {
-            "env": environment,
-            "box": Box(**{**values, "mounts": {**self.box.mounts, **pages}}),
-        }
+        box = replace(self.box, mounts={**self.box.mounts, **pages})
+        return {"env": environment, "box": box}
 
 
 def plan_start(
@@ -107,13 +104,13 @@ def plan_start(
     """
     workspace = request.workspace or request.cwd
     box = _box(config, request.box or Box(), home) if config.box or request.box else None
-    run = run if box is None else RUN
+    run, path = (run, os.environ.get("PATH", PATH)) if box is None else (RUN, PATH)
     environment = {
         **config.env,
         "AGENT_ID": request.agent_id,
         "AGENT_NAME": request.name,
         "HOME": os.path.realpath(home.home),
-        "PATH": f"{run}:{config.env.get('PATH') or _path(box)}",
+        "PATH": f"{run}:{config.env.get('PATH') or path}",
     }
     if redis is None:
         environment["PRSM_SOCKET"] = f"{run}/{home.socket.name}"
@@ -126,10 +123,6 @@ def plan_start(
         folder=Path(config.protocols or Path(workspace) / ".prism" / "protocols").absolute(),
         box=box,
     )
-
-
-def _path(box: Box | None) -> str:
-    return os.environ.get("PATH", PATH) if box is None else PATH
 
 
 def _box(config: ProgramConfig, wanted: Box, home: Home) -> Box:
@@ -150,12 +143,8 @@ def _box(config: ProgramConfig, wanted: Box, home: Home) -> Box:
 
 LOGS = ".claude/projects"
 _KEYS = (
-    "input_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "output_tokens",
+    *("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"),
 )
-Counts = tuple[int, ...]
 
 
 class SessionLogs:
@@ -164,7 +153,7 @@ class SessionLogs:
     def __init__(self, home: Path) -> None:
         self._folder = home / LOGS
         self._read: dict[Path, int] = {}  # bytes of whole lines
-        self._known: dict[str, Counts] = {}  # by response
+        self._known: dict[str, Counter[str]] = {}  # by response
 
     async def skip(self) -> None:
         """Take what is there as told: an earlier engine has."""
@@ -173,13 +162,13 @@ class SessionLogs:
     async def grown(self) -> UsageReported | None:
         """Return what was used since the last look; None where nothing was."""
         counts = await asyncio.to_thread(self._grow)
-        return _report(counts) if any(counts) else None
+        return _report(counts) if counts else None
 
-    def _grow(self) -> Counts:
-        grown: Counts = (0,) * len(_KEYS)
+    def _grow(self) -> Counter[str]:
+        grown: Counter[str] = Counter()
         for path in sorted(self._folder.glob("*/*.jsonl")):
             for line in self._new_lines(path):
-                grown = _added(grown, self._growth(line))
+                grown += self._growth(line)
         return grown
 
     def _new_lines(self, path: Path) -> list[bytes]:
@@ -192,20 +181,18 @@ class SessionLogs:
         self._read[path] = begin + len(whole) + len(end)
         return whole.splitlines()
 
-    def _growth(self, line: bytes) -> Counts:
+    def _growth(self, line: bytes) -> Counter[str]:
         """Return by how much a line makes the counts of its response grow."""
         try:
-            told = msgspec.json.decode(line, type=_Line)
+            message = msgspec.json.decode(line, type=_Line).message
         except msgspec.DecodeError:
-            return (0,) * len(_KEYS)
-        message = told.message
+            return Counter()
         if not message.id or not message.usage:
-            return (0,) * len(_KEYS)
-        counts = tuple(token_count(message.usage.get(key)) or 0 for key in _KEYS)
-        known = self._known.get(message.id, (0,) * len(_KEYS))
-        newest = tuple(max(pair) for pair in zip(known, counts, strict=True))
-        self._known[message.id] = newest
-        return tuple(new - old for new, old in zip(newest, known, strict=True))
+            return Counter()
+        known = self._known.get(message.id, Counter())
+        counts = Counter({key: token_count(message.usage.get(key)) or 0 for key in _KEYS})
+        self._known[message.id] = newest = known | counts
+        return newest - known
 
 
 class _Message(msgspec.Struct):
@@ -217,18 +204,14 @@ class _Line(msgspec.Struct):
     message: _Message
 
 
-def _added(one: Counts, other: Counts) -> Counts:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
-
-
-def _report(counts: Counts) -> UsageReported:
-    fresh, cached, written, output = counts
+def _report(counts: Counter[str]) -> UsageReported:
+    fresh, cached, written, output = (counts[key] for key in _KEYS)
     used = TokenUsage(
         input_tokens=fresh + cached + written,
         output_tokens=output,
         cached_input_tokens=cached,
         cache_write_tokens=written,
-        total_tokens=fresh + cached + written + output,
+        total_tokens=counts.total(),
     )
     return UsageReported(used, provenance=Provenance.REPORTED)
 
@@ -264,11 +247,16 @@ class Program:
         self._to_read = asyncio.Event()
         self._said: deque[str] = deque()  # its output in this state
         self._said_size = 0
+        self._last = ""  # what it wrote last, as a message
         self._has_moved = False
         self._was_silent = False
         self._failures = 0
         self._done = asyncio.Event()
         self._elsewhere = asyncio.Event()  # it has moved
+
+    @property
+    def _where(self) -> str:
+        return "" if self._here is None else f" in state '{self._here['state']}'"
 
     @property
     def _is_continued(self) -> bool:
@@ -313,10 +301,9 @@ class Program:
         Raises OrchestrationError then.
         """
         self._failures += 1
-        where = "" if self._here is None else f" in state '{self._here['state']}'"
         if self._failures > self._config.restarts:
             raise OrchestrationError(
-                f"the program of {self.name} came to nothing{where}, "
+                f"the program of {self.name} came to nothing{self._where}, "
                 f"{self._failures} times: {one_line(ending.why)}",
                 hint=f"look at what it writes to stderr: {ending.tail[-500:] or 'nothing'}",
                 code="program_failed",
@@ -431,15 +418,12 @@ class Program:
             await self._tell(AssistantMessage(said))
         await self._tell(StepEnded())
 
-    _last = ""
-
     async def _finish(self) -> Ending | None:
         """End the agent, whose program has ended well in a state without a way out.
 
         Returns why it cannot end: what is to be done first, the program is told.
         """
-        where = "" if self._here is None else f" in state '{self._here['state']}'"
-        summary = self._last or f"{self.name} has ended{where}."
+        summary = self._last or f"{self.name} has ended{self._where}."
         call_id = f"end-{self._failures}-{self._services.clock.now():.6f}"
         outcome = await self._host.call_tool("task_complete", {"summary": summary}, call_id=call_id)
         if outcome.is_error:

@@ -92,7 +92,7 @@ class ProgramProvider(Provider):
             session = ProgramSession(
                 request, host, self._config, services, desk=desk, home=home, start=start
             )
-            session.place, session.bridge = place, self._redis
+            session.place = place
             try:
                 yield session
             finally:
@@ -139,7 +139,6 @@ class ProgramSession(TurnSession[ProgramTurn]):
     """One agent's session: a turn is its program's run, through all of its states."""
 
     place: Place | None = None
-    bridge: RedisBridge | None = None
 
     def __init__(
         self,
@@ -217,7 +216,7 @@ class ProgramSession(TurnSession[ProgramTurn]):
             await turn.put([TurnEnded(StopReason.END_TURN)])
 
     async def _note(self, here: Mapping[str, Any]) -> None:
-        if self.place is not None and self.bridge is not None:
+        if self.place is not None:
             self.place.move(here)
 
     async def ask_to_end(self, turn: ProgramTurn) -> None:

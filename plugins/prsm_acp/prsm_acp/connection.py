@@ -1,184 +1,39 @@
-"""One running agent: its process, and requests in both directions by the SDK's connection.
-
-The frames of one agent: lines of its process to JSON-RPC messages and back.
-"""
+"""One running agent: its process, and JSON-RPC with it in both directions."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import importlib
+import itertools
 import json
 import logging
-import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_acp.errors import INTERNAL, AcpClosedError, AcpError, error_text
 from prsm_core import ProcessError
-from prsm_core.kit import Ending, Exit, as_object, deadline, one_line, read_object
+from prsm_core.kit import Ending, Exit, as_object, first_of, one_line, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core import Process, ProviderServices
 
-_LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
-_MAX_OPEN = 256  # requests of the agent that are being worked on
-
-
-class Listener(Protocol):
-    """Who is told what the agent says without asking."""
-
-    async def on_notification(self, method: str, params: Json) -> None:
-        """Take a notification; the next line is read when this returns."""
-        ...
-
-
-class ProcessTransport:
-    """The transport that the SDK's connection reads and writes.
-
-    Notifications do not go through the SDK: it would run each in a task of its own, in no order
-    and without limit, and drop the fields it does not know. What is left are requests and answers,
-    checked to be of the shape that the SDK relies on.
-    """
-
-    def __init__(
-        self, name: str, process: Process, services: ProviderServices, listener: Listener
-    ) -> None:
-        self._name = name
-        self._process = process
-        self._services = services
-        self._listener = listener
-        self._lines = process.lines()
-        self._writing = asyncio.Lock()
-        self._over = asyncio.Event()  # the process has ended, and `closed` says how
-        self.closed: AcpClosedError | None = None
-        self.bad_lines = 0
-        self.open_requests = 0
-
-    async def send(self, message: Json) -> None:
-        """Write one line; raise AcpClosedError when the agent does not read any more."""
-        line = json.dumps(message).encode() + b"\n"
-        try:
-            async with self._writing:
-                await self._process.write(line)
-        except ProcessError as error:
-            closed = await self._lost()
-            if "method" in message:
-                raise closed from error
-            # An answer: whoever waits for the agent learns of its end by other ways.
-
-    async def receive(self) -> Json | None:
-        """Return the next request or answer; None once the agent has ended."""
-        if self._over.is_set():
-            return None
-        try:
-            async for line in self._lines:
-                message = await self._take(line)
-                if message is not None:
-                    return message
-        except ProcessError as error:
-            self.hang_up(error.message)
-        await self._end()
-        return None
-
-    async def close(self) -> None:
-        """Do nothing: the process is not the connection's to end."""
-
-    def hang_up(self, why: str) -> AcpClosedError:
-        """Kill an agent that cannot be talked with."""
-        self._process.kill()
-        self.closed = self.closed or self._ended(why)
-        return self.closed
-
-    async def until_over(self, seconds: float) -> None:
-        """Wait until the process has ended, no longer than `seconds`."""
-        with contextlib.suppress(TimeoutError):
-            async with deadline(self._services, seconds):
-                await self._over.wait()
-
-    async def _lost(self) -> AcpClosedError:
-        """Return why nothing can be written: how the agent ended, if it did."""
-        await self.until_over(_LOST_SECONDS)
-        return self.closed or self.hang_up("it closed its input")
-
-    async def _take(self, line: bytes) -> Json | None:
-        """Take one line; one of a wrong shape is counted and skipped, a wrong byte replaced."""
-        try:
-            return await self._route(read_object(line))
-        except (ValueError, LookupError, TypeError, AttributeError, AcpError):
-            self.bad_lines += 1
-            return None
-
-    async def _route(self, message: Json) -> Json | None:
-        method, number = message.get("method"), message.get("id")
-        if method is None:
-            return _answer(message)
-        if not isinstance(method, str):
-            raise TypeError("a method that is no text")
-        params = dict(as_object(message.get("params")))
-        if "id" not in message:
-            await self._listener.on_notification(method, params)
-            return None
-        if not isinstance(number, (int, str)):
-            raise TypeError("a request whose number is none")
-        if self.open_requests >= _MAX_OPEN:
-            error = {"code": INTERNAL, "message": "too many requests at once"}
-            await self.send({"jsonrpc": "2.0", "id": number, "error": error})
-            return None
-        return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-
-    async def _end(self) -> None:
-        self.closed = self.hang_up(str(await Exit.of(self._process, self._services)))
-        self._over.set()
-
-    def _ended(self, why: str) -> AcpClosedError:
-        """Return the end as an error: the reason, and in the same line what stderr says of it."""
-        ending = Ending.of(why, self._process, bad_lines=self.bad_lines)
-        return AcpClosedError(self._name, ending.why, tail=ending.tail)
-
-
-def _answer(message: Json) -> Json:
-    """Return an answer as the SDK expects it; raise TypeError for one that answers nothing."""
-    number = message["id"]
-    if type(number) is not int:
-        raise TypeError("an answer to no request of ours")
-    error = message.get("error")
-    if error is None:
-        return {"id": number, "result": dict(as_object(message.get("result")))}
-    told = error if isinstance(error, dict) else {"message": str(error)}
-    code = told.get("code")
-    return {
-        "id": number,
-        "error": {
-            "code": code if type(code) is int else INTERNAL,
-            "message": one_line(str(told.get("message") or "no reason given")),
-            "data": told.get("data"),
-        },
-    }
-
+    Json = dict[str, Any]
 
 _log = logging.getLogger("prsm.acp")
 
 REQUEST_SECONDS = 60.0
+_LOST_SECONDS = 1.0  # between the end of stdin and the end of the process
 _GONE_SECONDS = 2.0
 _STOP_GRACE = 2.0
-_SDK = "acp.connection"
-
-Json = dict[str, Any]
-
-
-async def load_sdk() -> None:
-    """Import the SDK in a thread: it takes a second of CPU, which must not stop the loop."""
-    if not hasattr(sys.modules.get(_SDK), "Connection"):  # not there, or not all of it yet
-        await asyncio.to_thread(importlib.import_module, _SDK)
+_MAX_OPEN = 256  # requests of the agent that are being worked on
 
 
 class Peer(Protocol):
-    """Who is told what the agent says and answers what it asks."""
+    """Hears what the agent says and answers what it asks."""
 
     async def on_notification(self, method: str, params: Json) -> None:
-        """Take a notification; the next line is read when this returns."""
+        """Take a notification. The next line is read when this returns."""
         ...
 
     async def on_request(self, method: str, params: Json) -> Json:
@@ -187,22 +42,21 @@ class Peer(Protocol):
 
 
 class Connection:
-    """Talks with one agent; `load_sdk` comes first."""
+    """Talks with one agent. `closed` says how the agent ended; None while it lives."""
 
     def __init__(self, name: str, process: Process, services: ProviderServices, peer: Peer) -> None:
-        from acp.connection import Connection as SdkConnection
-
-        self.name = name
+        self._name = name
         self._process = process
         self._services = services
         self._peer = peer
-        self._transport = ProcessTransport(name, process, services, peer)
-        self._rpc = SdkConnection(self._answer, self._transport)
-
-    @property
-    def closed(self) -> AcpClosedError | None:
-        """How the agent ended; None while it lives."""
-        return self._transport.closed
+        self._numbers = itertools.count(1)
+        self._pending: dict[int, asyncio.Future[Json]] = {}
+        self._open_requests = 0
+        self._writing = asyncio.Lock()
+        self._over = asyncio.Event()  # the process has ended
+        self._bad_lines = 0
+        self.closed: AcpClosedError | None = None
+        services.start_soon(self._read, name=f"{name} reader")
 
     async def request(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = REQUEST_SECONDS
@@ -212,21 +66,28 @@ class Connection:
         An agent that does not answer within `timeout_s` is killed: nothing else can be expected
         of it. Raises AcpError for an error, AcpClosedError when the agent has ended.
         """
-        if timeout_s is None:
-            return await self._request(method, params)
+        if self.closed is not None:
+            raise self.closed
+        number = next(self._numbers)
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._pending[number] = answer
+
+        async def ask() -> None:
+            await self._send({"id": number, "method": method, "params": dict(params)})
+            await answer
+
         try:
-            async with deadline(self._services, timeout_s):
-                return await self._request(method, params)
-        except TimeoutError as error:
-            silence = f"it did not answer {method} within {timeout_s:g} s"
-            raise self._transport.hang_up(silence) from error
+            if not await first_of(self._services.clock, timeout_s, ask):
+                raise self._hang_up(f"it did not answer {method} within {timeout_s:g} s")
+            return answer.result()
+        finally:
+            del self._pending[number]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # `_send` may have raised it already; unread, it would be logged
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Tell the agent something it does not answer; raise AcpClosedError when it has ended."""
-        try:
-            await self._rpc.send_notification(method, dict(params))
-        except ConnectionError as error:
-            raise self._ended() from error
+        await self._send({"method": method, "params": dict(params)})
 
     def kill(self) -> None:
         """End the agent at once."""
@@ -237,38 +98,109 @@ class Connection:
         if politely and self.closed is None:
             await self._process.stop(_STOP_GRACE)
         await self.end()
-        await self._rpc.close()
 
     async def end(self) -> None:
         """End the agent at once, and wait until it has gone."""
         self._process.kill()
-        await self._transport.until_over(_GONE_SECONDS)
+        await first_of(self._services.clock, _GONE_SECONDS, self._over.wait)
 
-    async def _request(self, method: str, params: Mapping[str, Any]) -> Json:
-        from acp.exceptions import RequestError
-
+    async def _send(self, message: Json) -> None:
+        """Write one line; raise AcpClosedError when the agent does not read any more."""
+        line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
         try:
-            result: Json = await self._rpc.send_request(method, dict(params))
-        except RequestError as error:
-            raise AcpError(error_text(str(error), error.data), number=error.code) from error
-        except ConnectionError as error:
-            raise self._ended() from error
-        return result
+            async with self._writing:
+                await self._process.write(line)
+        except ProcessError as error:
+            # If the process has ended, how it ended says more.
+            await first_of(self._services.clock, _LOST_SECONDS, self._over.wait)
+            raise self._hang_up("it closed its input") from error
 
-    def _ended(self) -> AcpClosedError:
-        return self.closed or self._transport.hang_up("the connection was closed")
+    def _hang_up(self, why: str) -> AcpClosedError:
+        """Kill an agent that cannot be talked with; return how it ended, or why it is killed."""
+        self._process.kill()
+        if self.closed is None:
+            ending = Ending.of(why, self._process, bad_lines=self._bad_lines)
+            self.closed = AcpClosedError(self._name, ending.why, tail=ending.tail)
+        return self.closed
 
-    async def _answer(self, method: str, params: Any, _is_notification: bool) -> Json:
-        """Let the peer answer a request of the agent."""
-        from acp.exceptions import RequestError
-
-        self._transport.open_requests += 1
+    async def _read(self) -> None:
         try:
-            return await self._peer.on_request(method, params)
+            async for line in self._process.lines():
+                await self._take(line)
+        except ProcessError as error:
+            self._hang_up(error.message)
+        closed = self._hang_up(str(await Exit.of(self._process, self._services)))
+        self._over.set()
+        for answer in self._pending.values():
+            if not answer.done():
+                answer.set_exception(closed)
+
+    async def _take(self, line: bytes) -> None:
+        """Take one line. One of a wrong shape is counted and skipped, a wrong byte replaced."""
+        try:
+            await self._route(read_object(line))
+        except (ValueError, LookupError, TypeError, AttributeError, AcpError):
+            self._bad_lines += 1
+
+    async def _route(self, message: Json) -> None:
+        method, params = message.get("method"), dict(as_object(message.get("params")))
+        if method is None:
+            self._settle(message)
+        elif not isinstance(method, str):
+            raise TypeError("a method that is no text")
+        elif "id" in message:
+            await self._accept(message["id"], method, params)
+        else:
+            await self._peer.on_notification(method, params)
+
+    def _settle(self, message: Json) -> None:
+        """Give an answer to whoever waits; raise TypeError for one that answers nothing."""
+        number, error = message["id"], message.get("error")
+        if type(number) is not int:
+            raise TypeError("an answer to no request of ours")
+        answer = self._pending.get(number)
+        if answer is None or answer.done():
+            return
+        if error is None:
+            answer.set_result(dict(as_object(message.get("result"))))
+            return
+        details = error if isinstance(error, dict) else {"message": str(error)}
+        text = one_line(str(details.get("message") or "no reason given"))
+        code = details.get("code")
+        answer.set_exception(
+            AcpError(
+                error_text(text, details.get("data")),
+                number=code if type(code) is int else INTERNAL,
+            )
+        )
+
+    async def _accept(self, number: object, method: str, params: Json) -> None:
+        """Have a request answered in a task of its own."""
+        if not isinstance(number, (int, str)):
+            raise TypeError("a request whose number is none")
+        if self._open_requests >= _MAX_OPEN:
+            await self._reply(number, _error(INTERNAL, "too many requests at once"))
+            return
+        self._open_requests += 1
+        self._services.start_soon(self._answer, number, method, params, name=f"acp {method}")
+
+    async def _answer(self, number: int | str, method: str, params: Json) -> None:
+        try:
+            reply = {"result": await self._peer.on_request(method, params)}
         except AcpError as error:
-            raise RequestError(error.number, error.message) from error
-        except Exception as error:
-            _log.exception("%s: %s could not be answered", self.name, method)
-            raise RequestError(INTERNAL, "the client failed; see its log") from error
+            reply = _error(error.number, error.message)
+        except Exception:  # noqa: BLE001 - the boundary: the agent is told, and it is logged
+            _log.exception("%s: %s could not be answered", self._name, method)
+            reply = _error(INTERNAL, "the client failed; see its log")
         finally:
-            self._transport.open_requests -= 1
+            self._open_requests -= 1
+        await self._reply(number, reply)
+
+    async def _reply(self, number: int | str, reply: Json) -> None:
+        # Whoever waits for an agent that has ended learns of it in other ways.
+        with suppress(AcpClosedError):
+            await self._send({"id": number, **reply})
+
+
+def _error(code: int, message: str) -> Json:
+    return {"error": {"code": code, "message": message}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_acp.errors import AUTH_REQUIRED, AcpClosedError, AcpError
@@ -55,14 +55,13 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A session, and what can be set in it; the SDK's own type has no `models`."""
+    """A session, and what can be set in it."""
 
     session_id: str
     mode: str | None = None
     modes: tuple[str, ...] = ()
     models: tuple[ModelInfo, ...] = ()
     model_option: str | None = None  # the configuration option that sets the model
-    raw: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, session_id: str, reply: Mapping[str, Any], manifest: Manifest) -> Opened:
@@ -76,7 +75,6 @@ class Opened:
             modes=tuple(str(m.get("id")) for m in as_objects(modes.get("availableModes"))),
             models=_models(reply, option, manifest.quirks.model_ids),
             model_option=str(option.get("id")) if option else None,
-            raw=reply,
         )
 
 
@@ -206,26 +204,24 @@ def described(
     They have the variables of the `environment` too: not every agent hands on what it has itself.
     Raises ProviderNotAvailableError for one by URL where the agent takes none.
     """
-    found: list[dict[str, Any]] = []
-    for name, server in servers.items():
+
+    def describe(name: str, server: McpServer) -> dict[str, Any]:
         if server.url is None:
-            found.append(
-                {
-                    "name": name,
-                    "command": server.command,
-                    "args": list(server.args),
-                    "env": _pairs({**(environment or {}), **server.env}),
-                }
-            )
-        elif greeting.takes_urls:
-            headers = _pairs(server.headers)
-            found.append({"type": "http", "name": name, "url": server.url, "headers": headers})
-        else:
+            return {
+                "name": name,
+                "command": server.command,
+                "args": list(server.args),
+                "env": _pairs({**(environment or {}), **server.env}),
+            }
+        if not greeting.takes_urls:
             raise ProviderNotAvailableError(
                 f"{manifest.name} takes no MCP server by URL, such as {name}",
                 hint="give the agent no such server, or one with a command",
             )
-    return found
+        headers = _pairs(server.headers)
+        return {"type": "http", "name": name, "url": server.url, "headers": headers}
+
+    return [describe(name, server) for name, server in servers.items()]
 
 
 def check_names(servers: Mapping[str, McpServer], manifest: Manifest) -> None:

@@ -30,7 +30,7 @@ class Backend(StrEnum):
 
     ACP = "acp"  # one process per agent
     HEADLESS = "headless"  # one process per turn
-    AUTO = "auto"  # ACP where its library is installed, else headless
+    AUTO = "auto"  # ACP where prsm-acp is installed, else headless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LOGIN = "Set GEMINI_API_KEY or `api_key_env`, or run `gemini` once and log in."
 _LISTING_SECONDS = 12.0  # of the 20 that the engine waits; what the program knows takes the rest
-_LIBRARY = "acp"  # what prsm_acp speaks with
+_ACP = "prsm_acp"
 
 
 PACKAGE = "@google/gemini-cli"
@@ -189,7 +189,7 @@ class GeminiProvider(Provider):
 def is_headless(config: GeminiConfig) -> bool:
     """Return whether a configuration means the headless backend."""
     if config.backend is Backend.AUTO:
-        return importlib.util.find_spec(_LIBRARY) is None
+        return importlib.util.find_spec(_ACP) is None
     return config.backend is Backend.HEADLESS
 
 

@@ -25,20 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcpConfig:
-    """How to run an ACP agent.
+    """How to run an ACP agent; KEYS describes the settings.
 
-    Attributes:
-        section: The name of the section, which is the provider's name.
-        agent: The built-in manifest to begin with; None = none, `command` says all.
-        command: Instead of the manifest's.
-        base_url: Where the vendor's API is found.
-        api_key_env: Name of the variable that holds the API key.
-        env: Variables added to the agent's environment.
-        home: The folder that holds the vendor's login; None = the user's own.
-        pass_env: Names of variables that it gets from the user's environment.
-        models: The models that may be used; empty = those the agent lists.
-        auth_method: The id of the login that `authenticate` is called with; None = not called.
-        mode: The id of the agent's mode; None = by the manifest.
+    `section` is the name of the provider. Without `models` the agent lists its own.
     """
 
     section: str = "acp"
@@ -55,12 +44,8 @@ class AcpConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, section: str = "acp") -> AcpConfig:
-        """Check a provider section; `section` names it in errors.
-
-        Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
-        """
-        where = f"providers.{section}"
-        return cls(section=section, **read_section(where, settings, KEYS))
+        """Check a provider section, which `section` names in errors; raise ConfigError."""
+        return cls(section=section, **read_section(f"providers.{section}", settings, KEYS))
 
 
 KEYS: dict[str, Parser] = {

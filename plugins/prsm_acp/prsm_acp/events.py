@@ -1,7 +1,4 @@
-"""Session updates as provider events; pure, one translator per session.
-
-What an agent tells of tokens and cost, as differences; pure.
-"""
+"""Session updates as provider events, and growth of tokens and cost. Pure."""
 
 from __future__ import annotations
 
@@ -39,9 +36,7 @@ _ENDS = ("completed", "failed")
 class Translator:
     """Turns the updates of one session into events.
 
-    It remembers what spans several of them: the message that is being said, the calls that are
-    open, and those that have ended in this turn. Nothing marks the end of a message: it ends when
-    something else follows.
+    Nothing marks the end of a message: it ends when something else follows.
     """
 
     def __init__(self, manifest: Manifest, is_orchestration: Callable[[str], bool]) -> None:
@@ -56,7 +51,7 @@ class Translator:
         self._outputs: dict[str, str] = {}  # what open calls have written so far
         self._ended: set[str] = set()
         self._has_called = False  # since the last response of the model began
-        self._mode: str | None = None
+        self.mode: str | None = None  # that the agent was put into
         self.failure: str | None = None  # what the agent said last, if that tells of a failure
         self.usage = UsageMeter(manifest.usage)
         self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
@@ -80,9 +75,9 @@ class Translator:
         return [report] if report else []
 
     def asked(self, call: Json) -> tuple[Json, list[ProviderEvent]]:
-        """Take note of a call that leave is asked for; return all that is known of it, and events.
+        """Return all that is known of a call that needs permission, and its events.
 
-        Some agents tell of a call for the first time when they ask.
+        Some agents first mention a call when they ask.
         """
         call_id = str(call.get("toolCallId", ""))
         if call_id in self._ended:
@@ -94,14 +89,13 @@ class Translator:
 
     def denied(self, call: Json, reason: str) -> list[ProviderEvent]:
         """End a call that was refused: some agents never mention it again."""
-        call_id = str(call.get("toolCallId", ""))
-        return self._end(call_id, "denied", error=reason)
+        return self._end(str(call.get("toolCallId", "")), "denied", error=reason)
 
     def open_call_on(self, path: str) -> str | None:
-        """Return the newest open call that is about a file, by its real path; None if none is."""
+        """Return the newest open call that names a file, given by its real path, if any does."""
         for call_id, call in reversed(self._calls.items()):
-            told = filter(files.is_usable, tools.paths_of(call))
-            if call_id in self._started and path in map(files.real_path, told):
+            paths = filter(files.is_usable, tools.paths_of(call))
+            if call_id in self._started and path in map(files.real_path, paths):
                 return call_id
         return None
 
@@ -125,10 +119,11 @@ class Translator:
         text, report = _text(update), self.usage.said(update)
         if report is not None:
             return [*(self._spoken(text, update) if text else []), report]
-        return [] if not text or self._is_noise(text) else self._spoken(text, update)
+        is_noise = not self._text and text.startswith(self._quirks.noise)
+        return [] if not text or is_noise else self._spoken(text, update)
 
     def _spoken(self, text: str, update: Json) -> list[ProviderEvent]:
-        is_failure = not self._text and text.startswith(self._quirks.failures or ("\0",))
+        is_failure = not self._text and text.startswith(self._quirks.failures)
         self.failure = text if is_failure else None
         message_id = update.get("messageId")
         events = self._flush() if self._text and message_id != self._message_id else []
@@ -148,9 +143,6 @@ class Translator:
         self._thinking.append(text)
         return [*events, ThinkingDelta(text)]
 
-    def _is_noise(self, text: str) -> bool:
-        return not self._text and text.startswith(self._quirks.noise or ("\0",))
-
     def _flush(self) -> list[ProviderEvent]:
         """Return the message that is complete by now, if there is one."""
         if not self._text and not self._thinking:
@@ -161,7 +153,7 @@ class Translator:
         return [message]
 
     def _next_step(self) -> list[ProviderEvent]:
-        """End the last response: the model speaks again, and all its calls were answered."""
+        """End the last response once the model speaks again and all its calls were answered."""
         if not self._has_called or self._calls:
             return []
         self._has_called = False
@@ -177,25 +169,33 @@ class Translator:
         if status in _ENDS:
             events += self._start(call_id, known)
             result = tools.result_of(known)
-            error = _last_line(result) if status == "failed" else None
-            return [*events, *self._end(call_id, str(status), known, result=result, error=error)]
+            ended = self._end(
+                call_id,
+                str(status),
+                result=result,
+                error=_last_line(result) if status == "failed" else None,
+                is_whole=tools.is_whole(known),
+                exit_code=tools.exit_code(known),
+            )
+            return [*events, *ended]
         if status == "in_progress" or tools.knows_arguments(known):
             events += self._start(call_id, known)
         return [*events, *self._written(call_id, update)]
 
     def _written(self, call_id: str, update: Json) -> list[ProviderEvent]:
-        """Return what a call that runs has written since: its content is told whole each time."""
-        is_begin = update.get("sessionUpdate") == "tool_call"  # its content is the model's own
+        """Return what a running call has written since its last update, which tells it whole."""
+        # The content at the beginning of a call is the model's own.
+        is_begin = update.get("sessionUpdate") == "tool_call"
         if is_begin or call_id not in self._started or update.get("content") is None:
             return []
-        text, told = tools.result_of(update) or "", self._outputs.get(call_id, "")
-        if len(text) <= len(told) or not text.startswith(told):
-            return []  # nothing new, or something else than before
+        text, before = tools.result_of(update) or "", self._outputs.get(call_id, "")
+        if len(text) <= len(before) or not text.startswith(before):
+            return []
         self._outputs[call_id] = text
-        return [ToolOutput(call_id, text[len(told) :])]
+        return [ToolOutput(call_id, text[len(before) :])]
 
     def _merged(self, call_id: str, update: Json) -> dict[str, Any]:
-        """Return what is known of a call with what this update adds; nothing is unlearned."""
+        """Add an update to what is known of a call; return all of it."""
         self.failure = None
         known = self._calls.setdefault(call_id, {})
         known |= {key: value for key, value in update.items() if _is_news(known, key, value)}
@@ -211,66 +211,50 @@ class Translator:
         self._started.add(call_id)
         return [ToolCallStarted(call_id, tools.tool_name(call), tools.arguments_of(call))]
 
-    def _end(
-        self,
-        call_id: str,
-        status: str,
-        known: Json | None = None,
-        *,
-        result: str | None = None,
-        error: str | None = None,
-    ) -> list[ProviderEvent]:
+    def _end(self, call_id: str, status: str, **outcome: Any) -> list[ProviderEvent]:
         self._calls.pop(call_id, None)
         self._outputs.pop(call_id, None)
         self._ended.add(call_id)
         if call_id not in self._started:
             return []  # one of PRSM's own, or one that never began
         self._started.discard(call_id)
-        is_whole = known is None or tools.is_whole(known)
-        code = None if known is None else tools.exit_code(known)
-        return [
-            ToolCallFinished(
-                call_id, status, result=result, error=error, is_whole=is_whole, exit_code=code
-            )
-        ]
+        return [ToolCallFinished(call_id, status, **outcome)]
 
     def _is_hidden(self, call: Json) -> bool:
         """Whether the engine records the call itself, as one of PRSM's own.
 
-        Less is needed here than for leave: a call that is wrongly hidden is only not told.
+        This needs less proof than a permission: a call that is wrongly hidden is only not shown.
         """
         bare = tools.bare_name(call)
         return self.is_ours(call) or (bare is not None and self._is_orchestration(bare))
 
     def _mode_changed(self, update: Json) -> list[ProviderEvent]:
         mode = str(update.get("currentModeId"))
-        changed = self._mode is not None and mode != self._mode
-        self._mode = mode
-        told = one_line(f"{self._name} is in mode {mode} now")
-        return [Notice("warning", told)] if changed else []
-
-    def set_mode(self, mode: str) -> None:
-        """Take note of the mode the agent was put into."""
-        self._mode = mode
+        has_changed = self.mode is not None and mode != self.mode
+        self.mode = mode
+        text = one_line(f"{self._name} is in mode {mode} now")
+        return [Notice("warning", text)] if has_changed else []
 
 
 def _plan(update: Json) -> list[ProviderEvent]:
-    given = update.get("entries")
-    if not isinstance(given, list):
+    entries = update.get("entries")
+    if not isinstance(entries, list):
         return []
-    entries = [as_object(entry) for entry in given]
-    told = ((str(entry.get("content", "")), str(entry.get("status"))) for entry in entries)
+    return [PlanUpdated(tuple(_plan_entry(as_object(entry)) for entry in entries))]
+
+
+def _plan_entry(entry: Json) -> PlanEntry:
+    status = str(entry.get("status"))
     known = ("in_progress", "completed")
-    plan = (PlanEntry(text, status if status in known else "pending") for text, status in told)
-    return [PlanUpdated(tuple(plan))]
+    return PlanEntry(str(entry.get("content", "")), status if status in known else "pending")
 
 
 def _is_news(known: Json, key: str, value: object) -> bool:
     """Whether a value says more than what is known already."""
-    told = known.get(key)
-    if key == "kind" and told is not None:
+    before = known.get(key)
+    if key == "kind" and before is not None:
         return value != "other"
-    return value is not None and bool(value or not told)
+    return value is not None and bool(value or not before)
 
 
 def _text(update: Json) -> str:

@@ -1,8 +1,4 @@
-"""How the process of one agent is started, and those of its MCP servers.
-
-The files of a launch are written here. A server that is lost is named here, for the protocol has no
-word for it.
-"""
+"""How the processes of one agent and of its MCP servers are started."""
 
 from __future__ import annotations
 
@@ -45,12 +41,8 @@ class Launch:
 
 async def prepare(launch: Launch, home: Path) -> None:
     """Make the agent's private folder and write the files of its launch."""
-    await asyncio.to_thread(_prepare, launch, home)
-
-
-def _prepare(launch: Launch, home: Path) -> None:
-    make_private(home)
-    write_private(launch.files)
+    await asyncio.to_thread(make_private, home)
+    await asyncio.to_thread(write_private, launch.files)
 
 
 async def discard(home: Path) -> None:
@@ -59,21 +51,20 @@ async def discard(home: Path) -> None:
 
 
 class WatchedServers:
-    """The servers that an agent starts by a command, each in the hands of `watch_server`.
+    """An agent's MCP servers. Those it starts by a command run under `watch_server`.
 
-    One that is reached by a URL is the agent's alone to know of.
+    The protocol has no word for a server that is lost, so PRSM finds out and tells of it.
     """
 
     def __init__(self, servers: Mapping[str, McpServer], home: Path) -> None:
-        folder = home / "servers"
+        self._folder = home / "servers"
         started = [name for name, server in servers.items() if server.url is None]
-        self._folder = folder
-        self._notes = {name: folder / str(number) for number, name in enumerate(started)}
+        self._notes = {name: self._folder / str(number) for number, name in enumerate(started)}
         self.servers = {name: self._watched(name, server) for name, server in servers.items()}
 
     @property
     def shown(self) -> Mapping[str, str]:
-        """What their box must show besides, as `Box.mounts`."""
+        """What their box must show in addition, as `Box.mounts`."""
         return shown_to_clients(_WATCH, None) if self._notes else {}
 
     async def prepare(self) -> None:
@@ -88,17 +79,15 @@ class WatchedServers:
     def _lost(self) -> list[Notice]:
         noted = {name: note.read_text() for name, note in self._notes.items() if note.exists()}
         codes = {name: int(text) for name, text in noted.items() if text}
-        for name in codes:
+        notices = []
+        for name, code in codes.items():
             del self._notes[name]
-        return [_told(name, code) for name, code in codes.items()]
+            text = f"The MCP server {name} is not there: it ended by itself, {Exit(code)}"
+            notices.append(Notice("warning", one_line(text)))
+        return notices
 
     def _watched(self, name: str, server: McpServer) -> McpServer:
         if server.command is None:
             return server
         words = ("-I", "-S", str(_WATCH), str(self._notes[name]), server.command, *server.args)
         return structs.replace(server, command=sys.executable, args=words)
-
-
-def _told(name: str, code: int) -> Notice:
-    text = f"The MCP server {name} is not there: it ended by itself, {Exit(code)}"
-    return Notice("warning", one_line(text))

@@ -7,15 +7,16 @@ import os
 import secrets
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_acp import handshake
 from prsm_acp.config import AcpConfig
-from prsm_acp.connection import Connection, load_sdk
+from prsm_acp.connection import Connection
 from prsm_acp.errors import METHOD_NOT_FOUND, AcpError
 from prsm_acp.launch import Launch, discard, prepare
-from prsm_acp.manifest import DEFAULT_MODEL, Manifest, McpPlace, ModelChoice, SettingsFile
+from prsm_acp.manifest import DEFAULT_MODEL, Manifest, McpPlace, ModelChoice
 from prsm_acp.manifests import find_manifest
 from prsm_acp.session import AcpSession
 from prsm_core import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from prsm_core import AgentHost, McpEndpoint, ModelInfo, ProviderServices, SessionRequest
 
 _SECRET_BYTES = 24
-
 
 GAPS = (
     "the agent itself decides which of its tools it asks leave for",
@@ -94,9 +94,9 @@ class AcpProvider(Provider):
 
         Args:
             request: The agent's; None for a process that only lists models.
-            home: A folder of the agent's own, which is there until its session is closed.
-            endpoint: PRSM's tools by MCP; None where the agent has none. With McpPlace.LAUNCH this
-                method puts it where the agent finds it, else session/new tells it.
+            home: The agent's private folder, which exists until its session is closed.
+            endpoint: PRSM's tools by MCP, if the agent has any. With McpPlace.LAUNCH this method
+                puts it where the agent finds it; otherwise session/new names it.
         """
         manifest, config = self.manifest, self.config
         argv = manifest.command
@@ -113,8 +113,11 @@ class AcpProvider(Provider):
         if settings.variable is not None:
             env.setdefault(settings.variable, str(path))
         argv = (*argv, *(word.format(path=path) for word in settings.arguments))
-        text = self._settings(settings, request, endpoint)
-        return Launch(argv=argv, cwd=cwd, env=env, files={path: text})
+        is_place = manifest.mcp is McpPlace.LAUNCH
+        own = handshake.own_server(endpoint) if endpoint is not None and is_place else None
+        others = tuple(request.mcp_servers) if request is not None else ()
+        files = {path: json.dumps(settings.content(own, others))}
+        return Launch(argv=argv, cwd=cwd, env=env, files=files)
 
     def environment(self) -> dict[str, str]:
         """Return the variables that every process gets.
@@ -152,7 +155,6 @@ class AcpProvider(Provider):
                 f"{self.manifest.name} must be told its model",
                 hint="its own choice may be a hosted model that nobody asked for; name one",
             )
-        await load_sdk()
         home = self._home(request.agent_id)
         session = AcpSession(
             request,
@@ -176,27 +178,19 @@ class AcpProvider(Provider):
     async def probe(self) -> ProviderStatus:
         """Look for the program and its version; see Provider."""
         manifest = self.manifest
-        gaps = (*GAPS, *manifest.gaps)
+        status = partial(ProviderStatus, tested=manifest.tested, gaps=(*GAPS, *manifest.gaps))
         versions = versions_of(manifest)
         try:
             env = self.environment()
             version = await versions.found(manifest.command, self.services, env)
         except ProviderNotAvailableError as error:
-            return ProviderStatus(
-                available=False,
-                tested=manifest.tested,
-                reason=error.message,
-                hint=error.hint,
-                gaps=gaps,
-            )
+            return status(available=False, reason=error.message, hint=error.hint)
         reason = None
         if version is None:
             reason = f"{manifest.name} told no version"
         elif not versions.is_tested(version):
             reason = f"version {version} of {manifest.name} was not tested"
-        return ProviderStatus(
-            available=True, version=version, tested=manifest.tested, reason=reason, gaps=gaps
-        )
+        return status(available=True, version=version, reason=reason)
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the configured models, else those the agent lists; see Provider.
@@ -205,7 +199,6 @@ class AcpProvider(Provider):
         """
         if self.config.models or self.manifest.needs_model:
             return self.config.models
-        await load_sdk()
         home = self._home("models")
         launch = self.launch(None, home, None)
         await prepare(launch, home)
@@ -226,14 +219,6 @@ class AcpProvider(Provider):
         """End every process; see Provider."""
         for session in tuple(self._sessions):
             await session.end()
-
-    def _settings(
-        self, file: SettingsFile, request: SessionRequest | None, endpoint: McpEndpoint | None
-    ) -> str:
-        is_place = self.manifest.mcp is McpPlace.LAUNCH
-        own = handshake.own_server(endpoint) if endpoint is not None and is_place else None
-        others = tuple(request.mcp_servers) if request is not None else ()
-        return json.dumps(file.content(own, others))
 
     def _home(self, name: str) -> Path:
         return self.services.state_dir / "agents" / name

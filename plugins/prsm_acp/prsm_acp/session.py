@@ -1,10 +1,11 @@
-"""A provider session: one agent is one session in a process of its own; its turns."""
+"""A provider session: each agent has a session in a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -46,7 +47,7 @@ from prsm_core.kit import (
     TurnSession,
     as_object,
     as_objects,
-    deadline,
+    first_of,
     one_line,
     proxy_missing,
     read_base64,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 
 
 class AcpTurn(Turn):
-    """A turn, and what works on the agent's requests in it."""
+    """A turn, and the work on the agent's requests in it."""
 
     def __init__(self, services: ProviderServices) -> None:
         super().__init__()
@@ -97,21 +98,21 @@ class AcpTurn(Turn):
         self.drop_work()
 
     async def answer(self, work: Callable[[], Awaitable[Any]], otherwise: Any, name: str) -> Any:
-        """Return what `work()` gives, or `otherwise` as soon as the turn is not wanted any more."""
+        """Return the result of `work()`, or `otherwise` as soon as the turn is to end."""
         if not self.is_open:
             return otherwise
         given: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         task = self._services.start_soon(_fulfil, given, work, name=name)
         self._work[given] = task
         try:
-            found = await given
+            result = await given
         finally:
             self._work.pop(given, None)
             task.cancel()
-        return otherwise if found is _DROPPED else found
+        return otherwise if result is _DROPPED else result
 
     def drop_work(self) -> None:
-        """End whoever works for a turn that is over: the vendor does not say so."""
+        """End the work for a turn that is over: the vendor does not say so."""
         for given, task in self._work.items():
             if not given.done():
                 given.set_result(_DROPPED)
@@ -135,13 +136,11 @@ async def _fulfil(given: asyncio.Future[Any], work: Callable[[], Awaitable[Any]]
 _CONNECT_SECONDS = 30.0
 _PATIENT_SHARE = 0.8  # of the time after which an agent cuts calls off
 
-
 _PERMISSION = "session/request_permission"
 _READ = "fs/read_text_file"
 _WRITE = "fs/write_text_file"
 _OVER = "the turn is over"
 _NO_ONCE = "the agent offers no way to allow this once"
-
 
 CANCELLED: dict[str, Any] = {"outcome": {"outcome": "cancelled"}}
 
@@ -203,17 +202,21 @@ class AcpSession(TurnSession[AcpTurn]):
         opened = await self._opened(connection, greeting, servers)
         self._session_id, self._takes_images = opened.session_id, greeting.takes_images
         await self._set_up(connection, opened)
-        if endpoint is not None:
-            await self._until_connected(endpoint)
+        if endpoint is not None and not await first_of(
+            # An agent without the proxy would go on without PRSM's tools.
+            self.services.clock,
+            _CONNECT_SECONDS,
+            endpoint.until_connected,
+        ):
+            raise proxy_missing(name, _CONNECT_SECONDS)
 
     async def close(self) -> None:
         """End the agent: politely where its session is to be loaded again, else at once."""
-        turn, connection = self.turn, self._connection
+        is_idle, connection = self.turn is None, self._connection
         try:
-            if turn is not None:
-                await self.stop(turn)
+            await self.interrupt()
             if connection is not None:
-                await connection.aclose(politely=turn is None and self._manifest.quirks.loads)
+                await connection.aclose(politely=is_idle and self._manifest.quirks.loads)
         finally:
             await self._stack.aclose()
 
@@ -268,16 +271,8 @@ class AcpSession(TurnSession[AcpTurn]):
         mode = self._config.mode or self._manifest.modes.get(self._request.mode)
         if mode is not None:
             await handshake.set_mode(connection, self._manifest, opened, mode)
-            self._translator.set_mode(mode)
+            self._translator.mode = mode
         await handshake.set_model(connection, self._manifest, opened, self._request.model)
-
-    async def _until_connected(self, endpoint: McpEndpoint) -> None:
-        """Wait for the proxy: an agent without it would go on without PRSM's tools."""
-        try:
-            async with deadline(self.services, _CONNECT_SECONDS):
-                await endpoint.until_connected()
-        except TimeoutError as error:
-            raise proxy_missing(self._manifest.name, _CONNECT_SECONDS) from error
 
     def new_turn(self) -> AcpTurn:
         """Return what keeps a turn; see TurnSession."""
@@ -304,7 +299,7 @@ class AcpSession(TurnSession[AcpTurn]):
             await self._answered(turn, reply)
 
     async def _images(self, turn: AcpTurn, context: AssembledContext) -> list[dict[str, Any]]:
-        """Return what shows the images of a turn; an agent that takes none is told their names."""
+        """Return the images of a turn as blocks; warn of each if the agent takes none."""
         if self._takes_images:
             read = await read_base64(context.images)
             return [{"type": "image", "mimeType": kind, "data": data} for kind, data in read]
@@ -331,7 +326,7 @@ class AcpSession(TurnSession[AcpTurn]):
         await self._finish(turn, ended, *reports)
 
     async def _kept_usage(self, reply: Mapping[str, Any]) -> UsageReported | None:
-        """Return what a cancelled turn has used by the files of an agent that does not tell it."""
+        """Return what a cancelled turn used, from the agent's files if only those tell it."""
         read = self._manifest.kept_tokens
         if read is None or reply.get("stopReason") != "cancelled":
             return None
@@ -354,16 +349,14 @@ class AcpSession(TurnSession[AcpTurn]):
         self.reusable = self.reusable and self._manifest.quirks.reusable_after_cancel
         turn.drop_work()
         if self._connection is not None:
-            try:
+            with suppress(AcpClosedError):  # the prompt learns of it, too
                 await self._connection.notify("session/cancel", {"sessionId": self._session_id})
-            except AcpClosedError:
-                return  # the prompt learns of it, too
 
     async def _complete(self) -> None:
         """Cancel the turn whose task_complete was accepted, before the agent has the answer.
 
-        With the answer it would ask its model once more. What it then keeps of the turn differs
-        and is never all, so another prompt gets a new session.
+        With the answer it would ask its model once more. No agent keeps all of a cancelled turn,
+        so another prompt gets a new session.
         """
         if (turn := self.turn) is None:
             return
@@ -380,8 +373,8 @@ class AcpSession(TurnSession[AcpTurn]):
     async def unconfirmed(self, turn: AcpTurn) -> None:
         """End a turn that the agent did not end."""
         self.reusable = False  # it may still be in that turn
-        told = Notice("warning", f"{self._manifest.name} did not confirm the end of the turn.")
-        await self._finish(turn, TurnEnded(turn.stopped), told)
+        notice = Notice("warning", f"{self._manifest.name} did not confirm the end of the turn.")
+        await self._finish(turn, TurnEnded(turn.stopped), notice)
 
     async def _finish(self, turn: AcpTurn, ended: TurnEnded, *events: ProviderEvent) -> None:
         self._responder.forget()
@@ -394,8 +387,8 @@ class AcpSession(TurnSession[AcpTurn]):
         self.reusable = False
         notice = Notice("error", f"{error.message}\n{error.tail}".strip())
         failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
-        ended = TurnEnded(turn.stopped) if turn.stopping else None
-        await self._finish(turn, ended or TurnEnded(StopReason.ERROR, failed), notice)
+        ended = TurnEnded(turn.stopped) if turn.stopping else TurnEnded(StopReason.ERROR, failed)
+        await self._finish(turn, ended, notice)
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
         """Translate an update into events of the running turn.
@@ -411,7 +404,7 @@ class AcpSession(TurnSession[AcpTurn]):
             await turn.put(self._translator.feed(update))
 
     async def on_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Answer what the agent asks."""
+        """Answer a request of the agent."""
         return await self._responder.respond(self.turn, method, params)
 
 
@@ -435,26 +428,21 @@ class Responder:
     async def respond(self, turn: AcpTurn | None, method: str, params: Json) -> Json:
         """Return the answer to a request; raise AcpError to refuse it.
 
-        Outside its turn, and for a turn that is not wanted any more, everything is refused.
+        Outside its turn, and in one that is to end, everything is refused.
         """
-        if method == _PERMISSION:
-            if turn is None:
-                return CANCELLED
-            work = partial(self._permission, turn, params)
-            answer: Json = await turn.answer(work, CANCELLED, "acp permission")
-            return answer
-        works = {_READ: self._read, _WRITE: self._write}
-        if method not in works or not self._manifest.files:
+        works = {_PERMISSION: self._permission}
+        if self._manifest.files:
+            works |= {_READ: self._read, _WRITE: self._write}
+        if method not in works:
             raise AcpError(f"{method} is not supported", number=METHOD_NOT_FOUND)
-        given = (
-            await turn.answer(partial(works[method], turn, params), None, "acp file")
-            if turn
-            else None
-        )
-        if given is None:
-            raise AcpError(_OVER)
-        done: Json = given
-        return done
+        answer: Json | None = None
+        if turn is not None:
+            answer = await turn.answer(partial(works[method], turn, params), None, f"acp {method}")
+        if answer is not None:
+            return answer
+        if method == _PERMISSION:
+            return CANCELLED
+        raise AcpError(_OVER)
 
     async def _permission(self, turn: AcpTurn, params: Json) -> Json:
         options = as_objects(params.get("options"))
@@ -475,9 +463,9 @@ class Responder:
     def _own_tool_option(
         self, options: Sequence[Mapping[str, Any]], call: Mapping[str, Any]
     ) -> str | None:
-        """Return the option for a tool of PRSM's own: it decides by itself what it lets pass.
+        """Return the option for a tool of PRSM's own, which checks its calls itself.
 
-        For good it is allowed only by a name that is the vendor's: a title may be the model's text.
+        Only a name of the vendor's is allowed for good: a title may be the model's text.
         """
         preferred = self._manifest.quirks.always_option
         once = find_option(options, "allow_once")
@@ -488,12 +476,12 @@ class Responder:
         return find_option(options, "allow_always") or once
 
     async def _refusal_of(self, call: Mapping[str, Any]) -> str | None:
-        """Return why a call may not be made; the same question about it is asked once.
+        """Return why a call may not be made, if it may not. The same question is asked once.
 
         Some agents ask for a command a second time when it names a place outside its folder.
         """
         call_id = str(call.get("toolCallId", ""))
-        wanted = permission_request(self._session.agent_id, call, self._cwd)
+        wanted = permission_request(self._session.agent_id, call, self._session.cwd)
         if self._granted.get(call_id) == wanted:
             return None
         refusal = await self._refusal(wanted)
@@ -502,7 +490,6 @@ class Responder:
         return refusal
 
     async def _refusal(self, wanted: PermissionRequest) -> str | None:
-        """Return why something may not be done; None if it may."""
         if wanted.tool == "Bash" and not (wanted.command or "").strip():
             return "its command is not known"
         verdict = await self._host.authorize(wanted)
@@ -525,14 +512,10 @@ class Responder:
         return {"content": text}
 
     def _may_read(self, path: str) -> bool:
-        """Whether a call was given leave to read a file."""
-        return any(
-            files.real_path(told) == path
-            for wanted in self._granted.values()
-            if wanted.tool == "Read"
-            for told in wanted.paths
-            if files.is_usable(told)
-        )
+        """Whether a call was allowed to read a file."""
+        granted = (wanted.paths for wanted in self._granted.values() if wanted.tool == "Read")
+        paths = filter(files.is_usable, chain.from_iterable(granted))
+        return path in map(files.real_path, paths)
 
     async def _write(self, turn: AcpTurn, params: Mapping[str, Any]) -> Json:
         path, text = files.real_path(params.get("path")), params.get("content")
@@ -550,10 +533,10 @@ class Responder:
     async def _asked(
         self, turn: AcpTurn, tool: str, path: str, written: str, **arguments: str
     ) -> AsyncIterator[None]:
-        """Let a file be read or written within the block, if the host allows it.
+        """Read or write a file in the block, if the host allows it.
 
-        It is part of the agent's call that is about that file. Where the agent has told of none, it
-        is told as a call of its own.
+        The access belongs to the agent's open call on that file; without one it is shown as a call
+        of its own.
         """
         call_id = self._translator.open_call_on(path)
         own_id = None if call_id is not None else f"file-{uuid4()}"
@@ -561,7 +544,7 @@ class Responder:
             agent_id=self._session.agent_id,
             tool=tool,
             arguments={"file_path": written, **arguments},
-            cwd=self._cwd,
+            cwd=self._session.cwd,
             paths=tuple(dict.fromkeys((written, path))),
             call_id=call_id or own_id,
         )
@@ -579,13 +562,9 @@ class Responder:
         await _end(turn, own_id, "completed", None)
 
     def forget(self) -> None:
-        """Take back what may be written: the turn it was asked in is over."""
+        """Take back every permission: the turn it was given in is over."""
         self._allowed.clear()
         self._granted.clear()
-
-    @property
-    def _cwd(self) -> str:
-        return self._session.cwd
 
 
 async def _end(turn: AcpTurn, own_id: str | None, status: str, error: str | None) -> None:

@@ -48,20 +48,20 @@ def tool_name(call: Json) -> str:
 
 
 def own_name(update: Json, *, named_ids: bool) -> str | None:
-    """Return the vendor's own name of a tool, which no model can choose; None if it is not told."""
+    """Return the vendor's own name of a tool, which no model can choose; None if not given."""
     meta = as_object(update.get("_meta"))
-    for told in (as_object(meta.get("claudeCode")).get("toolName"), meta.get("toolName")):
-        if isinstance(told, str) and told:
-            return told
+    for given in (as_object(meta.get("claudeCode")).get("toolName"), meta.get("toolName")):
+        if isinstance(given, str) and given:
+            return given
     name, mark, _ = str(update.get("toolCallId", "")).partition("__")
     return name if named_ids and mark else None
 
 
 def server_tool(call: Json) -> str | None:
-    """Return the tool of PRSM's own MCP server that a call is of, by what the vendor calls it.
+    """Return the tool of PRSM's own MCP server that a call names, if it does.
 
-    The title of a shell command is the model's text: a call of a kind that reads or changes
-    something, or with a command, is none of them, whatever it is called.
+    The title of a shell command is the model's text, so a call that has a command, or is of a kind
+    that reads or changes something, is none of PRSM's, whatever its title.
     """
     has_command = "command" in as_object(call.get("rawInput")) and call.get(OWN_NAME) is None
     if _kind(call) in _KINDS or has_command:
@@ -89,7 +89,8 @@ def command_of(call: Json) -> str | None:
     given = as_object(call.get("rawInput")).get("command")
     if isinstance(given, (list, tuple)):
         words = [str(word) for word in given]
-        is_wrapped = len(words) == 3 and words[1] in ("-c", "-lc") and _is_shell(words[0])
+        is_shell = PurePosixPath(words[0]).name in _SHELLS if words else False
+        is_wrapped = is_shell and len(words) == 3 and words[1] in ("-c", "-lc")
         return words[2] if is_wrapped else shlex.join(words)
     if isinstance(given, str) and given.strip():
         return given
@@ -135,7 +136,8 @@ def new_texts(call: Json) -> dict[str, str]:
 
 def result_of(call: Json) -> str | None:
     """Return what a call gave back, cut at 64 KiB; None where it does not say."""
-    texts = list(_texts(call))
+    contents = (as_object(block.get("content")).get("text") for block in _blocks(call, "content"))
+    texts = [text for text in contents if isinstance(text, str)]
     if not texts and call.get("rawOutput") is not None:
         raw = call["rawOutput"]
         texts = [raw if isinstance(raw, str) else json.dumps(raw, default=str)]
@@ -143,10 +145,10 @@ def result_of(call: Json) -> str | None:
 
 
 def is_whole(call: Json) -> bool:
-    """Return whether the result of a call says all; of a command that includes its exit code.
+    """Return whether the result of a call says all, for a command also its exit code.
 
-    The protocol has no place for it, nor says that content is what a command wrote: the one that
-    is told with the call's beginning is the model's own, or the folder.
+    The protocol has no field for exit codes. Nor is content always what a command wrote: at the
+    beginning of a call it is the model's own text, or the folder.
     """
     if _kind(call) != _EXECUTE:
         return True
@@ -171,9 +173,9 @@ def _kind(call: Json) -> str:
 
 
 def _served(call: Json) -> str | None:
-    """Return the tool of an MCP server that a call names as its whole input, as `mcp__x__tool`.
+    """Return the tool of an MCP server, as `mcp__x__tool`, where the call's input names it.
 
-    Title and input must say the same, and nothing else: no text of a model has this shape.
+    Title and input must agree and hold nothing else: no text of a model has this shape.
     """
     given = as_object(call.get("rawInput"))
     if given.keys() != _SERVED_KEYS or call.get("title") != "mcp.{server}.{tool}".format_map(given):
@@ -182,7 +184,7 @@ def _served(call: Json) -> str | None:
 
 
 def _vendor_name(call: Json) -> str:
-    """Return what the vendor calls the tool: its own name where it is told, else the title."""
+    """Return the vendor's own name of the tool, or else its title."""
     if (served := _served(call)) is not None:
         return served
     return str(call.get(OWN_NAME) or call.get("title") or _kind(call) or "tool")
@@ -194,13 +196,6 @@ def _blocks(call: Json, kind: str) -> Iterator[Json]:
 
 def _diffs(call: Json) -> Iterator[Json]:
     return _blocks(call, "diff")
-
-
-def _texts(call: Json) -> Iterator[str]:
-    for block in _blocks(call, "content"):
-        text = as_object(block.get("content")).get("text")
-        if isinstance(text, str):
-            yield text
 
 
 def _is_new(diff: Json) -> bool:
@@ -216,7 +211,3 @@ def _unified(diff: Json) -> str:
         old.splitlines(keepends=True), new.splitlines(keepends=True), path, path
     )
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-
-def _is_shell(program: str) -> bool:
-    return PurePosixPath(program).name in _SHELLS

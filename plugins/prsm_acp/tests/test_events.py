@@ -252,7 +252,7 @@ def test_the_end_of_a_turn_forgets_what_is_open(translator):
 
 def test_a_change_of_the_agents_mode_is_told(translator):
     changed = {"sessionUpdate": "current_mode_update", "currentModeId": "ask"}
-    translator.set_mode("ask")
+    translator.mode = "ask"
     assert feed(translator, changed) == []
     (notice,) = feed(translator, {**changed, "currentModeId": "free"})
     assert notice == Notice("warning", "fake is in mode free now")

@@ -19,6 +19,7 @@ import prsm_testing
 
 import prsm_core
 import prsm_core.commands
+import prsm_core.door
 import prsm_core.files
 import prsm_core.kit
 import prsm_core.policies
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 PACKAGES = (
     prsm_core,
     prsm_core.commands,
+    prsm_core.door,
     prsm_core.files,
     prsm_core.kit,
     prsm_core.policies,
@@ -67,7 +69,7 @@ def stub_of(package: ModuleType) -> str:
 def _import_order(name: str) -> tuple[int, str]:
     """Return the key by which ruff sorts imported names: constants, classes, the rest."""
     kind = 0 if name.isupper() else 1 if name[0].isupper() else 2
-    return kind, name
+    return kind, name.lower()
 
 
 def main() -> int:

@@ -45,7 +45,6 @@ NOT_BEFORE_THE_FIRST_TURN = {
     "prsm_core.engine.door.completion": "the first word that a person has completed",
     "prsm_core.engine.door.history": "the first look of a person",
     "prsm_core.engine.door.offers": "the first look of a person",
-    "prsm_core.engine.door.refusals": "the first mode that a person chooses",
     "prsm_core.engine.door.view": "the first look of a person",
     "prsm_files.session.evidence.command_log": "the first claim",
     "prsm_files.session.evidence.witness": "the first claim about files",

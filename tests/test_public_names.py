@@ -14,7 +14,6 @@ import pytest
 
 import prsm_core
 import prsm_core.commands
-import prsm_core.door
 import prsm_core.executors
 import prsm_core.files
 import prsm_core.kit
@@ -108,7 +107,7 @@ def test_no_public_name_is_that_of_a_module_beside_it(package):
 
 def test_a_public_name_of_the_core_has_one_room():
     rooms: dict[str, list[str]] = {}
-    for room in (*PACKAGES[:-1], prsm_core.door, prsm_core.executors):
+    for room in (*PACKAGES[:-1], prsm_core.executors):
         for name in room.__all__:
             rooms.setdefault(name, []).append(room.__name__)
     assert not {name: where for name, where in rooms.items() if len(where) > 1}
@@ -199,7 +198,7 @@ def test_the_tests_of_a_plugin_need_nothing_that_others_lack(plugin):
         module if module.startswith("prsm_") else f"prsm_core.{module}"
         for module in INSIDE.get(plugin.name, ())
     }
-    public = {name for package in (*PACKAGES, prsm_core.door) for name in package.__all__}
+    public = {name for package in PACKAGES for name in package.__all__}
     public |= UNNAMED
     strange = [
         f"{where(path, node)} {module}:{name}"

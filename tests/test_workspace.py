@@ -150,7 +150,7 @@ def test_import_linter_knows_every_plugin():
 
 
 def test_import_linter_forbids_plugins_every_room_of_the_core():
-    """But for `commands`, `door`, `executors`, `files`, and names of the kit and of policies."""
+    """But for `commands`, `executors`, `files`, and names of the door, the kit and policies."""
     rooms = {
         path.stem
         for path in CORE.iterdir()
@@ -161,7 +161,7 @@ def test_import_linter_forbids_plugins_every_room_of_the_core():
         name.partition(".")[2].removesuffix(".*")
         for name in CONTRACTS["public-surface"]["forbidden_modules"]
     }
-    assert forbidden == rooms - {"commands", "door", "executors", "files"}
+    assert forbidden == rooms - {"commands", "executors", "files"}
 
 
 def test_mypy_checks_every_package_and_every_test_folder():

@@ -76,9 +76,7 @@ def schema(launch: Launch, of_door: bool, workspace: str) -> None:
     With --door it is that of the records which frontends are answered, each by its name.
     """
     if of_door:
-        from prsm_core import door
-
-        click.echo(json.dumps(door.json_schema(), indent=2))
+        click.echo(json.dumps(_door_schema(), indent=2))
         return
     from prsm_core.cli.plugin_sections import plugin_sections
     from prsm_core.cli.setup import load_plugins
@@ -86,6 +84,18 @@ def schema(launch: Launch, of_door: bool, workspace: str) -> None:
 
     plugins = load_plugins(launch, workspace)
     click.echo(json.dumps(full_schema(plugin_sections(plugins)), indent=2))
+
+
+def _door_schema() -> dict[str, Any]:
+    """Return one JSON Schema of all records of `prsm_core.door`, by their names in `$defs`."""
+    from msgspec.json import schema_components
+
+    from prsm_core import door
+
+    kinds = {name: getattr(door, name) for name in dir(door)}
+    shapes, parts = schema_components(kinds.values(), ref_template="#/$defs/{name}")
+    unions = {name: shape for name, shape in zip(kinds, shapes, strict=True) if name not in parts}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts | unions}
 
 
 @config.command(short_help="Print where configuration and state lie.")

@@ -30,11 +30,10 @@ from prsm_core.engine.control.session_lock import unbegun
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.naming import name_session
 from prsm_core.engine.door.offers import Owning, lost_agents, session_rows
-from prsm_core.engine.door.refusals import known_mode
 from prsm_core.engine.door.view import request_rows
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import ControlError, PrsmError, StoreError
-from prsm_core.kit.arguments import takes_checked
+from prsm_core.kit.arguments import known_mode, takes_checked
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.store import SqliteStore

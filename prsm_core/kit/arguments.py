@@ -12,6 +12,7 @@ from functools import wraps
 from inspect import CO_VARKEYWORDS, iscoroutinefunction, unwrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.tools import McpServer
 from prsm_core.errors import ConfigError
@@ -32,6 +33,15 @@ def check_limit(seconds: float | None) -> None:
         raise ConfigError(
             f"{seconds!r} is no time limit", hint="give seconds, more than 0, or None for no limit"
         )
+
+
+def known_mode(mode: str) -> PermissionMode:
+    """Return the mode of that name; raises ConfigError where there is none."""
+    try:
+        return PermissionMode(mode)
+    except ValueError as error:
+        known = ", ".join(PermissionMode)
+        raise ConfigError(f"there is no mode {mode!r}", hint=f"use one of {known}") from error
 
 
 def _is_text(value: object) -> bool:

@@ -51,7 +51,6 @@ from prsm_core.domain.sessions import SessionSnapshot
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.refusals import known_mode
 from prsm_core.engine.door.view import tell_budget
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import conversation
@@ -68,7 +67,7 @@ from prsm_core.interfaces.app_handle import (
     Snapshots,
 )
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-from prsm_core.kit.arguments import check_limit, takes_checked
+from prsm_core.kit.arguments import check_limit, known_mode, takes_checked
 from prsm_core.workspace.images import check_images
 from prsm_testing.scripted_run import RUN, SESSION, ScriptedRun
 

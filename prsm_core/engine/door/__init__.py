@@ -2,6 +2,6 @@
 
 local       LocalApp: what a frontend may do     view        one picture at one moment
 history     an agent's conversation in pages     completion  what a person's word may become
-offers      providers, models, sessions          refusals    what none of them takes
-replay      ReplayApp: the same over a log       naming      what a session is called
+offers      providers, models, sessions          naming      what a session is called
+replay      ReplayApp: the same over a log
 """

@@ -18,7 +18,7 @@ from prsm_core.engine.providers.model_choice import model_of, resolve_model
 from prsm_core.engine.spawn.plan import choose_servers
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.app_handle import Agents, Requests, Runs, Sessions
-from prsm_core.kit.arguments import takes_checked
+from prsm_core.kit.arguments import known_mode, takes_checked
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.sanitize import UNFIT_CURE, is_fit
 
@@ -60,8 +60,6 @@ class LocalRuns(Runs):
     async def start(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run; raises what keeps it from starting (no provider, a blank task)."""
         if "mode" in overrides:
-            from prsm_core.engine.door.refusals import known_mode  # most runs have the session's
-
             overrides["mode"] = known_mode(overrides["mode"])
         if self.options.resumes:
             self.options = replace(self.options, resumes=False)
@@ -125,8 +123,6 @@ class LocalRuns(Runs):
 
     async def set_mode(self, mode: PermissionMode) -> None:
         """Let the runs that begin from now on have this mode."""
-        from prsm_core.engine.door.refusals import known_mode
-
         self._new_mode = mode = known_mode(mode)
         self.options = replace(self.options, mode=mode)
 

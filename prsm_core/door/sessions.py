@@ -1,8 +1,4 @@
-"""What `AppHandle` and `Hub` answer: frozen records, public by their names here.
-
-`msgspec.to_builtins` makes the JSON of one: what commands print with `--json`, in the order of its
-fields, and what another process is answered. A field that is UNSET is not in it.
-"""
+"""A session: its agents, what they ask and say, its runs, and what these may use."""
 
 from __future__ import annotations
 
@@ -17,58 +13,6 @@ from prsm_core.domain.permissions import Answer  # noqa: TC001
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent
 from prsm_core.errors import MessageRoutingError
-
-__all__ = [
-    "AgentName",
-    "AgentNode",
-    "AgentTree",
-    "BudgetLine",
-    "BudgetReport",
-    "CallEntry",
-    "Change",
-    "ChangeAuthor",
-    "ChangeCount",
-    "ChangeDetail",
-    "ChangeHeld",
-    "ChangeLeft",
-    "ChangedFile",
-    "CommitReport",
-    "Completion",
-    "DecidedChange",
-    "DetachedRun",
-    "Entry",
-    "FileLeft",
-    "HistoryEntry",
-    "HubSession",
-    "LeftWorktree",
-    "ModelRow",
-    "NewCommit",
-    "OpenPermission",
-    "OpenQuestion",
-    "OpenRequest",
-    "OpenTool",
-    "PolicyGrant",
-    "PolicyReport",
-    "PolicyRule",
-    "ProviderReport",
-    "Rationale",
-    "Reason",
-    "RequestOutcome",
-    "ResultEntry",
-    "RunState",
-    "RunningTurn",
-    "SessionSummary",
-    "Snapshot",
-    "TextEntry",
-    "ThinkingEntry",
-    "UndoReport",
-    "UnreadPrompt",
-    "UnwrittenMessage",
-    "Usage",
-    "UserEntry",
-    "View",
-    "Waiting",
-]
 
 
 class _Tagged(Record, frozen=True, kw_only=True, tag_field="kind"):
@@ -136,6 +80,7 @@ class OpenQuestion(_Tagged, frozen=True, kw_only=True, tag="question"):
 
 
 OpenRequest = OpenPermission | OpenQuestion
+"""What an agent waits for a person to answer, tagged by `kind`."""
 
 
 class RequestOutcome(Record, frozen=True, kw_only=True):
@@ -152,6 +97,24 @@ class RequestOutcome(Record, frozen=True, kw_only=True):
     via: str = ""
     verdict: str | UnsetType = UNSET
     answer: Answer | UnsetType | None = UNSET
+
+
+class Waiting(Record, frozen=True, kw_only=True):
+    """What an agent asks a person, as the tree tells it; `Requests.open` tells more.
+
+    request, kind, since: Its id, permission or question, and when it asked, in Unix seconds.
+    tool, command, paths, reason, question, options: As of the request.
+    """
+
+    request: str
+    kind: str
+    since: float
+    tool: str | UnsetType = UNSET
+    command: str | UnsetType | None = UNSET
+    paths: tuple[str, ...] | UnsetType = UNSET
+    reason: str | UnsetType | None = UNSET
+    question: str | UnsetType = UNSET
+    options: tuple[str, ...] | UnsetType = UNSET
 
 
 class Usage(Record, frozen=True, kw_only=True):
@@ -180,24 +143,6 @@ class Usage(Record, frozen=True, kw_only=True):
     def as_spent(self) -> Spent:
         """The same as a sum that goes on."""
         return Spent.from_dict(msgspec.structs.asdict(self))
-
-
-class Waiting(Record, frozen=True, kw_only=True):
-    """What an agent asks a person, as the tree tells it; `Requests.open` tells more.
-
-    request, kind, since: Its id, permission or question, and when it asked, in Unix seconds.
-    tool, command, paths, reason, question, options: As of the request.
-    """
-
-    request: str
-    kind: str
-    since: float
-    tool: str | UnsetType = UNSET
-    command: str | UnsetType | None = UNSET
-    paths: tuple[str, ...] | UnsetType = UNSET
-    reason: str | UnsetType | None = UNSET
-    question: str | UnsetType = UNSET
-    options: tuple[str, ...] | UnsetType = UNSET
 
 
 class ChangeCount(Record, frozen=True, kw_only=True):
@@ -312,6 +257,67 @@ class AgentTree(Record, frozen=True, kw_only=True):
         return found[-1]
 
 
+class Entry(_Tagged, frozen=True, kw_only=True):
+    """A part of an agent's conversation, from the event `seq`, `at` in Unix seconds."""
+
+    seq: int
+    at: float | int
+
+
+class UserEntry(Entry, frozen=True, kw_only=True, tag="user_message"):
+    """What an agent was told.
+
+    text: As it was said.
+    again: Whether it tells what other entries have, since the vendor's thread lacked it.
+    """
+
+    text: str
+    again: bool | UnsetType = UNSET
+
+
+class TextEntry(Entry, frozen=True, kw_only=True, tag="text"):
+    """What an agent said: its `text`."""
+
+    text: str
+
+
+class ThinkingEntry(Entry, frozen=True, kw_only=True, tag="thinking"):
+    """What an agent thought: its `text`."""
+
+    text: str
+
+
+class CallEntry(Entry, frozen=True, kw_only=True, tag="tool_call"):
+    """A call that an agent began.
+
+    tool: The tool's name.
+    call, arguments: Its id, and what it was given; UNSET in a summary.
+    """
+
+    tool: str
+    call: str | UnsetType = UNSET
+    arguments: Mapping[str, Any] | UnsetType = UNSET
+
+
+class ResultEntry(Entry, frozen=True, kw_only=True, tag="tool_result"):
+    """The end of a call.
+
+    tool: The tool's name; None where its beginning is not known.
+    call: Its id.
+    status: completed, failed, denied …
+    text: Why it failed, and what it wrote.
+    """
+
+    tool: str | None
+    call: str
+    status: str | None
+    text: str
+
+
+HistoryEntry = UserEntry | TextEntry | ThinkingEntry | CallEntry | ResultEntry
+"""A part of an agent\'s conversation, tagged by `kind`."""
+
+
 class RunState(Record, frozen=True, kw_only=True):
     """A run.
 
@@ -355,6 +361,35 @@ class RunningTurn(Record, frozen=True, kw_only=True):
     thinking: str
     at: int
     unwritten: tuple[UnwrittenMessage, ...] = ()
+
+
+class BudgetLine(Record, frozen=True, kw_only=True):
+    """What a run has of one kind: tokens, US dollars, turns or agents.
+
+    used: None where nobody told it.
+    reserved: Set aside for what runs.
+    left, limit: UNSET where there is no limit; the limits around the run count for `left`, too.
+    source: How what was used is known: measured, estimated or unknown; of tokens and dollars.
+    unknown_turns: How many turns nobody told it of; UNSET for none.
+    """
+
+    used: float | int | None
+    reserved: float | int
+    left: float | int | UnsetType = UNSET
+    limit: float | int | UnsetType = UNSET
+    source: str | UnsetType = field(default=UNSET, name="from")
+    unknown_turns: int | UnsetType = UNSET
+
+
+class BudgetReport(Record, frozen=True, kw_only=True):
+    """What the newest run has used, reserved and left.
+
+    run: By kind: tokens, usd, turns and spawns.
+    spent: What was used, in words.
+    """
+
+    run: Mapping[Literal["tokens", "usd", "turns", "spawns"], BudgetLine]
+    spent: str
 
 
 class View(Record, frozen=True, kw_only=True):
@@ -410,238 +445,6 @@ class HubSession(SessionSummary, frozen=True, kw_only=True):
     """
 
     waits: tuple[OpenRequest, ...] = ()
-
-
-class AgentName(Record, frozen=True, kw_only=True):
-    """An agent: its id, `agent`, and its `name`. Both None: a person, or another program."""
-
-    agent: str | None = None
-    name: str | None = None
-
-
-class ChangeAuthor(AgentName, frozen=True, kw_only=True):
-    """An agent that may have made a change; `call`: in which call, None where that has no name."""
-
-    call: str | None = None
-
-
-class Change(Record, frozen=True, kw_only=True):
-    r"""A change of one file, as a session has found it.
-
-    change: Its id.
-    path, folder: From the top of the folder, which is an absolute path; bytes that are no UTF-8 are
-        escaped as `\xNN`.
-    repository: The one in the folder that it is of; "" for the folder itself.
-    kind: added, modified or deleted.
-    old_mode, new_mode: As git has them; None where there is no file.
-    before, after: Ids of contents; None where there is no file, "" where it is not kept.
-    added, removed: Lines; None where it is no text, or not kept.
-    how: How it is known whose it is: named (a call's arguments explain it), shared (those of
-        several agents do), sole (it comes from a worktree of its agent's own), possible or region
-        (calls ran that do not explain it, of region in a folder that is leased to the agent) or
-        outside.
-    agent, name, call, turn: The likeliest author, with the ids of the call and the turn; None where
-        it came from outside.
-    authors: All that may have made it, the likeliest first.
-    beside: Who else is on the file, which is a conflict.
-    note: Why a content is not kept.
-    at, decided_at: When it was found, and when it was decided about, in Unix seconds.
-    state: pending, accepted, committed, rejected, or unmerged, which could not be taken back.
-    why: Of one that is unmerged the reason, of one that is committed the id of the commit.
-    """
-
-    change: str
-    path: str
-    folder: str
-    repository: str = ""
-    kind: str
-    old_mode: str | None = None
-    new_mode: str | None = None
-    before: str | None = None
-    after: str | None = None
-    added: int | None = None
-    removed: int | None = None
-    how: str
-    agent: str | None = None
-    name: str | None = None
-    call: str | None = None
-    turn: str | None = None
-    authors: tuple[ChangeAuthor, ...] = ()
-    beside: tuple[AgentName, ...] = ()
-    note: str | None = None
-    at: float
-    state: str
-    why: str | None = None
-    decided_at: float | None = None
-
-
-class Reason(Record, frozen=True, gc=False):
-    """What an agent said before a call that changed a file.
-
-    text: A sentence of it.
-    kind: text or thinking.
-    score: How much it speaks of reasons.
-    seq: The number of the event that has it.
-    """
-
-    text: str
-    kind: str
-    score: int
-    seq: int | None = None
-
-
-class ChangeDetail(Change, frozen=True, kw_only=True):
-    """A change with its `rationale`, None where the agent gave none, and a patch, its `diff`."""
-
-    rationale: Reason | None
-    diff: str
-
-
-class Rationale(Record, frozen=True, kw_only=True):
-    """Why a file, or a line of it, was changed.
-
-    change, path, agent, name, call, turn, how, state, at: As of the change.
-    reason: None where the agent gave none.
-    """
-
-    change: str
-    path: str
-    agent: str | None
-    name: str | None
-    call: str | None
-    turn: str | None
-    how: str
-    state: str
-    at: float
-    reason: Reason | None
-
-
-class FileLeft(Record, frozen=True, kw_only=True):
-    """A file that something leaves as it is: its `path`, and `why`."""
-
-    path: str
-    why: str
-
-
-class DecidedChange(Record, frozen=True, kw_only=True):
-    """What was decided about a change.
-
-    change, path, state: As of the change, from now on.
-    why: Why one that was to be taken back stays.
-    act: The id by which `Changes.undo` undoes a rejection; None where that wrote nothing.
-    """
-
-    change: str
-    path: str
-    state: str
-    why: str | None = None
-    act: str | UnsetType | None = UNSET
-
-
-class NewCommit(Record, frozen=True, kw_only=True):
-    """A commit of accepted changes.
-
-    commit: Its id; None in a dry run.
-    repository: As of a change.
-    subject, message: The first line, and all of it.
-    agents: Whose changes it has.
-    possible: Whether it is no more than possible that they made them.
-    changes, files: Their ids, and the paths from the top of the folder.
-    """
-
-    commit: str | None
-    repository: str
-    subject: str
-    message: str
-    agents: tuple[AgentName, ...]
-    possible: bool
-    changes: tuple[str, ...]
-    files: tuple[str, ...]
-
-
-class ChangeLeft(Record, frozen=True, kw_only=True):
-    """A change by its id, and its `path`, that is in no commit, and `why`."""
-
-    change: str
-    path: str
-    why: str
-
-
-class ChangeHeld(Record, frozen=True, kw_only=True):
-    """A change by its id, and its `path`, that the `commit` has already, which is HEAD."""
-
-    change: str
-    path: str
-    commit: str | None
-
-
-class CommitReport(Record, frozen=True, kw_only=True):
-    """The `commits` that were made, or would be; what is `left` out, and what HEAD has: `held`."""
-
-    commits: tuple[NewCommit, ...] = ()
-    left: tuple[ChangeLeft, ...] = ()
-    held: tuple[ChangeHeld, ...] = ()
-
-
-class ChangedFile(Record, frozen=True, kw_only=True):
-    """A file that is another: its `path`, and its `change`: added, modified, deleted or mode."""
-
-    path: str
-    change: str
-
-
-class UndoReport(Record, frozen=True, kw_only=True):
-    """What an undo or a restore did.
-
-    session: In which the conversation goes on now; None where it does not, or goes on as before.
-    origin, prompt: The session of the prompt that was taken back, and its first line.
-    later: How many prompts came after it.
-    restored, snapshot: The ids of what came back, and of what was before.
-    files, changes: How many files are others, and which.
-    notes: What a person is to be told of it.
-    differs: Paths that another program changed meanwhile.
-    decided: About changes, by the undo of a turn or an act.
-    act: The id by which this is undone; None where nothing was written.
-    spared: Paths of the person's own files, which stay.
-    stays: What else was left as it is.
-    """
-
-    session: str | None = None
-    origin: str | None = None
-    prompt: str | None = None
-    later: int = 0
-    restored: str | None = None
-    snapshot: str | None = None
-    files: int = 0
-    changes: tuple[ChangedFile, ...] = ()
-    notes: tuple[str, ...] = ()
-    differs: tuple[str, ...] = ()
-    decided: tuple[DecidedChange, ...] = ()
-    act: str | None = None
-    spared: tuple[str, ...] = ()
-    stays: tuple[FileLeft, ...] = ()
-
-
-class LeftWorktree(Record, frozen=True, kw_only=True):
-    """The worktree of an agent that has ended, which is not merged.
-
-    agent, name, branch: Whose it is, by id and by name, and the branch that it is on.
-    folder, parent: Its top, and the top of what it was made from, as absolute paths.
-    result: conflict; kept, where the agent did not succeed; or partial, where what is in its region
-        is merged.
-    files: Those that it has changed.
-    conflicts, outside: What does not merge, and what lies outside of its region.
-    """
-
-    agent: str
-    name: str
-    branch: str
-    folder: str
-    parent: str
-    result: str
-    files: tuple[str, ...] = ()
-    conflicts: tuple[FileLeft, ...] = ()
-    outside: tuple[FileLeft, ...] = ()
 
 
 class PolicyRule(Record, frozen=True, kw_only=True):
@@ -753,127 +556,6 @@ class ModelRow(Record, frozen=True, kw_only=True):
     hidden: bool = False
 
 
-class Snapshot(Record, frozen=True, kw_only=True):
-    """The files of a folder at a moment.
-
-    id: By which `prsm snapshot` knows it.
-    kind: What it was taken for: run, prompt, manual …
-    session: The session that it was taken for.
-    position: The number of that session's newest commit before it.
-    taken_at: Unix seconds.
-    agent: Whom the prompt is for, as an id.
-    folder: As an absolute path.
-    tree: The git object that holds the files.
-    branch, head: Of the repository then; None for none.
-    description: In a person's words, or the prompt.
-    bytes_skipped: Of files that were too large to keep.
-    unquiet: The agents, with what they ran, that may have written meanwhile.
-    """
-
-    id: str
-    kind: str
-    session: str | None
-    position: int
-    taken_at: float
-    agent: str | None
-    folder: str
-    tree: str
-    branch: str | None
-    head: str | None
-    description: str
-    bytes_skipped: int
-    unquiet: tuple[str, ...]
-
-
-class BudgetLine(Record, frozen=True, kw_only=True):
-    """What a run has of one kind: tokens, US dollars, turns or agents.
-
-    used: None where nobody told it.
-    reserved: Set aside for what runs.
-    left, limit: UNSET where there is no limit; the limits around the run count for `left`, too.
-    source: How what was used is known: measured, estimated or unknown; of tokens and dollars.
-    unknown_turns: How many turns nobody told it of; UNSET for none.
-    """
-
-    used: float | int | None
-    reserved: float | int
-    left: float | int | UnsetType = UNSET
-    limit: float | int | UnsetType = UNSET
-    source: str | UnsetType = field(default=UNSET, name="from")
-    unknown_turns: int | UnsetType = UNSET
-
-
-class BudgetReport(Record, frozen=True, kw_only=True):
-    """What the newest run has used, reserved and left.
-
-    run: By kind: tokens, usd, turns and spawns.
-    spent: What was used, in words.
-    """
-
-    run: Mapping[Literal["tokens", "usd", "turns", "spawns"], BudgetLine]
-    spent: str
-
-
-class Entry(_Tagged, frozen=True, kw_only=True):
-    """A part of an agent's conversation, from the event `seq`, `at` in Unix seconds."""
-
-    seq: int
-    at: float | int
-
-
-class UserEntry(Entry, frozen=True, kw_only=True, tag="user_message"):
-    """What an agent was told.
-
-    text: As it was said.
-    again: Whether it tells what other entries have, since the vendor's thread lacked it.
-    """
-
-    text: str
-    again: bool | UnsetType = UNSET
-
-
-class TextEntry(Entry, frozen=True, kw_only=True, tag="text"):
-    """What an agent said: its `text`."""
-
-    text: str
-
-
-class ThinkingEntry(Entry, frozen=True, kw_only=True, tag="thinking"):
-    """What an agent thought: its `text`."""
-
-    text: str
-
-
-class CallEntry(Entry, frozen=True, kw_only=True, tag="tool_call"):
-    """A call that an agent began.
-
-    tool: The tool's name.
-    call, arguments: Its id, and what it was given; UNSET in a summary.
-    """
-
-    tool: str
-    call: str | UnsetType = UNSET
-    arguments: Mapping[str, Any] | UnsetType = UNSET
-
-
-class ResultEntry(Entry, frozen=True, kw_only=True, tag="tool_result"):
-    """The end of a call.
-
-    tool: The tool's name; None where its beginning is not known.
-    call: Its id.
-    status: completed, failed, denied …
-    text: Why it failed, and what it wrote.
-    """
-
-    tool: str | None
-    call: str
-    status: str | None
-    text: str
-
-
-HistoryEntry = UserEntry | TextEntry | ThinkingEntry | CallEntry | ResultEntry
-
-
 class Completion(Record, frozen=True, kw_only=True):
     """What a person's word may become.
 
@@ -883,11 +565,3 @@ class Completion(Record, frozen=True, kw_only=True):
 
     text: str
     kind: Literal["file", "folder", "agent"]
-
-
-def json_schema() -> dict[str, Any]:
-    """Return one JSON Schema of all records, by their names in `$defs`."""
-    kinds = {name: globals()[name] for name in __all__}
-    shapes, parts = msgspec.json.schema_components(kinds.values(), ref_template="#/$defs/{name}")
-    unions = {name: shape for name, shape in zip(kinds, shapes, strict=True) if name not in parts}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts | unions}

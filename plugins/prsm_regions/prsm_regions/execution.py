@@ -11,19 +11,19 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from prsm_core import Deny, Notice, OrchestrationError
+from prsm_core.files import repo_identity
 from prsm_regions.config import Richness
 from prsm_regions.drafts import Draft
+from prsm_regions.ground import is_below, touch
 from prsm_regions.lifecycle import TO_RETRY, SubtaskState, subtask_lifecycle
 from prsm_regions.report import plan_event
 from prsm_regions.signatures import ProgressEval, PromptBuild
-from prsm_regions.symbols.listing import repository_of
-from prsm_regions.symbols.oracle import is_below
 from prsm_regions.symbols.outlines import outline_of_file
 from prsm_regions.team import data_of
 
@@ -52,6 +52,7 @@ OTHERS = "regions/others"  # label: those of others, a line each
 READS = "regions/reads"  # label: what an agent may read of them
 INTERFACE = "interface"  # … their outlines
 
+_PATHS = frozenset({"file_path", "path", "absolute_path", "notebook_path"})  # arguments
 _FILE_TOOLS = frozenset({"Glob", "Grep", "Read"})
 _SHOWS = frozenset(
     (
@@ -147,8 +148,8 @@ class Execution:
         await self._tell(one)
 
     def _root(self, agent: str) -> str | None:
-        found = (one.cwd for one in self._team.host.children() if one.agent_id == agent)
-        return next(found, None)
+        child = self._team.child(agent)
+        return None if child is None else child.cwd
 
     async def _start(self, key: str, one: Subtask, failure: str) -> str:
         """Have an agent begin: the one that failed goes on, else there is a new one."""
@@ -196,7 +197,7 @@ class Execution:
     async def _known_of(self, one: Subtask) -> tuple[str, str]:
         """Return the outline of a region and the interfaces of what it builds on, by the effort."""
         oracle, effort = self._at.oracle, self._at.config.effort
-        outline, interfaces = "", ""
+        outline = interfaces = ""
         if effort is Richness.LOW:
             return outline, interfaces
         try:
@@ -248,7 +249,7 @@ class Execution:
         agent, text = self.agents[one.index], message["text"]
 
         async def routed() -> str | None:
-            return (await self._at.router.answer(agent, text)).text
+            return await self._at.router.answer(agent, text)
 
         answer = await self._routed(f"route{self._steps}", routed)
         if answer is None:
@@ -336,8 +337,6 @@ class Execution:
         self._room.release()
         if state is SubtaskState.COMPLETED:
             self._queue.completed(one.index)
-        else:
-            self._queue.lost(one.index)
         if (agent := self.agents.get(one.index)) is not None:
             self._at.router.unregister_agent(agent)
         await self._tell(one)
@@ -373,7 +372,6 @@ class ReadyQueue:
         """Begin with `only` these subtasks, or else with all; those `done` are completed."""
         wanted = set(only) or {one.index for one in plan.subtasks}
         self._done = set(done)
-        self._lost: set[int] = set()
         self._left = [one for one in plan.subtasks if one.index in wanted - self._done]
 
     def pop(self) -> Subtask | None:
@@ -386,23 +384,6 @@ class ReadyQueue:
     def completed(self, index: int) -> None:
         """Note that a subtask is completed."""
         self._done.add(index)
-
-    def lost(self, index: int) -> Sequence[Subtask]:
-        """Note that a subtask ended otherwise; return those that can never be ready now."""
-        self._lost.add(index)
-        gone: list[Subtask] = []
-        while True:
-            found = [one for one in self._left if not self._lost.isdisjoint(one.depends_on)]
-            if not found:
-                return gone
-            self._left = [one for one in self._left if one not in found]
-            self._lost.update(one.index for one in found)
-            gone += found
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is left to begin."""
-        return not self._left
 
 
 # "I need the type signature of AuthValidator from /core/src/auth", and its kin.
@@ -424,8 +405,7 @@ _PLAIN = frozenset({"the", "a", "an", "this", "that", "it", "its", "my", "your",
 MOST = 10  # of one text
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolRequest:
+class SymbolRequest(msgspec.Struct, frozen=True):
     """A symbol that is asked for, and what was said about where it is."""
 
     name: str
@@ -466,10 +446,7 @@ class Regions(msgspec.Struct, frozen=True):
         """Return a region of others that is in a folder, or that this is in."""
         if any(is_below(folder, region) for region in self.own):
             return None
-        return next(
-            (each for each in self.others if is_below(each, folder) or is_below(folder, each)),
-            None,
-        )
+        return next((each for each in self.others if touch(each, folder)), None)
 
 
 def labels_of(own: str, others: Iterable[str], reads: str) -> dict[str, str]:
@@ -500,8 +477,7 @@ async def check(request: PermissionRequest, context: PermissionContext) -> Deny 
 
 
 def _denial(request: PermissionRequest, workspace: str, regions: Regions) -> Deny | None:
-    told = reads_of(request.tool, request.command, request.paths)
-    for path, is_tree in told:
+    for path, is_tree in reads_of(request.tool, request.command, request.paths):
         found = _foreign(path, is_tree, request.cwd, workspace, regions)
         if found is not None:
             return Deny(_reason(*found))
@@ -522,19 +498,19 @@ def foreign_reads(
     agent: str, data: Mapping[str, Any], cwd: str, workspace: str, regions: Regions
 ) -> list[ForeignRead]:
     """Return what a call, by its `tool_call_started`, read of others' regions."""
-    tool, arguments = str(data.get("tool", "")), data.get("arguments") or {}
-    command = arguments.get("command") if isinstance(arguments, dict) else None
-    paths = [
-        value
+    tool, arguments = str(data.get("tool", "")), data.get("arguments")
+    texts = {
+        key: value
         for key, value in (arguments.items() if isinstance(arguments, dict) else ())
-        if key in {"file_path", "path", "absolute_path", "notebook_path"} and isinstance(value, str)
-    ]
+        if isinstance(value, str)
+    }
+    paths = [texts[key] for key in texts if key in _PATHS]
     found = [
         _foreign(path, is_tree, cwd, workspace, regions)
-        for path, is_tree in reads_of(tool, command if isinstance(command, str) else None, paths)
+        for path, is_tree in reads_of(tool, texts.get("command"), paths)
     ]
-    told = dict.fromkeys((path, region) for _, path, region in filter(None, found))
-    return [ForeignRead(agent, tool, path, region) for path, region in told]
+    reads = dict.fromkeys((path, region) for _, path, region in filter(None, found))
+    return [ForeignRead(agent, tool, path, region) for path, region in reads]
 
 
 def reads_of(tool: str, command: str | None, paths: Iterable[str]) -> list[tuple[str, bool]]:
@@ -596,9 +572,8 @@ def _operand(word: Word) -> Word:
 def _words_read(text: str) -> list[tuple[str, bool]]:
     """Return the words of a text that could not be read, if one of them is a program that shows."""
     words = _WORDS.findall(text[:_MAX_TEXT])
-    if not any(word.rpartition("/")[2] in _SHOWS for word in words):
-        return []
-    return [(word, False) for word in words]
+    shows = any(word.rpartition("/")[2] in _SHOWS for word in words)
+    return [(word, False) for word in words] if shows else []
 
 
 def _foreign(
@@ -627,28 +602,13 @@ def _within(path: str, workspace: str) -> str | None:
     if path.startswith(f"{workspace}/"):
         return path[len(workspace) + 1 :]
     folder = path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120 - a path, not an object
-    top, own = _top(folder), _top(workspace)
-    if top is None or own is None or _repository(top) != _repository(own):
+    there, here = repo_identity(Path(folder)), repo_identity(Path(workspace))
+    if there.common_dir != here.common_dir:
         return None
-    inside = os.path.relpath(path, top)
-    prefix = os.path.relpath(workspace, own)
+    inside, prefix = os.path.relpath(path, there.root), os.path.relpath(workspace, here.root)
     if prefix == ".":
         return inside
     return inside[len(prefix) + 1 :] if inside.startswith(f"{prefix}/") else None
-
-
-@lru_cache(64)
-def _repository(top: str) -> str:
-    return repository_of(top)
-
-
-def _top(folder: str) -> str | None:
-    while not os.path.lexists(f"{folder}/.git"):
-        above = os.path.dirname(folder)  # noqa: PTH120 - a path, not an object
-        if above == folder:
-            return None
-        folder = above
-    return folder
 
 
 def _lines(text: str) -> tuple[str, ...]:

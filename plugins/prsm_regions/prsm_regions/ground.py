@@ -73,5 +73,11 @@ def touch(one: str, other: str) -> bool:
 
 
 def is_below(path: str, region: str) -> bool:
-    """Return whether a path, relative to the workspace, is a region's or in it."""
-    return region == _WHOLE or PurePosixPath(path).is_relative_to(region)
+    """Return whether a path is a region's or in it, both relative to the workspace."""
+    place = plain(region)
+    return place in {"", ".", "**"} or path == place or path.startswith(f"{place}/")
+
+
+def plain(region: str) -> str:
+    """Return a region without what only says that it is a folder."""
+    return region.strip("/").removesuffix("/**").removesuffix("/*")

@@ -267,10 +267,9 @@ class Owners:
         return message
 
     def _child(self, agent: str) -> ChildNow:
-        for one in self._team.host.children():
-            if one.agent_id == agent:
-                return one
-        raise OrchestrationError(f"there is no agent {agent}")
+        if (child := self._team.child(agent)) is None:
+            raise OrchestrationError(f"there is no agent {agent}")
+        return child
 
 
 class Program:

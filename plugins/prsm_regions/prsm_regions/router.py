@@ -16,11 +16,11 @@ import msgspec
 
 from prsm_core import PrsmError
 from prsm_core.kit import deadline
+from prsm_regions.ground import is_below, plain
 from prsm_regions.symbols.answers import render
 from prsm_regions.symbols.definitions import MAX_TEXT, cut
 from prsm_regions.symbols.files import look
 from prsm_regions.symbols.grammars import without_suffix
-from prsm_regions.symbols.oracle import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from prsm_regions.symbols.files import Stamp
     from prsm_regions.symbols.oracle import Oracle
 
+    Stamps = dict[tuple[str, str], Stamp | None]
+
 OWNER_TOKENS = 30_000  # that one answer of an owner may take, its conversation read again with it
 _MAX_CONTEXT = 500  # characters of what an asker says beside the name
-_MAX_CACHED = 1000
 
 _NAME = r"[A-Za-z_$][\w$]*"
 _DOTTED = rf"{_NAME}(?:(?:\.|::|#){_NAME})*"
@@ -106,13 +107,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 100_000
 
 
-class Routed(msgspec.Struct, frozen=True):
-    """What became of a question: `text` is None where it is about no symbol."""
-
-    text: str | None
-    symbols: tuple[str, ...] = ()
-
-
 class _Agent(msgspec.Struct, frozen=True):
     region: str
     root: str
@@ -122,8 +116,7 @@ class _Cached(msgspec.Struct, frozen=True):
     """An answer, and what it was made of: files by root and path; of an owner, all its region."""
 
     text: str
-    stamps: dict[tuple[str, str], Stamp | None]
-    region: tuple[str, str] | None = None
+    stamps: Stamps
 
 
 class A2ARouter:
@@ -151,27 +144,22 @@ class A2ARouter:
         self._asking: dict[tuple[str, str, bool], asyncio.Future[str]] = {}
         self._unanswered: dict[tuple[str, str], str] = {}  # why, till it is told
         self.tokens = 0  # that owners' answers took
-        self.cache_hits = 0
-        self.oracle_answers = 0
-        self.owner_answers = 0
 
     def register_agent(self, region: str, agent_id: str, root: str | None = None) -> None:
         """Note whose a region is, and the worktree that it works in."""
-        place = region.strip("/").removesuffix("/**").removesuffix("/*") or "."
         mine = self._agents.setdefault(agent_id, [])
-        mine.append(_Agent(place, os.path.realpath(root) if root else self._workspace))
+        folder = os.path.realpath(root) if root else self._workspace
+        mine.append(_Agent(plain(region) or ".", folder))
 
     def unregister_agent(self, agent_id: str) -> None:
         """Note that an agent is gone; its answers stay while its region is as it was."""
         self._agents.pop(agent_id, None)
 
-    async def answer(self, requesting_agent: str, question: str) -> Routed:
-        """Answer a question in plain words, each symbol that it is about."""
+    async def answer(self, requesting_agent: str, question: str) -> str | None:
+        """Answer a question in plain words, each symbol that it is about; None without one."""
         symbols = symbols_in(question)
-        if not symbols:
-            return Routed(None)
         texts = [await self.resolve(requesting_agent, each, question) for each in symbols]
-        return Routed("\n\n".join(texts), tuple(symbols))
+        return "\n\n".join(texts) or None
 
     async def resolve(self, requesting_agent: str, symbol_name: str, context: str = "") -> str:
         """Return `kind name (path:start-end)` and the definition, or that there is none.
@@ -225,7 +213,8 @@ class A2ARouter:
     async def _find(self, name: str, owner: str, context: str) -> list[tuple[str, Found]]:
         """Return what has the name, each with its root: what an owner has made stands for it."""
         near = ["/".join(place) for place in places(context) if place]
-        apart = [each for each in self._all() if each.root != self._workspace]
+        everyone = [each for held in self._agents.values() for each in held]
+        apart = [each for each in everyone if each.root != self._workspace]
         mine = [each for each in self._agents.get(owner, ()) if each.root != self._workspace]
         found: list[tuple[str, Found]] = []
         for each in [*mine, *(one for one in apart if one not in mine)]:
@@ -246,8 +235,7 @@ class A2ARouter:
     def _keep_found(self, key: tuple[str, str], found: Sequence[tuple[str, Found]]) -> str:
         text = render([one for _, one in found])
         stamps = {(root, one.path): look(root, one.path) for root, one in found}
-        self._keep(key, _Cached(text, stamps))
-        self.oracle_answers += 1
+        self._cache[key] = _Cached(text, stamps)
         return text
 
     async def _by_owner(self, key: tuple[str, str], context: str) -> str | None:
@@ -260,7 +248,9 @@ class A2ARouter:
         if room <= 0:
             self._unanswered[key] = f"the {self._limits.tokens} tokens for owners are used up"
             return None
-        stamps = await self._stamps(mine[0])
+        root = mine[0].root
+        seen = await self._oracle.stamps(root, mine[0].region)
+        stamps: Stamps = {(root, path): stamp for path, stamp in seen.items()}
         try:
             async with deadline(self._services, self._limits.owner_s):
                 reply = await self._ask_owner(owner, _question(name, context), room)
@@ -276,14 +266,9 @@ class A2ARouter:
         if not reply.text.strip():
             self._unanswered[key] = reply.error or "it said nothing"
             return None
-        self.owner_answers += 1
         text = cut(reply.text.strip(), MAX_TEXT)
-        self._keep(key, _Cached(text, stamps, (mine[0].root, mine[0].region)))
+        self._cache[key] = _Cached(text, stamps)
         return text
-
-    async def _stamps(self, agent: _Agent) -> dict[tuple[str, str], Stamp | None]:
-        found = await self._oracle.stamps(agent.root, agent.region)
-        return {(agent.root, path): stamp for path, stamp in found.items()}
 
     async def _not_found(self, name: str, late: str) -> str:
         text = f"Symbol '{name}' not found in workspace symbol tree or active agents{late}."
@@ -308,19 +293,10 @@ class A2ARouter:
         if any(look(root, path) != stamp for (root, path), stamp in cached.stamps.items()):
             del self._cache[key]
             return None
-        self.cache_hits += 1
         return cached.text
-
-    def _keep(self, key: tuple[str, str], cached: _Cached) -> None:
-        while len(self._cache) >= _MAX_CACHED:
-            del self._cache[next(iter(self._cache))]
-        self._cache[key] = cached
 
     def _regions(self) -> dict[str, str]:
         return {one.region: agent for agent, mine in self._agents.items() for one in mine}
-
-    def _all(self) -> list[_Agent]:
-        return [one for mine in self._agents.values() for one in mine]
 
 
 def _question(name: str, context: str) -> str:
@@ -387,8 +363,8 @@ def _path_parts(text: str) -> Iterable[Place]:
     elif "::" in text:
         yield _clean(text.split("::"))
     else:
-        plain = without_suffix(text)
-        yield _clean(plain.split("/") if plain != text else text.split("."))
+        stem = without_suffix(text)
+        yield _clean([stem] if stem != text else text.split("."))
 
 
 def _clean(parts: Iterable[str]) -> Place:
@@ -412,8 +388,7 @@ def owner_of(regions: Mapping[str, str], context: str) -> str | None:
 
 
 def _region(region: str) -> Place:
-    plain = region.strip("/").removesuffix("/**").removesuffix("/*")
-    return _clean(without_suffix(plain).split("/"))
+    return _clean(without_suffix(plain(region)).split("/"))
 
 
 def _agreement(region: Place, place: Place) -> tuple[int, int]:

@@ -26,22 +26,12 @@ class Signature(msgspec.Struct, Generic[Out], frozen=True, kw_only=True):
         """Return all that an agent is told: what to do, the inputs, and the form of the answer."""
         given = msgspec.to_builtins(self)
         inputs = "\n\n".join(f"## {name}\n{_shown(value)}" for name, value in given.items())
-        schema = json.dumps(output_schema(type(self)), ensure_ascii=False)
+        schema = json.dumps(schema_of(self.output), ensure_ascii=False)
         return (
             f"{self.instructions}\n\n{inputs}\n\n"
             "## Your answer\nComplete your task with one JSON object alone, of this schema:\n"
             f"{schema}"
         )
-
-
-def input_schema(signature: type[Signature[Any]]) -> dict[str, Any]:
-    """Return the JSON Schema of what a judgement is given."""
-    return _inlined(signature)
-
-
-def output_schema(signature: type[Signature[Any]]) -> dict[str, Any]:
-    """Return the JSON Schema of what a judgement answers."""
-    return _inlined(signature.output)
 
 
 def read_answer(signature: type[Signature[Out]], text: str) -> Out:
@@ -154,16 +144,8 @@ class ProgressEval(Signature[Evaluation], frozen=True, kw_only=True):
     asks: tuple[str, ...] = ()  # what its last words still ask for
 
 
-SIGNATURES: tuple[type[Signature[Any]], ...] = (
-    TaskDecompose,
-    AgentSelect,
-    PromptBuild,
-    ProgressEval,
-)
-
-
-def _inlined(kind: type[Any]) -> dict[str, Any]:
-    """Return the schema of a record with the schemas of its parts inside."""
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema of a record, with the schemas of its parts inside."""
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
     return _resolved(parts[schema["$ref"]], parts)  # type: ignore[no-any-return]
 

@@ -6,12 +6,12 @@ import asyncio
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prsm_core import OrchestrationError, StepEnded
+from prsm_core import OrchestrationError, Question, StepEnded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from prsm_core import AgentHost, Answer, ProviderEvent, Question, ToolOutcome
+    from prsm_core import AgentHost, Answer, ChildNow, ProviderEvent, ToolOutcome
     from prsm_regions.notes import Notes
 
     Tell = Callable[[ProviderEvent], Awaitable[None]]
@@ -56,6 +56,10 @@ class Team:
             return arguments
 
         return await self.call(key, tool, given if arguments else None)
+
+    def child(self, agent: str) -> ChildNow | None:
+        """Return a child as it is now."""
+        return next((one for one in self.host.children() if one.agent_id == agent), None)
 
     async def next_message(self) -> Mapping[str, Any]:
         """Return the next message: question, task_result, user_prompt or nothing_left."""
@@ -116,10 +120,10 @@ class Team:
             if message["type"] != "question":
                 return message
             number += 1
-            told = await self.ask(f"{key}q{number}", _as_question(message))
-            await self.respond(
-                f"{key}q{number}", message, told["text"] or ", ".join(told["choices"])
-            )
+            question = Question(text=f"{message['name']} asks: {message['text']}")
+            answer = await self.ask(f"{key}q{number}", question)
+            text = answer["text"] or ", ".join(answer["choices"])
+            await self.respond(f"{key}q{number}", message, text)
 
     async def respond(self, key: str, question: Mapping[str, Any], text: str) -> None:
         """Answer a child's question; one whose asker has ended needs none."""
@@ -165,9 +169,3 @@ def data_of(outcome: ToolOutcome) -> Mapping[str, Any]:
     if outcome.is_error or not isinstance(outcome.data, dict):
         raise OrchestrationError(outcome.text)
     return outcome.data
-
-
-def _as_question(message: Mapping[str, Any]) -> Question:
-    from prsm_core import Question
-
-    return Question(text=f"{message['name']} asks: {message['text']}")

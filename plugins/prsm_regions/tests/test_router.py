@@ -97,10 +97,11 @@ async def test_a_symbol_of_the_tree_costs_no_token(scene):
 
 
 @pytest.mark.requirement("R13")
-async def test_the_second_look_is_answered_by_the_cache_until_the_file_changes(scene):
+async def test_the_second_look_is_answered_by_the_cache_until_the_file_changes(scene, monkeypatch):
     first = await scene.router.resolve("a", "AuthValidator", ASKED)
-    assert await scene.router.resolve("a", "AuthValidator", ASKED) == first
-    assert (scene.router.cache_hits, scene.router.oracle_answers) == (1, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.oracle, "find", None)
+        assert await scene.router.resolve("a", "AuthValidator", ASKED) == first
     scene.write("core/src/auth.rs", "pub struct AuthValidator { pub other: u64 }\n")
     assert "other" in await scene.router.resolve("a", "AuthValidator", ASKED)
     scene.write("core/src/auth.rs", "")
@@ -214,12 +215,11 @@ async def test_an_agent_that_is_gone_is_asked_no_more(scene):
 
 async def test_a_question_in_plain_words_is_answered_for_each_symbol(scene):
     scene.write("core/src/claims.py", "def read_claims(token: str) -> dict: ...\n")
-    routed = await scene.router.answer(
+    text = await scene.router.answer(
         "a", "What are the signatures of AuthValidator and `read_claims` from core/src?"
     )
-    assert routed.symbols == ("AuthValidator", "read_claims")
-    assert "def read_claims(token: str) -> dict" in routed.text
-    assert (await scene.router.answer("a", "Which colour should the button have?")).text is None
+    assert text.index("AuthValidator") < text.index("def read_claims(token: str) -> dict")
+    assert await scene.router.answer("a", "Which colour should the button have?") is None
 
 
 @pytest.mark.requirement("R14")

@@ -11,14 +11,12 @@ import pytest
 from prsm_regions import judging
 from prsm_regions.drafts import Draft, PlanError
 from prsm_regions.signatures import (
-    SIGNATURES,
     AgentSelect,
     ProgressEval,
     PromptBuild,
     TaskDecompose,
-    input_schema,
-    output_schema,
     read_answer,
+    schema_of,
 )
 
 from prsm_core.files import UNCHECKED
@@ -35,9 +33,9 @@ GIVEN = (
 @pytest.mark.requirement("R28")
 @pytest.mark.parametrize("given", GIVEN, ids=lambda given: type(given).__name__)
 def test_each_says_what_it_wants_with_a_schema_that_its_inputs_fit(given):
-    jsonschema.validate(json.loads(msgspec.json.encode(given)), input_schema(type(given)))
+    jsonschema.validate(json.loads(msgspec.json.encode(given)), schema_of(type(given)))
     assert given.prompt().startswith(given.instructions)
-    assert json.dumps(output_schema(type(given)), ensure_ascii=False) in given.prompt()
+    assert json.dumps(schema_of(given.output), ensure_ascii=False) in given.prompt()
 
 
 def test_an_answer_that_is_none_is_refused_with_the_cure():
@@ -112,8 +110,7 @@ def test_dspy_takes_each_as_a_signature_of_its_own_and_its_answer_is_ours(given,
     dspy = pytest.importorskip("dspy", reason="dspy is not installed")
     utils = pytest.importorskip("dspy.utils")
     signature = type(given)
-    assert signature in SIGNATURES
-    ins, outs = input_schema(signature)["properties"], output_schema(signature)["properties"]
+    ins, outs = (schema_of(kind)["properties"] for kind in (signature, signature.output))
     fields = {name: (kind_of(each), dspy.InputField()) for name, each in ins.items()}
     fields |= {name: (kind_of(each), dspy.OutputField()) for name, each in outs.items()}
     built = dspy.Signature(fields, signature.instructions)

@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prsm_regions.symbols.answers import render
 from prsm_regions.symbols.definitions import definitions
 from prsm_regions.symbols.files import MAX_SIZE
 from prsm_regions.symbols.grammars import grammar_of
 from prsm_regions.symbols.index import Index, StoppedError
-from prsm_regions.symbols.listing import index_of, lister, repository_of
+from prsm_regions.symbols.listing import index_of, lister
 from prsm_regions.symbols.oracle import Oracle
 from prsm_testing import open_services
 
@@ -34,6 +35,12 @@ TEXTS = ("def one(): pass\n", "class Two:\n    def m(self): pass\n", "def one(: 
 def _write(root: Path, path: str, text: str) -> None:
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(text, encoding="utf-8")
+
+
+async def lookup(oracle: Oracle, root: str, name: str) -> str | None:
+    await oracle.refresh(root)
+    found = await oracle.find(root, name)
+    return render(found) if found else None
 
 
 def _fresh(root: Path, path: str) -> list:
@@ -207,8 +214,8 @@ async def test_looks_that_are_asked_for_at_once_are_one(tmp_path, root):
     async with Oracle(tmp_path / "state/index", list_files=list_files) as oracle:
         await asyncio.gather(*(oracle.refresh(root) for _ in range(20)))
         assert len(listed) <= 2
-        assert await oracle.lookup(root, "AuthValidator.check") is not None
-        assert await oracle.lookup(root, "AuthValidater") is None
+        assert await lookup(oracle, root, "AuthValidator.check") is not None
+        assert await lookup(oracle, root, "AuthValidater") is None
         assert await oracle.near(root, "AuthValidater") == ["AuthValidator"]
 
 
@@ -218,7 +225,7 @@ async def test_a_look_whose_waiter_is_gone_leaves_the_oracle_usable(tmp_path, ro
             waiting = group.create_task(oracle.refresh(root))
             await asyncio.sleep(0)
             waiting.cancel()
-        text = await oracle.lookup(root, "AuthValidator") or ""
+        text = await lookup(oracle, root, "AuthValidator") or ""
         assert text.splitlines()[0] == "class AuthValidator (core/auth.py:1-2)"
 
 
@@ -232,7 +239,7 @@ async def test_files_are_listed_by_git_ignored_ones_left_out(tmp_path, root):
         found = await lister(given)(root)
         assert sorted(found or ()) == [".gitignore", "core/auth.py", "neu é.py"]
         assert await lister(given)(str(tmp_path)) is None
-    assert repository_of(f"{root}/core") == str(Path(root, ".git"))
+    assert index_of(tmp_path, f"{root}/core") == index_of(tmp_path, root)
 
 
 @pytest.mark.requirement("R3", "R10")
@@ -254,7 +261,12 @@ LOOKER = """
 import asyncio, json, pathlib, sys
 from prsm_testing import open_services
 from prsm_regions.symbols.listing import index_of, lister
+from prsm_regions.symbols.answers import render
 from prsm_regions.symbols.oracle import Oracle
+
+async def lookup(oracle, root, name):
+    await oracle.refresh(root)
+    return render(await oracle.find(root, name))
 
 async def main(state, root, rounds):
     index = index_of(pathlib.Path(state), root)
@@ -263,9 +275,9 @@ async def main(state, root, rounds):
             told = []
             for n in range(rounds):
                 pathlib.Path(root, f"own{n}.py").write_text(f"def own{n}(): pass\\n")
-                found = await oracle.lookup(root, f"own{n}")
+                found = await lookup(oracle, root, f"own{n}")
                 told.append((found or "").splitlines()[0])
-            print(json.dumps([told, await oracle.lookup(root, "shared7"), oracle.parsed]))
+            print(json.dumps([told, await lookup(oracle, root, "shared7"), oracle.parsed]))
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """

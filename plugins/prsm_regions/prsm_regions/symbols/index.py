@@ -79,9 +79,9 @@ class StoppedError(Exception):
 class Index:
     """Owns the store of one repository; it belongs to one thread at a time."""
 
-    def __init__(self, path: Path, *, busy_s: float | None = None) -> None:
-        """Begin with its place; others are waited for so many seconds, 10 unless it is said."""
-        self._store = Store(path) if busy_s is None else Store(path, busy_s)
+    def __init__(self, path: Path, *, busy_s: float = _BUSY_S) -> None:
+        """Begin with its place; others are waited for so many seconds."""
+        self._store = Store(path, busy_s)
         self._known: dict[int, tuple[_Version, Known]] = {}  # by tree
         self._trees: dict[tuple[int, str], int] = {}  # by root, in which file
         self._pruned = False
@@ -121,7 +121,8 @@ class Index:
             self._pruned = True
         version = self._version(db)  # from before: what others write meanwhile is read next time
         tree = self._trees[self._store.opened, root] = tree_id(db, root)
-        known = self._known_of(db, tree, version)
+        known = self._known_files(db, tree, version)
+        self._known.pop(tree, None)  # what is changed below is right only once all of it is done
         stamps = {path: stamp for path in paths if (stamp := look(root, path)) is not None}
         gone = known.keys() - stamps.keys()
         changed = [
@@ -145,10 +146,6 @@ class Index:
             for path in gone:
                 del known[path]
         self._known[tree] = (version, known)
-
-    def _known_of(self, db: sqlite3.Connection, tree: int, version: _Version) -> Known:
-        kept = self._known.pop(tree, None)
-        return kept[1] if kept and kept[0] == version else known_files(db, tree)
 
     def _take(self, db: sqlite3.Connection, tree: int, root: str, path: str, known: Known) -> None:
         """Read a file anew; what vanished meanwhile is left to the next look."""
@@ -202,14 +199,19 @@ class Index:
 
     def stamps(self, root: str) -> dict[str, Stamp]:
         """Return the files of a tree with their stamps, as of the last look."""
-        known = self._store.using(lambda db: self._seen(db, root))
+        known = self._store.using(
+            lambda db: self._known_files(db, self._tree(db, root), self._version(db))
+        )
         return {path: stamp for path, (stamp, _) in known.items()}
 
-    def _seen(self, db: sqlite3.Connection, root: str) -> Known:
-        tree = self._tree(db, root)
-        kept = self._known.get(tree)
-        fresh = kept is not None and kept[0] == self._version(db)
-        return kept[1] if kept and fresh else known_files(db, tree)
+    def _known_files(self, db: sqlite3.Connection, tree: int, version: _Version) -> Known:
+        """Return what the index has of a tree, in memory where nobody else has written since."""
+        read_at, known = self._known.get(tree, (None, {}))
+        if read_at == version:
+            return known
+        query = "SELECT path, size, modified, changed, inode, blob FROM file WHERE tree = ?"
+        rows = db.execute(query, (tree,))
+        return {path: (tuple(stamp), blob) for path, *stamp, blob in rows}
 
     def _tree(self, db: sqlite3.Connection, root: str) -> int:
         known = self._trees.get((self._store.opened, root))
@@ -229,17 +231,11 @@ class Index:
 class Store:
     """Owns the connection; it belongs to one thread at a time."""
 
-    def __init__(self, path: Path, busy_s: float = _BUSY_S) -> None:
+    def __init__(self, path: Path, busy_s: float) -> None:
         self._busy_s = busy_s
-        self._path = path.with_name(f"{path.name}-v{VERSION}.sqlite3")
-        self._name = str(self._path)  # looked at before each use
+        self.path = path.with_name(f"{path.name}-v{VERSION}.sqlite3")
         self._db: sqlite3.Connection | None = None
         self.opened = 0  # times: what was known of an earlier file is not of this one
-
-    @property
-    def path(self) -> Path:
-        """The file of this version's index."""
-        return self._path
 
     def close(self) -> None:
         """Close it; it opens again with its next use."""
@@ -272,9 +268,9 @@ class Store:
             yield
 
     def _opened(self) -> sqlite3.Connection:
-        if self._db is None or not os.access(self._name, os.F_OK):
+        if self._db is None or not os.access(self.path, os.F_OK):
             self.close()
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 with self._alone():
                     self._db = self._connect()
@@ -295,7 +291,7 @@ class Store:
         does so at the same time it says at once that the file is locked. Raises TimeoutError.
         """
         end = time.monotonic() + self._busy_s
-        with open(f"{self._path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123 - a text
+        with open(f"{self.path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123 - a text
             while not _is_taken(lock):
                 if time.monotonic() >= end:
                     raise TimeoutError(_HELD)
@@ -304,7 +300,7 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(
-            self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False
+            self.path, timeout=self._busy_s, isolation_level=None, check_same_thread=False
         )
         with contextlib.ExitStack() as stack:
             stack.callback(db.close)
@@ -332,12 +328,12 @@ class Store:
         with self._alone():
             if not self._is_sound():
                 for end in ("", "-wal", "-shm"):
-                    Path(f"{self._path}{end}").unlink(missing_ok=True)
+                    Path(f"{self.path}{end}").unlink(missing_ok=True)
 
     def _is_sound(self) -> bool:
         """Return whether another process has made it anew meanwhile."""
         try:
-            db = sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=_BUSY_S)
+            db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=_BUSY_S)
         except sqlite3.Error:
             return False
         try:
@@ -374,14 +370,6 @@ def tree_id(db: sqlite3.Connection, root: str) -> int:
     db.execute("INSERT OR IGNORE INTO tree (root) VALUES (?)", (root,))
     (number,) = db.execute("SELECT id FROM tree WHERE root = ?", (root,)).fetchone()
     return int(number)
-
-
-def known_files(db: sqlite3.Connection, tree: int) -> Known:
-    """Return what the index has of a tree."""
-    rows = db.execute(
-        "SELECT path, size, modified, changed, inode, blob FROM file WHERE tree = ?", (tree,)
-    )
-    return {path: (tuple(stamp), blob) for path, *stamp, blob in rows}
 
 
 def put_blob(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core import LineTooLongError, ProviderNotAvailableError
+from prsm_core.files import is_in_repository, repo_identity
 from prsm_core.kit import deadline
 
 if TYPE_CHECKING:
@@ -43,43 +44,14 @@ def lister(services: ProviderServices) -> Callable[[str], Awaitable[list[str] | 
             return None
         finally:
             process.kill()
-        return listed(b"\n".join(said)) if code == 0 else None
+        paths = b"\n".join(said).split(b"\0")
+        return [os.fsdecode(path) for path in paths if path] if code == 0 else None
 
     return list_files
 
 
-def listed(said: bytes) -> list[str]:
-    """Return the paths in what `git ls-files -z` says."""
-    return [os.fsdecode(path) for path in said.split(b"\0") if path]
-
-
 def index_of(folder: Path, root: str) -> Path:
     """Return where the index of a tree's repository lies: one for all worktrees and engines."""
-    name = hashlib.sha256(os.fsencode(repository_of(root))).hexdigest()[:24]
+    repository = repo_identity(Path(root)).common_dir
+    name = hashlib.sha256(os.fsencode(repository)).hexdigest()[:24]
     return folder / "symbols" / name
-
-
-def is_in_repository(root: str) -> bool:
-    """Return whether git may know of a folder, without a process that says it does not."""
-    folder = Path(root).resolve()
-    return any(os.path.lexists(place / ".git") for place in (folder, *folder.parents))
-
-
-def repository_of(root: str) -> str:
-    """Return a path that all worktrees of a repository share, by their `.git`, else the folder."""
-    folder = Path(root).resolve()
-    for place in (folder, *folder.parents):
-        dot_git = place / ".git"
-        if dot_git.is_dir():
-            return str(dot_git)
-        if dot_git.is_file():
-            return str(_common(place, dot_git))
-    return str(folder)
-
-
-def _common(place: Path, dot_git: Path) -> Path:
-    try:
-        own = place / dot_git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-        return (own / (own / "commondir").read_text(encoding="utf-8").strip()).resolve()
-    except (OSError, ValueError):  # of a submodule, or it leads nowhere: then it is its own
-        return place

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from prsm_regions.ground import is_below
 from prsm_regions.symbols import answers
 from prsm_regions.symbols.answers import Found
 from prsm_regions.symbols.files import walk
 from prsm_regions.symbols.index import Index
-from prsm_regions.symbols.outlines import interface_of_region, outline_of_file, outline_of_region
+from prsm_regions.symbols.outlines import interface_of_region, outline_of_region
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -82,12 +82,6 @@ class Oracle:
         rows = await self._run(lambda _: self._index.with_name(root, own, answers.MAX_FOUND))
         return answers.best([Found(path, one) for path, one in rows], within, near)
 
-    async def lookup(self, root: str, name: str) -> str | None:
-        """Look at the tree and answer for a name; None where nothing has it."""
-        await self.refresh(root)
-        found = await self.find(root, name)
-        return answers.render(found) if found else None
-
     async def near(self, root: str, name: str) -> list[str]:
         """Return names of the tree that are like one that it does not have, best first."""
         root = _real(root)
@@ -106,10 +100,6 @@ class Oracle:
         root = _real(root)
         found = await self._run(lambda _: self._index.stamps(root))
         return {path: stamp for path, stamp in found.items() if is_below(path, region)}
-
-    async def outline_of_file(self, root: str, path: str) -> str:
-        """Return the outline of a file as it is now: 0.3 of its bytes at most."""
-        return await self._run(lambda _: outline_of_file(root, path, time.time_ns()))
 
     async def outline(self, root: str, region: str) -> str:
         """Return the outline of a region as of the last look; blank where it defines nothing."""
@@ -157,9 +147,3 @@ class _Looks:
 
 def _real(root: str) -> str:
     return os.path.realpath(root)
-
-
-def is_below(path: str, region: str) -> bool:
-    """Return whether a path is a region's or in it, both relative to the workspace."""
-    place = region.strip("/").removesuffix("/**").removesuffix("/*")
-    return place in {"", ".", "**"} or path == place or path.startswith(f"{place}/")

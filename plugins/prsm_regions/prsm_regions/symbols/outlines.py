@@ -33,11 +33,11 @@ def outline(path: str, size: int, found: Sequence[Definition]) -> str:
     limit = min(int(size * SHARE), MAX_FILE)
     lines = [(_line(one), one) for one in found if not is_local(one, found)]
     title = f"{path}\n"
-    for keeps in (_all, _no_small, _no_members):
-        text = title + "\n".join(line for line, one in lines if keeps(one))
+    for keeps in (None, _is_large, _is_at_top):
+        text = title + "\n".join(line for line, one in lines if keeps is None or keeps(one))
         if len(text.encode("utf-8", "replace")) <= limit:
             return text if lines else ""
-    return _fitting(title, [line for line, one in lines if _no_members(one)], limit)
+    return _fitting(title, [line for line, one in lines if _is_at_top(one)], limit)
 
 
 def outline_of_file(root: str, path: str, now_ns: int) -> str:
@@ -85,22 +85,16 @@ def is_local(one: Definition, found: Sequence[Definition]) -> bool:
     )
 
 
-def _all(_: Definition) -> bool:
-    return True
-
-
-def _no_small(one: Definition) -> bool:
+def _is_large(one: Definition) -> bool:
     return one.kind not in _SMALL
 
 
-def _no_members(one: Definition) -> bool:
-    return not one.scope and one.kind not in _SMALL
+def _is_at_top(one: Definition) -> bool:
+    return not one.scope and _is_large(one)
 
 
 def _line(one: Definition) -> str:
-    head = one.text.partition("\n    ")[0] if one.kind in HOLDERS else one.text
-    depth = one.scope.count(".") + 1 if one.scope else 0
-    return f"{_INDENT * depth}{one.start}: {one_line(head)}"
+    return f"{_indent(one)}{one.start}: {_signature(one)}"
 
 
 def _fitting(title: str, lines: Sequence[str], limit: int) -> str:
@@ -125,7 +119,7 @@ def interface(path: str, found: Sequence[Definition]) -> str:
     shows = _SHOWS[grammar.query]
     hidden = {_whole(one) for one in found if not shows(one, found)}
     lines = [
-        f"{_INDENT * _depth(one)}{_signature(one)}"
+        f"{_indent(one)}{_signature(one)}"
         for one in found
         if not is_local(one, found) and not _is_hidden(_whole(one), hidden)
     ]
@@ -147,8 +141,8 @@ def _is_hidden(name: str, hidden: set[str]) -> bool:
     return any(".".join(parts[: end + 1]) in hidden for end in range(len(parts)))
 
 
-def _depth(one: Definition) -> int:
-    return one.scope.count(".") + 1 if one.scope else 0
+def _indent(one: Definition) -> str:
+    return _INDENT * (one.scope.count(".") + 1) if one.scope else ""
 
 
 def _signature(one: Definition) -> str:

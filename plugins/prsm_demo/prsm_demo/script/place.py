@@ -44,14 +44,25 @@ if TYPE_CHECKING:
     from prsm_core import Image, ToolOutcome
 
 
-class LanePlace(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a lane was played."""
+class LanePlace(msgspec.Struct, kw_only=True):
+    """How far a lane was played.
+
+    Attributes:
+        errors: Times the current step's error was given.
+        was_late: It was asked after its last step.
+        outputs: The latest, by call id or tool.
+    """
 
     lane: str
-    step: int
-    errors: int
-    was_late: bool
-    outputs: dict[str, str]
+    step: int = 0
+    errors: int = 0
+    was_late: bool = False
+    outputs: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def advance(self) -> None:
+        """Go to the next step."""
+        self.step += 1
+        self.errors = 0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,17 +104,26 @@ class KeptResponse(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[str, Outcome]  # by id of the call
 
 
-class KeptThread(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a thread is."""
+class KeptThread(msgspec.Struct, kw_only=True):
+    """All that a thread is.
 
-    calls: int = 0  # numbers given to calls so far
+    Attributes:
+        calls: Numbers given to calls so far.
+        place: None: nothing was asked yet.
+        texts: All of them, in order of time.
+        outputs: Call id, tool and text of each call that was answered.
+        unanswered: Ids of prompts and calls that no response answers yet.
+        response: The newest one, with what became of its calls.
+    """
+
+    calls: int = 0
     replies: int = 0
-    place: LanePlace | None = None  # None: nothing was asked yet
-    texts: tuple[str, ...] = ()
-    prompts: tuple[str, ...] = ()
-    prompt_ids: tuple[str, ...] = ()
-    outputs: tuple[tuple[str, str, str], ...] = ()
-    unanswered: tuple[str, ...] = ()  # ids of prompts and calls that no response answers yet
+    place: LanePlace | None = None
+    texts: list[str] = msgspec.field(default_factory=list)
+    prompts: list[str] = msgspec.field(default_factory=list)
+    prompt_ids: list[str] = msgspec.field(default_factory=list)
+    outputs: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
+    unanswered: list[str] = msgspec.field(default_factory=list)
     response: KeptResponse | None = None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prsm_demo.script.place import KeptThread, LanePlace
@@ -47,34 +47,26 @@ class Reply:
     is_over: bool = False  # the lane had no step left
 
 
-@dataclass(slots=True)
 class _Position:
-    """How far a lane has been played."""
+    """A lane, and how far it has been played."""
 
-    lane: Lane
-    step: int = 0
-    errors: int = 0  # times the current step's error was given
-    outputs: dict[str, str] = field(default_factory=dict)  # the latest, by call id or tool
-    was_late: bool = False  # it was asked after its last step
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.place = LanePlace(lane=lane.name)
 
     def remember(self, conversation: Conversation) -> None:
         """Keep the outputs of a request: a rebuilt conversation may not hold them any more."""
         for call_id, tool, text in conversation.outputs:
             scripted = _SCRIPTED_ID.fullmatch(call_id)
-            self.outputs[tool] = text
+            self.place.outputs[tool] = text
             if scripted:
-                self.outputs[scripted["id"]] = text
+                self.place.outputs[scripted["id"]] = text
 
     def is_late(self) -> bool:
         """Whether its last step ends the agent, and this is the first request after it."""
-        was_late, self.was_late = self.was_late, True
+        was_late, self.place.was_late = self.place.was_late, True
         ends = bool(self.lane.steps) and self.lane.steps[-1].calls
         return not was_late and any(call.tool == "task_complete" for call in ends or ())
-
-    def advance(self) -> None:
-        """Go to the next step."""
-        self.step += 1
-        self.errors = 0
 
 
 def _filled(call: Call, outputs: Mapping[str, str], text: str) -> Call:
@@ -101,7 +93,7 @@ class Player:
     @property
     def unplayed(self) -> dict[str, int]:
         """The number of steps left, by lane, where there are any."""
-        left = {name: len(at.lane.steps) - at.step for name, at in self._positions.items()}
+        left = {name: len(at.lane.steps) - at.place.step for name, at in self._positions.items()}
         return {name: count for name, count in left.items() if count}
 
     def answer(self, conversation: Conversation) -> Reply:
@@ -116,22 +108,22 @@ class Player:
         return replace(reply, number=self._replies, lane=at.lane.name if at else None)
 
     def _next(self, at: _Position, conversation: Conversation) -> Reply:
-        lane = at.lane
-        if at.step >= len(lane.steps):
+        lane, place = at.lane, at.place
+        if place.step >= len(lane.steps):
             if not (self._may_be_late and at.is_late()):
                 self.failures.append(f"lane {lane.name}: a request after the last step")
             return Reply(step=Step(say="done"), is_over=True)
-        step = lane.steps[at.step]
-        where = f"lane {lane.name} step {at.step}"
+        number = place.step
+        step = lane.steps[number]
         trouble = step.error or step.fail
-        if trouble and at.errors < trouble.times:
-            at.errors += 1
-            if at.errors == trouble.times and not (step.say or step.calls):
-                at.advance()
+        if trouble and place.errors < trouble.times:
+            place.errors += 1
+            if place.errors == trouble.times and not (step.say or step.calls):
+                place.advance()
             return Reply(step=step, error=step.error, failure=step.fail)
-        place = at.step
-        at.advance()
-        return replace(self._play(step, where, at.outputs, conversation), place=place)
+        place.advance()
+        where = f"lane {lane.name} step {number}"
+        return replace(self._play(step, where, place.outputs, conversation), place=number)
 
     def _play(
         self, step: Step, where: str, outputs: Mapping[str, str], conversation: Conversation
@@ -150,15 +142,7 @@ class Player:
     def place(self, conversation: Conversation) -> LanePlace | None:
         """Return how far the lane of a conversation was played; None where it has no lane."""
         at = self._find(conversation)
-        if at is None:
-            return None
-        return LanePlace(
-            lane=at.lane.name,
-            step=at.step,
-            errors=at.errors,
-            was_late=at.was_late,
-            outputs=dict(at.outputs),
-        )
+        return None if at is None else at.place
 
     def join(self, threads: Iterable[KeptThread]) -> None:
         """Be as far as all these threads, which may have played the same lanes."""
@@ -169,19 +153,20 @@ class Player:
             at = self._positions.get(kept.place.lane) if kept.place is not None else None
             if at is None or kept.place is None:
                 continue  # it was never asked, or of another scenario
-            at.outputs |= kept.place.outputs
-            if (at.step, at.errors) < (kept.place.step, kept.place.errors):
-                at.step, at.errors = kept.place.step, kept.place.errors
-                at.was_late = kept.place.was_late
+            place, theirs = at.place, kept.place
+            place.outputs |= theirs.outputs
+            if (place.step, place.errors) < (theirs.step, theirs.errors):
+                place.step, place.errors = theirs.step, theirs.errors
+                place.was_late = theirs.was_late
 
     def skip(self, conversation: Conversation, history: Sequence[AgentMessage]) -> None:
         """Pass over what a rebuilt history shows as done, in a lane that was never played here."""
         at = self._find(conversation)
-        if at is None or at.step or at.errors:
+        if at is None or at.place.step or at.place.errors:
             return
-        at.step, answered = steps_done(at.lane.steps, history)
+        at.place.step, answered = steps_done(at.lane.steps, history)
         for call, text in answered:
-            at.outputs |= {name: text for name in (call.tool or call.kind, call.id) if name}
+            at.place.outputs |= {name: text for name in (call.tool or call.kind, call.id) if name}
 
     @property
     def counted(self) -> tuple[int, int]:

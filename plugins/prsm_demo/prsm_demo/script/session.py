@@ -1,7 +1,5 @@
 """A scripted agent's session: prompts in, the steps of its lane out, each really carried out.
 
-Carries out the calls of a step: orchestration tools, commands, edits, questions to a person.
-
 Whatever touches the machine asks `host.authorize` first; a denial is an answer like any other.
 """
 
@@ -61,14 +59,8 @@ if TYPE_CHECKING:
 _ABORTED = TurnEnded(StopReason.ABORTED)
 _DONE = TurnEnded(StopReason.END_TURN)
 _KINDS = {401: ErrorKind.AUTH_FAILURE, 403: ErrorKind.AUTH_FAILURE, 429: ErrorKind.RATE_LIMIT}
-
-
 _ROOM = 64  # events; whoever tells one waits until it was taken
-
-
 _UNSEEN = "it was cut off and may have run: look before it is made again"
-
-
 # What is kept of a command's output, in bytes: as much as of any tool's result.
 OUTPUT_LIMIT = 64 * 1024
 _BASH = ("bash", "--noprofile", "--norc", "-c", "--")
@@ -125,7 +117,7 @@ class ScriptSession(ProviderSession):
 
     def _learn(self, going_on: GoingOn) -> None:
         """Take in the answers that the calls of the newest response have got."""
-        response = self._thread.response
+        response = self._thread.kept.response
         reply = None if response is None else reply_of(response, self._player)
         if response is None or reply is None:
             return
@@ -136,13 +128,16 @@ class ScriptSession(ProviderSession):
 
     def _keep(self) -> None:
         if self._shelf is not None and self.resume_token is not None:
-            self._shelf.write(self.resume_token, self._thread.kept(self._player))
+            kept = self._thread.kept
+            kept.replies, kept.calls = self._player.counted
+            kept.place = self._player.place(self._thread.conversation())
+            self._shelf.write(self.resume_token, kept)
 
     def _hear(self, context: AssembledContext) -> GoingOn | None:
         """Take in what a turn begins with; return what it goes on from, if it does."""
         going_on, self._going_on = self._going_on, None
         if going_on is None:
-            self._thread.forget_response()
+            self._thread.kept.response = None
         elif context.current_message is not None:
             self._learn(going_on)  # the prompt tells the answers that were not taken
         self._thread.hear(context)
@@ -242,7 +237,7 @@ class _Turn:
 
     async def _rest(self) -> TurnEnded | None:
         """Give what a turn that goes on has not given of its newest response."""
-        response, going_on = self._thread.response, self._going_on
+        response, going_on = self._thread.kept.response, self._going_on
         if response is None or going_on is None:
             return None
         reply = reply_of(response, self._player)
@@ -250,7 +245,7 @@ class _Turn:
             raise ScriptCrashError(f"lane {response.lane} is another one than it was")
         end = await self._give(reply, is_known=going_on.knows(response))
         # A prompt that came after it began another turn, of which there is no response yet.
-        is_asked = self._has_prompt or self._thread.has_unanswered
+        is_asked = self._has_prompt or bool(self._thread.kept.unanswered)
         return None if is_asked and not reply.step.calls else end
 
     async def _give(self, reply: Reply, *, is_known: bool = False) -> TurnEnded | None:
@@ -268,23 +263,20 @@ class _Turn:
         middle = len(deltas) // 2
         for delta in deltas[:middle]:
             await self.stream.tell(delta)
-        await self._hang(step.hang)
+        if step.hang == FOREVER:
+            await asyncio.Event().wait()
+        await self._clock.sleep(step.hang)
         for delta in deltas[middle:]:
             await self.stream.tell(delta)
         if deltas:
-            self._thread.say(step.say or "")
+            self._thread.kept.texts.append(step.say or "")
             await self.stream.tell(AssistantMessage(step.say or "", step.think))
         used = _usage(step.usage)
         await self.stream.tell(UsageReported(used, context_used=used.total_tokens or None))
 
-    async def _hang(self, seconds: float) -> None:
-        if seconds == FOREVER:
-            await asyncio.Event().wait()
-        await self._clock.sleep(seconds)
-
     async def _call_all(self, reply: Reply) -> Sequence[Outcome]:
         """Begin all calls of a step together and wait for every answer that it has not got."""
-        response = self._thread.response
+        response = self._thread.kept.response
         if response is None:
             raise RuntimeError("calls are of a response")
         calls = unanswered(reply, response)
@@ -315,14 +307,9 @@ def _refusal(reply: Reply) -> TurnEnded | None:
     """Return the error that a reply stands for, if any."""
     if reply.error is not None:
         return TurnEnded(StopReason.ERROR, _http_error(reply.error))
-    if reply.failure is not None:
-        failure = reply.failure
-        return _failed(
-            failure.message,
-            kind=failure.kind,
-            retryable=failure.retryable,
-            retry_after_s=failure.retry_after_s,
-        )
+    if (failure := reply.failure) is not None:
+        again = {"retryable": failure.retryable, "retry_after_s": failure.retry_after_s}
+        return _failed(failure.message, kind=failure.kind, **again)
     if reply.is_over:
         return _failed(
             f"the script of lane {reply.lane} has no step left: its last one should call "
@@ -374,34 +361,28 @@ def _usage(counts: Mapping[str, int] | None) -> TokenUsage:
 
 
 class Thread:
-    """Owns an agent's conversation, and its newest response with what became of its calls."""
+    """Owns an agent's conversation, which is `kept` on disk where the provider has a shelf."""
 
     def __init__(self, request: SessionRequest, kept: KeptThread | None = None) -> None:
-        kept = kept or KeptThread()
         self._agent = request.name
         self._system = request.system_prompt
-        self._texts = list(kept.texts)  # all of them, in order of time
-        self._prompts = list(kept.prompts)
-        self._prompt_ids = list(kept.prompt_ids)
-        self._outputs = list(kept.outputs)
-        self._unanswered = list(kept.unanswered)
-        self.response = kept.response
+        self.kept = kept or KeptThread()
 
     def hear(self, context: AssembledContext) -> None:
         """Take in what a turn begins with: a rebuilt history, a prompt."""
-        current = context.current_message
+        current, kept = context.current_message, self.kept
         for message in (*context.history, *((current,) if current is not None else ())):
-            self._texts.append(message.content)
+            kept.texts.append(message.content)
             if message.role == "user":
-                self._prompts.append(message.content)
-        self._texts += image_words(context.images)
+                kept.prompts.append(message.content)
+        kept.texts += image_words(context.images)
         if current is not None:
-            self._prompt_ids.append(current.id)
-            self._unanswered.append(current.id)
+            kept.prompt_ids.append(current.id)
+            kept.unanswered.append(current.id)
 
     def respond(self, reply: Reply) -> None:
         """Take in that the model answers all that it was told."""
-        self.response = KeptResponse(
+        self.kept.response = KeptResponse(
             lane=reply.lane or "",
             step=reply.place,
             number=reply.number,
@@ -410,60 +391,34 @@ class Thread:
                 (call_id, dict(call.arguments))
                 for call, call_id in zip(reply.step.calls, reply.call_ids, strict=True)
             ),
-            answers=tuple(self._unanswered),
+            answers=tuple(self.kept.unanswered),
             outcomes={},
         )
-        self._unanswered.clear()
-
-    def forget_response(self) -> None:
-        """Let go of a response whose turn is over."""
-        self.response = None
-
-    def say(self, text: str) -> None:
-        """Add what the agent has said itself."""
-        self._texts.append(text)
+        self.kept.unanswered.clear()
 
     def learn(self, call_id: str, tool: str, answer: Outcome) -> None:
         """Add the answer to a call."""
-        self._texts.append(answer.text)
-        self._outputs.append((call_id, tool, answer.text))
-        self._unanswered.append(call_id)
-        if self.response is not None and any(call_id == one for one, _ in self.response.calls):
-            self.response.outcomes[call_id] = answer
-
-    @property
-    def has_unanswered(self) -> bool:
-        """Whether it holds a prompt, or the answer to a call, that no response answers."""
-        return bool(self._unanswered)
+        kept = self.kept
+        kept.texts.append(answer.text)
+        kept.outputs.append((call_id, tool, answer.text))
+        kept.unanswered.append(call_id)
+        if kept.response is not None and any(call_id == one for one, _ in kept.response.calls):
+            kept.response.outcomes[call_id] = answer
 
     @property
     def held(self) -> frozenset[str]:
         """Ids of the prompts, and of the calls with their answers, that the thread holds."""
-        return frozenset((*self._prompt_ids, *(call_id for call_id, _, _ in self._outputs)))
+        calls = (call_id for call_id, _, _ in self.kept.outputs)
+        return frozenset((*self.kept.prompt_ids, *calls))
 
     def conversation(self) -> Conversation:
         """Return what the next request says."""
         return Conversation(
-            user=tuple(self._prompts),
+            user=tuple(self.kept.prompts),
             system=(self._system,),
-            outputs=tuple(self._outputs),
-            text="\n".join((self._system, *self._texts)),
+            outputs=tuple(self.kept.outputs),
+            text="\n".join((self._system, *self.kept.texts)),
             agent=self._agent,
-        )
-
-    def kept(self, player: Player) -> KeptThread:
-        """Return the thread as it is kept on disk."""
-        replies, calls = player.counted
-        return KeptThread(
-            calls=calls,
-            replies=replies,
-            place=player.place(self.conversation()),
-            texts=tuple(self._texts),
-            prompts=tuple(self._prompts),
-            prompt_ids=tuple(self._prompt_ids),
-            outputs=tuple(self._outputs),
-            unanswered=tuple(self._unanswered),
-            response=self.response,
         )
 
 
@@ -523,14 +478,10 @@ class GoingOn:
         call = self._calls.get(call_id)
         if call is None:
             return None
-        return _own_answer(call) if call.orchestration else _vendors_answer(call)
-
-
-def _own_answer(call: CarriedCall) -> Outcome | None:
-    outcome = call.outcome
-    if outcome is None:
-        return None  # it is made again, and the engine knows what it has done
-    return given(outcome)
+        if not call.orchestration:
+            return _vendors_answer(call)
+        # Without an outcome it is made again, and the engine knows what it has done.
+        return None if call.outcome is None else given(call.outcome)
 
 
 def _vendors_answer(call: CarriedCall) -> Outcome:
@@ -600,9 +551,8 @@ class Acts:
         """Return the event that ends what `started` announced."""
         if call.kind not in {"shell", "edit"}:
             return None
-        return ToolCallFinished(
-            call_id, outcome.status, outcome.result, outcome.reason, exit_code=outcome.exit_code
-        )
+        status, code = outcome.status, outcome.exit_code
+        return ToolCallFinished(call_id, status, outcome.result, outcome.reason, exit_code=code)
 
     async def carry_out(self, call: Call, call_id: str) -> Outcome:
         """Do what a call says; what goes wrong is its outcome."""

@@ -14,6 +14,7 @@ from prsm_core.terminal import VERDICT_LABELS, parse_answer, parse_verdict, what
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from prsm_console.keyboard import Keyboard
     from prsm_console.screen import Screen
     from prsm_core import Event
 
@@ -27,7 +28,7 @@ _CHUNK = 4096
 _MAX_LINE = 1 << 20
 PERMISSION = "permission_requested"
 REQUESTS = frozenset({PERMISSION, "question_asked"})
-_ENDS = frozenset({"permission_resolved", "question_answered"})
+ENDS = frozenset({"permission_resolved", "question_answered"})
 
 
 def parse_for_all(text: str) -> str | None:
@@ -47,24 +48,11 @@ class Answering(Protocol):
         ...
 
 
-class Reader(Protocol):
-    """Where answers come from: a LineReader, or a Keyboard that has more to do with its lines."""
-
-    def begin_answer(self) -> None:
-        """Take lines for answers from now on."""
-        ...
-
-    def end_answer(self) -> None:
-        """Take no line for an answer any more."""
-        ...
-
-    async def read_line(self) -> str | None:
-        """Return the next answer, None when there will be none."""
-        ...
-
-
 class LineReader:
-    """Reads only while somebody waits for a line; what comes meanwhile is left alone."""
+    """Reads answers, as a Keyboard does, but only while somebody waits for one.
+
+    What comes meanwhile is left alone.
+    """
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -122,7 +110,7 @@ class Desk:
     def __init__(
         self,
         requests: Answering,
-        reader: Reader,
+        reader: LineReader | Keyboard,
         screen: Screen,
         describe: Callable[[Event], Sequence[str]],
         on_prompt: Callable[[str], None] | None = None,
@@ -146,7 +134,7 @@ class Desk:
                 self._ask_again()
             self._count_waiting()
             return True
-        if event.type in _ENDS:
+        if event.type in ENDS:
             ended = self._open.pop(event.data["request"], None)
             self._screen.forget(event.data["request"])
             if ended in self._listed:

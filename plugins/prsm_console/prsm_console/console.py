@@ -9,15 +9,15 @@ import asyncio
 import shlex
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from prsm_console.asking import REQUESTS
+from prsm_console.asking import ENDS, REQUESTS
 from prsm_console.liveness import Liveness
 from prsm_console.person import Person
-from prsm_console.screen import LineScreen
+from prsm_console.screen import Screen
 from prsm_console.worktree import describe_changes, look_at
 from prsm_core import Spent
 from prsm_core.files import OPEN_STATES, UNMERGED, UNSURE
@@ -49,26 +49,18 @@ from prsm_core.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-    from prsm_console.screen import Screen
     from prsm_console.worktree import WorkTree
     from prsm_core import AppHandle, Clock, Event, RunHandle, RunResult, Store
     from prsm_core.door import AgentNode, AgentTree
     from prsm_core.terminal import Problem, SeenWarnings, SessionOwner
 
+    Look = Callable[..., Awaitable[WorkTree | None]]
 
 _TOLD = frozenset({"unmerged", "unanswered", "refused"})  # … by lines of their own
 LOOK_SECONDS = 1.0  # for which a run waits for what git says of the files before it
 _STOPPING = "stopping the agents; a second Ctrl-C ends at once"
-
-
-class Look(Protocol):
-    """How the files are looked at: look_at."""
-
-    def __call__(self, folder: str, *, commit: str = "") -> Awaitable[WorkTree | None]:
-        """Return what in a folder differs from a commit, by default HEAD."""
-        ...
 
 
 class ConsoleFrontend(AttachableFrontend):
@@ -150,7 +142,7 @@ class ConsoleFrontend(AttachableFrontend):
 
     async def print_rest(self, store: Store) -> None:
         """Tell what is kept of a run that was interrupted after `run` was cancelled."""
-        screen = LineScreen(self._err, is_echoed=True)
+        screen = Screen(self._err)
         if self._run is None:
             screen.print_lines(["nothing was begun, so there is nothing to keep"])
             return
@@ -232,9 +224,9 @@ class ConsoleFrontend(AttachableFrontend):
         errors = hanging("error: ", escape_prose(result.error)) if result.error else ()
         screen.print_lines([*ends, *errors, ", ".join(parts)])
         if result.summary:
-            lines = escape_prose(result.summary).rstrip("\n").split("\n")
-            width = columns_of(self._out)
-            rows = lines if width is None else [r for line in lines for r in rows_of(line, width)]
+            rows = escape_prose(result.summary).rstrip("\n").split("\n")
+            if (width := columns_of(self._out)) is not None:
+                rows = [row for line in rows for row in rows_of(line, width)]
             self._out.write("\n".join(rows) + "\n")
             self._out.flush()
 
@@ -286,13 +278,11 @@ class Attached:
                 await self._read()
         finally:
             self._person.close()
-        self._say(self._end() if is_over else _LEFT)
         if not is_over:
+            self._say(_LEFT)
             return COMPLETED
+        self._say(f"the session has ended{KILLED if self._run_is_open else ''}")
         return FAILED if self._run_is_open else self._code
-
-    def _end(self) -> str:
-        return f"the session has ended{KILLED if self._run_is_open else ''}"
 
     async def _catch_up(self) -> None:
         """Learn what has happened; show what is still open, and how a run that is over ended."""
@@ -382,17 +372,18 @@ def agent_table(tree: AgentTree, run: str | None, *, width: int | None) -> Seque
     if not nodes:
         return ()
     rows = [_row(node) for node in nodes[:_SHOWN]]
-    hidden = len(nodes) - len(rows)
     table = format_table(_HEADERS, rows, width=width, spare=("TIME",)).splitlines()
-    return [*table, *([f"… {hidden} more agents: prsm tree"] if hidden else [])]
+    hidden = len(nodes) - len(rows)
+    return [*table, f"… {hidden} more agents: prsm tree"] if hidden else table
 
 
 def _row(node: AgentNode) -> tuple[str | None, ...]:
     spent = node.usage_self.as_spent
+    is_held = node.waiting_on and not node.state.startswith("waiting")
     return (
         "  " * node.depth + node.name,
         f"{node.provider}/{node.model}",
-        _state(node),
+        "held" if is_held else node.state,
         node.evidence,
         None if node.elapsed_s is None else format_duration(node.elapsed_s),
         spent.tokens_text,
@@ -400,34 +391,25 @@ def _row(node: AgentNode) -> tuple[str | None, ...]:
     )
 
 
-def _state(node: AgentNode) -> str:
-    is_held = node.waiting_on and not node.state.startswith("waiting")
-    return "held" if is_held else node.state
-
-
 def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
     """Return how to look further, from where the person is now."""
     where = _where(folder)
-    look = f"look further: prsm tree{where} {session}"
-    more = f"  prsm history{where} AGENT, prsm events{where}"
-    go_on = f"go on where it was interrupted: prsm resume{where} {session}"
-    return (
-        escape_exact(look),
-        escape_exact(more),
-        *([escape_exact(go_on)] if was_interrupted else ()),
-    )
+    lines = [
+        f"look further: prsm tree{where} {session}",
+        f"  prsm history{where} AGENT, prsm events{where}",
+    ]
+    if was_interrupted:
+        lines.append(f"go on where it was interrupted: prsm resume{where} {session}")
+    return [*map(escape_exact, lines)]
 
 
 def _where(folder: str) -> str:
-    return "" if _is_here(folder) else f" -C {shlex.quote(folder)}"
-
-
-def _is_here(folder: str) -> bool:
-    """Return whether a folder is the current one; a ledger names it, so it may be none here."""
-    try:
-        return Path(folder).samefile(".")
-    except (OSError, ValueError):  # it is gone, or has a name that no folder here can have
-        return False
+    """Return the option that names a folder, blank for the current one."""
+    # A ledger names it: it may be gone, or have a name that no folder here can have.
+    with suppress(OSError, ValueError):
+        if Path(folder).samefile("."):
+            return ""
+    return f" -C {shlex.quote(folder)}"
 
 
 class Unanswered:
@@ -439,20 +421,17 @@ class Unanswered:
 
     def note(self, event: Event) -> None:
         """Take in an event."""
-        if event.type in {"permission_requested", "question_asked"}:
+        if event.type in REQUESTS:
             self._open[event.data["request"]] = event
-        elif event.type in {"permission_resolved", "question_answered"}:
+        elif event.type in ENDS:
             asked = self._open.pop(event.data["request"], None)
             if asked is not None and event.data.get("by") in _UNANSWERED:
                 self._left.append(asked)
 
     def lines(self, names: Mapping[str, str]) -> Sequence[str]:
         """Return what waited for the person and was not answered."""
-        left = [(names.get(event.agent or "", "?"), event) for event in self._all()]
-        return [f"waited for YOU, unanswered: {who}: {subject(event.data)}" for who, event in left]
-
-    def _all(self) -> Sequence[Event]:
-        return (*self._left, *self._open.values())
+        head, events = "waited for YOU, unanswered: ", (*self._left, *self._open.values())
+        return [f"{head}{names.get(e.agent or '', '?')}: {subject(e.data)}" for e in events]
 
 
 _APART = "not merged"  # a worktree

@@ -14,12 +14,14 @@ import re
 import select
 import termios
 import tty
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from prsm_core.terminal import is_in_front
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from prsm_console.live_screen import LiveScreen
 
 _CHUNK = 4096
 _MAX_LINE = 1 << 16
@@ -30,18 +32,6 @@ _PASTES_ON, _PASTES_OFF = "\x1b[?2004h", "\x1b[?2004l"
 # A key that is no character sends a sequence; its beginning may come alone.
 _KEY = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO.|\x1b[^\[O]|\x1b$|[^\x1b]", re.DOTALL)
 _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)")
-
-
-class Typed(Protocol):
-    """Where typed keys are shown: a LiveScreen."""
-
-    def show_typed(self, text: str, *, is_draft: bool) -> None:
-        """Show what is typed."""
-        ...
-
-    def send(self, code: str) -> None:
-        """Give the terminal a code that draws nothing."""
-        ...
 
 
 class Keyboard:
@@ -59,7 +49,7 @@ class Keyboard:
         *,
         on_prompt: Callable[[str], None],
         tell: Callable[[str], None],
-        view: Typed | None = None,
+        view: LiveScreen | None = None,
         leaves: bool = False,
     ) -> None:
         self.ended = asyncio.Event()  # the terminal has gone, or its person leaves
@@ -137,20 +127,20 @@ class Keyboard:
         if self._is_in_front():
             with contextlib.suppress(termios.error, OSError):
                 if self._view is not None:
-                    self._view.send(_PASTES_OFF)
+                    self._view.write(_PASTES_OFF)
                 # Not TCSADRAIN: it waits for a terminal that may take nothing.
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, before)  # type: ignore[arg-type]
 
     def _is_in_front(self) -> bool:
         return is_in_front(self._descriptor)
 
-    def _take_mode(self, view: Typed) -> None:
+    def _take_mode(self, view: LiveScreen) -> None:
         now = termios.tcgetattr(self._descriptor)
         if now[3] & (termios.ICANON | termios.ECHO):
             if self._before is None:
                 self._before = list(now)
             tty.setcbreak(self._descriptor, termios.TCSANOW)  # what is typed already is read
-            view.send(_PASTES_ON)
+            view.write(_PASTES_ON)
 
     def _flush(self) -> None:
         with contextlib.suppress(termios.error):

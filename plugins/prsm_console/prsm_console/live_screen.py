@@ -1,9 +1,9 @@
 """The screen of a terminal: lines scroll by above, and what is open stays at the bottom.
 
 What stays is the foot: the requests, the status, and the row in which a person types. A line of
-news pushes it down, and of its own rows those are written that have changed. Only a foot of another
+news pushes it down, and of its own rows only those are written that have changed. A foot of another
 height, or on a terminal of another size, is drawn anew. Each change is one write. Whatever is asked
-ends up among the lines that scroll by, once: when it has ended, or at once where it is too long to
+ends up once among the lines that scroll by: when it has ended, or at once if it is too long to
 stay.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
@@ -71,11 +72,10 @@ class LiveScreen(Screen):
     def __init__(
         self, stream: TextIO, *, invite: str = "", size: Callable[[], Size] | None = None
     ) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._invite = invite
-        self._size = size or _size_of(stream)
+        self._size = size or partial(_size_of, stream)
         self._status = ""
-        self._prompt = ""
         self._requests: dict[str, Shown] = {}
         self._again = ""
         self._waiting = 0  # requests that are asked about later
@@ -85,11 +85,6 @@ class LiveScreen(Screen):
         self._drawn: list[str] = []  # the rows of the foot that stand on the terminal
         self._drawn_for: Size | None = None
         self._is_away = False
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a prompt is open."""
-        return bool(self._prompt)
 
     def print_lines(self, lines: Iterable[str]) -> None:
         """Print lines above the foot."""
@@ -105,11 +100,6 @@ class LiveScreen(Screen):
         """Show what is typed; a draft is no answer, though something may be asked."""
         self._typed, self._is_draft = text, is_draft
         self._draw()
-
-    def send(self, code: str) -> None:
-        """Give the terminal a code that draws nothing."""
-        self._stream.write(code)
-        self._stream.flush()
 
     def show_requests(self, requests: Sequence[Shown], *, again: str = "") -> None:
         """Let these requests, and no others, stay at the bottom."""
@@ -155,10 +145,10 @@ class LiveScreen(Screen):
 
     def close(self) -> None:
         """Take the foot away for good; what was still asked stays among the lines."""
-        left = [line for shown in self._requests.values() for line in shown.lines]
+        asked = [line for shown in self._requests.values() for line in shown.lines]
         self._requests, self._prompt, self._status = {}, "", ""
         self._is_away = True
-        self._draw(left)
+        self._draw(asked)
 
     def _draw(self, above: Sequence[str] = ()) -> None:
         """Write lines and the foot below them, in place of the one that stands there."""
@@ -271,12 +261,9 @@ def _moved(row: int, to: int, column: int | None) -> str:
     return rows + "\r" + (f"\x1b[{column}C" if column else "")
 
 
-def _size_of(stream: TextIO) -> Callable[[], Size]:
-    def ask() -> Size:
-        try:
-            found = os.get_terminal_size(stream.fileno())
-        except (OSError, ValueError, AttributeError):  # held in memory, or just gone
-            found = shutil.get_terminal_size()
-        return Size(found.columns or 80, found.lines or 24)
-
-    return ask
+def _size_of(stream: TextIO) -> Size:
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError, AttributeError):  # held in memory, or just gone
+        size = shutil.get_terminal_size()
+    return Size(size.columns or 80, size.lines or 24)

@@ -1,7 +1,7 @@
-"""Shows that a run is alive: "Thinking... (32s)", and a warning when nothing is heard of it.
+"""Shows that a run is alive, "Thinking... (32s)", and warns when nothing is heard of it.
 
-Where several agents live, what is shown says whose it is: "w1: streaming 340 characters (5s)". A
-command that runs is no thinking: "w1 > Bash (45s)".
+Where several agents live, the status says whose it is: "w1: streaming 340 characters (5s)", or
+"w1 > Bash (45s)" for a command that runs.
 """
 
 from __future__ import annotations
@@ -165,24 +165,19 @@ class _Work:
         A pause before another try is told where nothing else is done.
         """
         done = [
-            *(
-                (since, f"{self._whose(agent, ': ')}streaming{self._length(agent)}")
-                for agent, since in self._streams.items()
-            ),
-            *(
-                (since, f"{self._whose(agent, ' > ')}{escape_exact(tool)}")
-                for (agent, _), (tool, since) in self._calls.items()
-                if agent not in self._asked.values()
-            ),
+            (since, f"{self._whose(agent, ': ')}streaming {self._said[agent]:,} characters")
+            for agent, since in self._streams.items()
+        ]
+        done += [
+            (since, f"{self._whose(agent, ' > ')}{escape_exact(tool)}")
+            for (agent, _), (tool, since) in self._calls.items()
+            if agent not in self._asked.values()
         ]
         if not done:
             return self._told_pause(now)
         since, what = min(done)
         more = f", {len(done) - 1} more" if len(done) > 1 else ""
         return f"{what} ({format_duration(now - since)}){more}"
-
-    def _length(self, agent: str) -> str:
-        return f" {self._said[agent]:,} characters"
 
     def _told_pause(self, now: float) -> str | None:
         agent = min(self._tries, key=self._tries.__getitem__, default=None)

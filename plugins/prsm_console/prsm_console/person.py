@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TextIO, cast
 
 from prsm_console.asking import Answering, Desk, LineReader
 from prsm_console.render import Ink, Renderer
-from prsm_console.screen import LineScreen, Screen, can_move
+from prsm_console.screen import Screen, can_move
 from prsm_core import PrsmError
 from prsm_core.kit import escape_exact, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_console.keyboard import Keyboard, Typed
+    from prsm_console.keyboard import Keyboard
+    from prsm_console.live_screen import LiveScreen
     from prsm_core import Event
 
 
@@ -188,8 +189,8 @@ class Person:
         self.renderer = Renderer(Ink(not is_plain))
         types = stdin is not None and os.isatty(stdin)
         self._stderr = sys.stderr
-        self.screen: Screen = LineScreen(err, is_echoed=err.isatty())
-        view: Typed | None = None
+        self.screen = Screen(err)
+        view: LiveScreen | None = None
         if can_move(err):
             from prsm_console.live_screen import AboveScreen, LiveScreen
 

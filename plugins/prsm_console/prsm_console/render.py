@@ -102,7 +102,7 @@ class Renderer:
         """Return what to print for an event of this run, maybe nothing."""
         self.learn(event)
         maker = self._makers.get(event.type)
-        return maker(event, _Fields(event)) if maker else ()
+        return maker(event, _Fields(event.data)) if maker else ()
 
     def name(self, agent: str | None) -> str:
         """Return the agent's name, or the beginning of its id; no agent is the user."""
@@ -123,8 +123,8 @@ class Renderer:
         evidence = f" ({data.exact('evidence')})" if data.raw("evidence") else ""
         line = f"{self.name(event.agent)} {_STATES[state]}{evidence}"
         line += f": {reason}" if reason else ""
-        gaps = [f"  not confirmed: {first_line(str(g))}" for g in data.raw("evidence_gaps") or ()]
-        gaps += [f"  confirmed: {first_line(str(g))}" for g in data.raw("evidence_by") or ()]
+        gaps = [f"  not confirmed: {first_line(gap)}" for gap in data.texts("evidence_gaps")]
+        gaps += [f"  confirmed: {first_line(act)}" for act in data.texts("evidence_by")]
         return (line if state in {"failed", "killed"} else self._ink.dim(line), *gaps)
 
     def _turn_finished(self, event: Event, data: _Fields) -> Sequence[str]:
@@ -152,20 +152,17 @@ class Renderer:
         tool = self._calls.pop((event.agent, data.exact("call")), "a tool")
         if data.raw("status") == "completed":
             return ()
-        told = _plain(str(data.raw("error") or "")) or str(data.raw("result") or "")
-        why = first_line(told, _LONG)
-        took = data.raw("duration_s")
+        text = _plain(str(data.raw("error") or "")) or str(data.raw("result") or "")
+        why, took = first_line(text, _LONG), data.raw("duration_s")
         after = f" after {format_duration(took)}" if took else ""
         return (f"{self.name(event.agent)} > {tool} {data.exact('status')}{after}: {why}",)
 
     def _planned(self, event: Event, data: _Fields) -> Sequence[str]:
-        entries = [entry for entry in data.raw("entries") or () if isinstance(entry, dict)]
-        signs = [_SIGNS.get(str(entry.get("status")), " ") for entry in entries]
+        entries = data.all("entries")
+        signs = [_SIGNS.get(entry.exact("status"), " ") for entry in entries]
         head = f"{self.name(event.agent)} plans ({signs.count('x')} of {len(signs)} done)"
-        lines = [
-            f"  [{sign}] {first_line(str(entry.get('text') or ''))}"
-            for sign, entry in zip(signs, entries, strict=True)
-        ]
+        texts = [entry.line("text") for entry in entries]
+        lines = [f"  [{sign}] {text}" for sign, text in zip(signs, texts, strict=True)]
         return [self._ink.dim(line) for line in (head, *lines)]
 
     def _routed(self, event: Event, data: _Fields) -> Sequence[str]:
@@ -211,11 +208,11 @@ class Renderer:
 
     def _file(self, event: Event, data: _Fields) -> Sequence[str]:
         size = f"+{data.raw('added') or 0} -{data.raw('removed') or 0}"
-        agents = _texts(data.raw("agents")) or ([event.agent] if event.agent else [])
+        agents = data.texts("agents") or ([event.agent] if event.agent else [])
         mark = "?" if data.raw("how") in UNSURE else ""
         who = " or ".join(f"{self.name(one)}{mark}" for one in agents) or "somebody outside"
         line = f"{who} {data.exact('kind')} {data.exact('path')} ({size})"
-        beside = _texts(data.raw("beside"))
+        beside = data.texts("beside")
         if not beside:
             return (line,)
         others = ", ".join(self.name(agent) if agent else "somebody outside" for agent in beside)
@@ -234,23 +231,16 @@ class Renderer:
         how = f"merged in part{undo}, the rest is" if result == "partial" else "not merged"
         lines = [f"the worktree of {who} is {how}{branch}{why}"]
         for name, head in (("conflicts", "conflict"), ("outside", "not merged")):
-            made = data.raw(name)
             lines += [
-                f"  {head}: {escape_exact(str(one.get('path')))}: "
-                f"{escape_exact(str(one.get('why')))}"
-                for one in (made if isinstance(made, list) else ())
-                if isinstance(one, dict)
+                f"  {head}: {one.exact('path')}: {one.exact('why')}" for one in data.all(name)
             ]
         return lines
 
     def _decided(self, _: Event, data: _Fields) -> Sequence[str]:
-        made = data.raw("changes")
         return [
-            f"{escape_exact(str(one.get('path')))}: change {escape_exact(str(one.get('change')))}"
-            f" is {escape_exact(str(one.get('state')))}"
-            + (f": {escape_exact(str(one['why']))}" if one.get("why") else "")
-            for one in (made if isinstance(made, list) else ())
-            if isinstance(one, dict)
+            f"{one.exact('path')}: change {one.exact('change')} is {one.exact('state')}"
+            + (f": {one.exact('why')}" if one.raw("why") else "")
+            for one in data.all("changes")
         ]
 
     def _snapshot(self, event: Event, data: _Fields) -> Sequence[str]:
@@ -311,10 +301,21 @@ class Renderer:
 
 
 class _Fields:
-    """An event's fields as harmless text; what is missing is empty."""
+    """Fields of an event as harmless text; what is missing is empty."""
 
-    def __init__(self, event: Event) -> None:
-        self.raw = event.data.get
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.raw = data.get
+
+    def all(self, name: str) -> Sequence[_Fields]:
+        """Return the objects of a list."""
+        value = self.raw(name)
+        objects = value if isinstance(value, list) else []
+        return [_Fields(each) for each in objects if isinstance(each, dict)]
+
+    def texts(self, name: str) -> Sequence[str]:
+        """Return the texts of a list."""
+        value = self.raw(name)
+        return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
     def exact(self, name: str) -> str:
         value = self.raw(name)
@@ -352,18 +353,8 @@ def _said(error: object) -> str:
 def _subject(arguments: Mapping[str, Any]) -> str:
     """Return ": …" for the argument that says best what a call is about."""
     texts = {key: value for key, value in arguments.items() if isinstance(value, str) and value}
-    telling = [texts[key] for key in _TELLING if key in texts] or [
-        *_listed(arguments.get("paths")),
-        *texts.values(),
-    ]
-    return f": {first_line(telling[0])}" if telling else ""
-
-
-def _listed(paths: object) -> Sequence[str]:
-    """Return ["a, b"] for the paths of a call, none where there are none."""
-    return [", ".join(map(str, paths))] if isinstance(paths, list) and paths else []
-
-
-def _texts(value: Any) -> Sequence[str]:
-    """Return the texts of a list; what is none has none."""
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    paths = arguments.get("paths")
+    listed = ", ".join(map(str, paths)) if isinstance(paths, list) else ""
+    telling = (*(texts.get(key) for key in _TELLING), listed, *texts.values())
+    subject = next(filter(None, telling), None)
+    return f": {first_line(subject)}" if subject else ""

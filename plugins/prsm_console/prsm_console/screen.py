@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
@@ -25,61 +24,11 @@ class Shown(Struct, frozen=True):
         return f"{self.lines[0]}: {self.what}" if self.what else self.lines[0]
 
 
-class Screen(ABC):
-    """Prints lines so that nothing that is open is torn."""
-
-    @property
-    @abstractmethod
-    def is_asking(self) -> bool:
-        """Whether a prompt is open."""
-
-    @abstractmethod
-    def print_lines(self, lines: Iterable[str]) -> None:
-        """Print lines above all that is open."""
-
-    @abstractmethod
-    def show_status(self, text: str) -> None:
-        """Replace the status line, where there is one."""
-
-    @abstractmethod
-    def show_requests(self, requests: Sequence[Shown], *, again: str = "") -> None:
-        """Show what the next prompt is about; `again` says how to see what does not fit."""
-
-    @abstractmethod
-    def show_waiting(self, count: int) -> None:
-        """Show how many requests wait behind those that are asked about."""
-
-    def show_again(self) -> bool:
-        """Print what is asked once more; return whether this screen does that."""
-        return False
-
-    @abstractmethod
-    def forget(self, request: str) -> None:
-        """Take back a request: it is answered, or has ended otherwise."""
-
-    @abstractmethod
-    def open_prompt(self, text: str) -> None:
-        """Show a prompt and leave the cursor behind it."""
-
-    @abstractmethod
-    def close_prompt(self, *, answered: bool) -> None:
-        """Forget the prompt, if one is open."""
-
-    @abstractmethod
-    def step_back(self, is_away: bool) -> None:
-        """Leave the terminal's bottom to whoever has it while this process is in the background."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Leave an empty line to the shell."""
-
-
-class LineScreen(Screen):
+class Screen:
     """Writes line after line: for a pipe, a file, and a terminal that can do no more."""
 
-    def __init__(self, stream: TextIO, *, is_echoed: bool) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._is_echoed = is_echoed  # a typed answer ends the prompt's line by itself
         self._prompt = ""
         self._described: set[str] = set()
 
@@ -92,13 +41,16 @@ class LineScreen(Screen):
         """Print lines, and an open prompt once more."""
         text = "".join(f"{line}\n" for line in lines)
         if text:
-            self._write(("\n" if self._prompt else "") + text + self._prompt)
+            self.write(("\n" if self._prompt else "") + text + self._prompt)
 
     def show_status(self, text: str) -> None:
-        """Show none: a line that is written stays."""
+        """Replace the status line. Here is none: a line that is written stays."""
 
     def show_requests(self, requests: Sequence[Shown], *, again: str = "") -> None:
-        """Print what is asked about last, right above its prompt, and before it what is new."""
+        """Show what the next prompt is about; `again` says how to see what does not fit.
+
+        What is asked about is printed last, right above its prompt, and before it what is new.
+        """
         first, *others = requests
         new = [shown for shown in others if shown.request not in self._described]
         if new:
@@ -108,31 +60,40 @@ class LineScreen(Screen):
             self.print_lines(shown.lines)
 
     def show_waiting(self, count: int) -> None:
-        """Do nothing: each is printed when its turn comes."""
+        """Show how many requests wait behind those that are asked about.
 
-    def step_back(self, is_away: bool) -> None:
-        """Do nothing: there is no bottom to leave."""
+        Here each is printed when its turn comes.
+        """
+
+    def show_again(self) -> bool:
+        """Print what is asked once more; return whether this screen does that."""
+        return False
 
     def forget(self, request: str) -> None:
-        """Take back a request."""
+        """Take back a request: it is answered, or has ended otherwise."""
         self._described.discard(request)
 
     def open_prompt(self, text: str) -> None:
         """Show a prompt and leave the cursor behind it."""
         self._prompt = text
-        self._write(text)
+        self.write(text)
 
     def close_prompt(self, *, answered: bool) -> None:
-        """Forget the prompt; a typed answer has ended the line already."""
+        """Forget the prompt, if one is open."""
         was_open, self._prompt = self.is_asking, ""
-        if was_open and not (answered and self._is_echoed):
-            self._write("\n")
+        # A typed answer has ended the line already.
+        if was_open and not (answered and self._stream.isatty()):
+            self.write("\n")
+
+    def step_back(self, is_away: bool) -> None:
+        """Leave the terminal's bottom to whoever has it while this process is in the background."""
 
     def close(self) -> None:
-        """Write what is still held back."""
+        """Leave an empty line to the shell."""
         self._stream.flush()
 
-    def _write(self, text: str) -> None:
+    def write(self, text: str) -> None:
+        """Write and flush a text, or a code that draws nothing."""
         self._stream.write(text)
         self._stream.flush()
 

@@ -19,7 +19,7 @@ class View:
         self.text, self.is_draft = "", False
         self.codes: list[str] = []
 
-    def send(self, code):
+    def write(self, code):
         self.codes.append(code)
 
     def show_typed(self, text, *, is_draft):

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prsm_console.person import Prompter, _Line
-from prsm_console.screen import LineScreen
+from prsm_console.screen import Screen
 
 from prsm_core.errors import MessageRoutingError
 
@@ -16,7 +16,7 @@ def lead(app, stream):
 
     @asynccontextmanager
     async def lead(*, spawned=True):
-        prompter = Prompter(app.agents, LineScreen(stream, is_echoed=True))
+        prompter = Prompter(app.agents, Screen(stream))
         await app.runs.start("do it")
         app.spawn()
         app.spawn("w", "w1", parent="m")

@@ -5,7 +5,6 @@ Programs send files away: told so, or told anything but to look.
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -21,7 +20,7 @@ from prsm_policy.shell.runners import RUNNERS, script_of
 from prsm_policy.tables import read_patterns, read_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from prsm_policy.shell import Command
 
@@ -33,27 +32,25 @@ _DATA_LOSS = re.compile(
     r"|\\!",
     re.IGNORECASE,
 )
-_HOST_MOUNT = re.compile(r"(?:-v|--volume|--mount)?=?(?:/|~|\$|\.\.|type=bind).*")
 _SHARED = word_set("--pid --net --network --ipc --uts --userns --cgroupns")
 _OPEN_DOORS = (
     *("--privileged", "--cap-add", "--device", "--security-opt", "--volumes-from"),
-    *(f"{option}=host" for option in sorted(_SHARED)),
+    *(f"{option}=host" for option in _SHARED),
 )
-_VOLUME = re.compile(r"-[a-zA-Z]*v")
+_VOLUME = re.compile(r"-[a-zA-Z]*v|--volume|--mount")
+_HOST_MOUNT = re.compile(r"(?:-v|--volume|--mount)?=?(?:/|~|\$|\.\.|type=bind).*")
 _MOUNTED = re.compile(
     r"(?:-[a-zA-Z]*v=?|--volume=)[/~$.].*|--mount=.*(?:type=bind|(?:src|source)=[/~$.]).*"
 )
-_INFORMS = word_set("list ls view show status get describe logs diff checks watch help search")
-
+_INFORMS = word_set(
+    "list ls view show status get describe logs diff checks watch help search clone download"
+)
+_ACCOUNTS = word_set("auth secret ssh-key gpg-key extension alias config codespace")
+_SERVED = word_set("repo release gist variable ruleset workflow run cache")
+_SETS_FIELDS = word_set("-X --method -f -F --field --raw-field --input")
 
 # What publishes, deletes, installs for good, or runs code, among the first words.
 _WORDS = read_words("dangers", "changes")
-_OPTIONS = re.compile(
-    r"--(?:script-shell|userconfig|globalconfig|prefix|node-options|registry|exec|shell"
-    r"|unsafe-perm|toolchain|config)(?:=.*)?"
-)
-_PACKAGERS = word_set("npm yarn pnpm bun")
-
 _MAX_MODE = 30
 _MODE = re.compile(r"(?:0?[0-7]{3,4}|[ugoa]*[-+=][rwxXstugo,+=-]*)(?:,.*)?")
 _LOOSE_MODE = re.compile(
@@ -66,33 +63,39 @@ _UPLOADS = re.compile(
     r"|-d@.*|@.*|[^=]*=@.*|file:.*"
 )
 _DATA = frozenset({"-d", "--data", "--data-binary", "--data-raw", "--data-ascii"})
-_TAR_RUNS = re.compile(
-    r"--(?:checkpoint-action|use-compress|to-command|info-script|new-volume|rsh-command|rmt-command"
-    r"|absolute-names|remove-files|unlink-first|overwrite).*|-[a-zA-Z]{0,8}[IFP].*"
-)
-_PROGRAM_SETTING = re.compile(
-    r"(?:CC|CXX|LD|AR|AS|SHELL|MAKE|PYTHON|NODE|RM|CP|MV|INSTALL|\.SHELLFLAGS|MAKEFLAGS|PATH"
-    r"|.*(?:CMD|COMMAND|BIN|EXEC|RUNNER|PROG|TOOL))[:+?]*=.*|[^=]*=.*[\s;&|`$(!].*",
-    re.DOTALL,
-)
-_MAKE_RUNS = re.compile(r"--(?:eval|file|makefile|directory|include-dir).*|-[fCIE].*")
-_AWK_LOADS = re.compile(r"-[fEil].*|-W *(?!v).*|--(?:file|exec|include|load)(?:=.*)?")
 _PRINTS_ALL = frozenset({(), ("-p",), ("-x",), ("-px",), ("-xp",), ("-o",)})
 
 
+def _when_any(reason: str, pattern: str) -> Check:
+    """Return a check that no argument has this shape."""
+    shape = re.compile(pattern, re.DOTALL)
+    return lambda command: reason if any(map(shape.fullmatch, command.texts[1:])) else None
+
+
+def _when_first(reason: str, pattern: str) -> Check:
+    """Return a check that the first argument has not this shape."""
+    shape = re.compile(pattern, re.DOTALL)
+    return lambda command: reason if any(map(shape.fullmatch, command.texts[1:2])) else None
+
+
+def _one_of(*checks: Check) -> Check:
+    """Return a check that gives the reason of the first one that has any."""
+    return lambda command: next(filter(None, (check(command) for check in checks)), None)
+
+
+def _operands(command: Command) -> list[str]:
+    return [text for text in command.texts[1:] if not text.startswith("-")]
+
+
 def _by_words(command: Command) -> str | None:
-    name, texts = command.name, command.texts[1:]
-    operands = [text for text in texts if not text.startswith("-")]
-    if _WORDS[name] & {*operands[:2], *texts[:1]}:
-        return f"{name} publishes, deletes, or changes something for good"
-    if name in _PACKAGERS:
-        return _packager(command)
-    if name in {"docker", "podman"}:
-        return _container(command)
-    return _gem(texts) if name == "gem" else None
+    if _WORDS[command.name] & {*_operands(command)[:2], *command.texts[1:2]}:
+        return f"{command.name} publishes, deletes, or changes something for good"
+    check = _BESIDE_WORDS.get(command.name)
+    return None if check is None else check(command)
 
 
-def _gem(texts: Sequence[str]) -> str | None:
+def _gem(command: Command) -> str | None:
+    texts = command.texts[1:]
     if texts[:1] == ("sources",) and not {*texts[1:]} <= {"-l", "--list"}:
         return "changes where packages come from for good"
     return "installs from elsewhere" if "--clear-sources" in texts else None
@@ -100,30 +103,40 @@ def _gem(texts: Sequence[str]) -> str | None:
 
 def _packager(command: Command) -> str | None:
     for text in command.texts[1:]:
-        if _OPTIONS.fullmatch(text):
+        if _NAMES_A_PROGRAM.fullmatch(text):
             return "an option names another program or configuration"
         if text in {"-g", "--global"}:
             return "installs for all projects"
-    operands = [text for text in command.texts[1:] if not text.startswith("-")]
-    if operands[:1] in (["init"], ["innit"]) and len(operands) > 1:
-        return "downloads and runs code"
-    return None
+    operands = _operands(command)
+    is_fetched = operands[:1] in (["init"], ["innit"]) and len(operands) > 1
+    return "downloads and runs code" if is_fetched else None
+
+
+_NAMES_A_PROGRAM = re.compile(
+    r"--(?:script-shell|userconfig|globalconfig|prefix|node-options|registry|exec|shell"
+    r"|unsafe-perm|toolchain|config)(?:=.*)?"
+)
 
 
 def _container(command: Command) -> str | None:
     texts = command.texts[1:]
     if {"down", "rm", "kill"} & set(texts[:3]) and {"-v", "--volumes", "rm", "kill"} & set(texts):
         return "deletes containers or their data"
-    for before, after in itertools.pairwise(texts):
-        is_volume = before in {"--volume", "--mount"} or _VOLUME.fullmatch(before)
-        if is_volume and _HOST_MOUNT.fullmatch(after):
-            return "gives a container the files of this machine"
-    if any(text.startswith(_OPEN_DOORS) for text in texts) or any(
-        before in _SHARED and after == "host" for before, after in itertools.pairwise(texts)
-    ):
+    pairs = list(pairwise(texts))
+    if any(_VOLUME.fullmatch(option) and _HOST_MOUNT.fullmatch(value) for option, value in pairs):
+        return "gives a container the files of this machine"
+    is_open = any(text.startswith(_OPEN_DOORS) for text in texts)
+    if is_open or any(option in _SHARED and value == "host" for option, value in pairs):
         return "gives a container rights on this machine"
     is_mounted = any(map(_MOUNTED.fullmatch, texts))
     return "gives a container the files of this machine" if is_mounted else None
+
+
+_BESIDE_WORDS: Mapping[str, Check] = {
+    **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), _packager),
+    **dict.fromkeys(("docker", "podman"), _container),
+    "gem": _gem,
+}
 
 
 def _data_base(command: Command) -> str | None:
@@ -139,38 +152,22 @@ def _data_base(command: Command) -> str | None:
 
 
 def _gh(command: Command) -> str | None:
-    operands = [text for text in command.texts[1:] if not text.startswith("-")]
-    topic, verb = ([*operands, "", ""])[:2]
-    if topic in {
-        "auth",
-        "secret",
-        "ssh-key",
-        "gpg-key",
-        "extension",
-        "alias",
-        "config",
-        "codespace",
-    }:
-        return (
-            None
-            if verb in {"status", "list"} and "--show-token" not in command.texts
-            else ("changes accounts, keys or programs")
-        )
+    topic, verb = ([*_operands(command), "", ""])[:2]
+    if topic in _ACCOUNTS:
+        is_told = verb in {"status", "list"} and "--show-token" not in command.texts
+        return None if is_told else "changes accounts, keys or programs"
     if topic == "api":
-        changes = {"-X", "--method", "-f", "-F", "--field", "--raw-field", "--input"}
-        return "changes something on the server" if changes & set(command.texts) else None
-    if topic in {"repo", "release", "gist", "variable", "ruleset", "workflow", "run", "cache"}:
-        is_reading = not verb or verb in _INFORMS or verb in {"clone", "download"}
-        return None if is_reading else "changes something on the server"
-    return "deletes something on the server" if verb == "delete" else None
+        is_change = not _SETS_FIELDS.isdisjoint(command.texts)
+    elif topic in _SERVED:
+        is_change = verb not in _INFORMS and verb != ""
+    else:
+        return "deletes something on the server" if verb == "delete" else None
+    return "changes something on the server" if is_change else None
 
 
-SERVICES: Mapping[str, Callable[[Command], str | None]] = {
+SERVICES: Mapping[str, Check] = {
     **dict.fromkeys(_WORDS, _by_words),
-    **dict.fromkeys(
-        DATA_SHELLS | {"mongo", "mongosh", "mysqlsh"},
-        _data_base,
-    ),
+    **dict.fromkeys(DATA_SHELLS | {"mongo", "mongosh", "mysqlsh"}, _data_base),
     **dict.fromkeys(
         word_set("nerdctl docker-compose podman-compose buildah finch lima ctr crictl"), _container
     ),
@@ -197,9 +194,6 @@ def _chmod(command: Command) -> str | None:
 
 
 def _find(command: Command) -> str | None:
-    writes = {"-delete", "-fprint", "-fprint0", "-fprintf", "-fls"}
-    if writes & set(command.texts):
-        return "deletes or writes files"
     is_hidden = any(
         not word.exact and word.text.startswith("-") and "{" in word.text for word in command.words
     )
@@ -215,20 +209,18 @@ def _sed(command: Command) -> str | None:
 
 
 def _awk(command: Command) -> str | None:
-    if any(map(awk.may_run, command.texts[1:])):
-        return "a script of awk can run programs or write files"
-    is_loading = any(map(_AWK_LOADS.fullmatch, command.texts[1:]))
-    return "runs a script whose text is not known" if is_loading else None
+    is_running = any(map(awk.may_run, command.texts[1:]))
+    return "a script of awk can run programs or write files" if is_running else None
 
 
 def _curl(command: Command) -> str | None:
-    texts = command.texts[1:]
-    if any(map(_UPLOADS.fullmatch, texts)):
+    if any(map(_UPLOADS.fullmatch, command.texts[1:])):
         return "sends or reads files"
-    for before, word in zip(command.words[1:], command.words[2:], strict=False):
-        if before.text in _DATA and (word.text.startswith("@") or not word.exact):
-            return "sends what is only known when it runs"
-    return _unknown_words(command)
+    is_file = any(
+        before.text in _DATA and word.text.startswith("@")
+        for before, word in pairwise(command.words[1:])
+    )
+    return "sends what is only known when it runs" if is_file else _unknown_words(command)
 
 
 def _unknown_words(command: Command) -> str | None:
@@ -236,40 +228,6 @@ def _unknown_words(command: Command) -> str | None:
     if all(word.exact for word in command.words):
         return None
     return "sends what is only known when it runs"
-
-
-def _tar(command: Command) -> str | None:
-    letters = command.texts[1:2]  # they need no dash in front
-    if letters and not letters[0].startswith("-") and set("IFP") & set(letters[0]):
-        return "runs programs, or writes outside its folder"
-    if any(map(_TAR_RUNS.fullmatch, command.texts[1:])) or any(
-        "--checkpoint-action" in text or text.startswith("--use-c") for text in command.texts
-    ):
-        return "runs programs, or writes outside its folder"
-    return None
-
-
-_ZIP_MOVES = re.compile(r"-(?!-)[a-zA-Z]*m[a-zA-Z]*|--move")
-
-
-def _zip(command: Command) -> str | None:
-    return "deletes files" if any(map(_ZIP_MOVES.fullmatch, command.texts[1:])) else None
-
-
-def _seven_zip(command: Command) -> str | None:
-    deletes = command.texts[1:2] == ("d",) or "-sdel" in command.texts
-    return "deletes files" if deletes else None
-
-
-_DPKG_CHANGES = re.compile(
-    r"-(?!-)[a-zA-Z]*[irP].*|--(?:install|unpack|configure|remove|purge|triggers-only|update-avail"
-    r"|merge-avail|clear-.*|add-architecture|remove-architecture|set-selections)(?:=.*)?"
-)
-
-
-def _dpkg(command: Command) -> str | None:
-    changes = any(map(_DPKG_CHANGES.fullmatch, command.texts[1:2]))
-    return "installs or removes programs of the system" if changes else None
 
 
 def _rsync(command: Command) -> str | None:
@@ -289,15 +247,19 @@ def _make(command: Command) -> str | None:
             return "runs code given in the command"
         if _MAKE_RUNS.fullmatch(text) and ("/" in text or len(text) > 40):
             return "runs another makefile"
-    following = zip(command.texts[1:], command.texts[2:], strict=False)
-    outside = any(
-        b in {"-f", "-C", "-I"} and a.startswith(("/", "..", "~", "-")) for b, a in following
+    is_outside = any(
+        option in {"-f", "-C", "-I"} and value.startswith(("/", "..", "~", "-"))
+        for option, value in pairwise(command.texts[1:])
     )
-    return "runs another makefile" if outside else None
+    return "runs another makefile" if is_outside else None
 
 
-def _crontab(command: Command) -> str | None:
-    return None if command.texts[1:] == ("-l",) else "stays behind after the command"
+_PROGRAM_SETTING = re.compile(
+    r"(?:CC|CXX|LD|AR|AS|SHELL|MAKE|PYTHON|NODE|RM|CP|MV|INSTALL|\.SHELLFLAGS|MAKEFLAGS|PATH"
+    r"|.*(?:CMD|COMMAND|BIN|EXEC|RUNNER|PROG|TOOL))[:+?]*=.*|[^=]*=.*[\s;&|`$(!].*",
+    re.DOTALL,
+)
+_MAKE_RUNS = re.compile(r"--(?:eval|file|makefile|directory|include-dir).*|-[fCIE].*")
 
 
 def _env(command: Command) -> str | None:
@@ -309,23 +271,6 @@ def _prints_environment(command: Command) -> str | None:
     return "prints the environment" if command.texts[1:] in _PRINTS_ALL else None
 
 
-def _set(command: Command) -> str | None:
-    return "prints the environment" if command.texts[1:] in {(), ("-o", "posix")} else None
-
-
-def _ps(command: Command) -> str | None:
-    first = command.texts[1:2]
-    shows = first and "e" in first[0] and not first[0].startswith("-")
-    return "prints the environment of processes" if shows else None
-
-
-def _python_module(command: Command) -> str | None:
-    texts = command.texts[1:]
-    if texts[:1] == ("-m",) and len(texts) > 1 and texts[1] in {"pip", "pip3"}:
-        return _pip_words(texts[2:])
-    return None
-
-
 def _interpreted(command: Command) -> str | None:
     """Judge the script that an interpreter is told as the program of its name."""
     script = script_of(command.name, command.words)
@@ -333,48 +278,28 @@ def _interpreted(command: Command) -> str | None:
     check = None if inner is None else SERVICES.get(inner.name)
     if inner is not None and check is not None and (reason := check(inner)):
         return reason
-    return _python_module(command)
+    texts = command.texts[1:]
+    is_pip = texts[:2] in {("-m", "pip"), ("-m", "pip3")}
+    return _pip(replace(command, words=command.words[2:])) if is_pip else None
 
 
 def _pip(command: Command) -> str | None:
-    return _pip_words(command.texts[1:])
-
-
-def _pip_words(texts: Sequence[str]) -> str | None:
-    if texts[:1] == ("config",) and texts[1:2] not in {("list",), ("get",), ("debug",)}:
-        return "changes a configuration for good"
-    return None
+    texts = command.texts[1:]
+    changes = texts[:1] == ("config",) and texts[1:2] not in {("list",), ("get",), ("debug",)}
+    return "changes a configuration for good" if changes else None
 
 
 def _go(command: Command) -> str | None:
     texts = command.texts[1:]
-    if texts[:1] == ("env",) and {"-w", "-u", "--w"} & set(texts):
-        return "changes a configuration for good"
-    runs = ("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool", "-overlay")
-    if any(text.startswith(runs) for text in texts):
-        return "an option runs another program"
-    return None
+    changes = texts[:1] == ("env",) and {"-w", "-u", "--w"} & set(texts)
+    return "changes a configuration for good" if changes else None
 
 
 def _ifconfig(command: Command) -> str | None:
-    operands = [text for text in command.texts[1:] if not text.startswith("-")]
-    return "changes the network" if len(operands) > 1 else _ip(command)
+    return "changes the network" if len(_operands(command)) > 1 else _ip(command)
 
 
-def _ip(command: Command) -> str | None:
-    changes = {"add", "del", "delete", "set", "flush", "change", "replace"} & set(command.texts)
-    return "changes the network" if changes else None
-
-
-def _date(command: Command) -> str | None:
-    texts = command.texts[1:]
-    sets = any(text.startswith(("-s", "--s")) or text.isdigit() for text in texts)
-    return "sets the clock" if sets else None
-
-
-def _hostname(command: Command) -> str | None:
-    sets = any(not text.startswith("-") for text in command.texts[1:]) or "-F" in command.texts
-    return "sets the name of the machine" if sets else None
+_ip = _when_any("changes the network", "add|del|delete|set|flush|change|replace")
 
 
 # The names of fields stand behind a dot.
@@ -394,37 +319,6 @@ def _jq(command: Command) -> str | None:
     return "runs a script whose text is not known" if is_loading else None
 
 
-def _history_shell(command: Command) -> str | None:
-    texts = command.texts
-    return "changes the shell for what comes" if len(texts) > 1 and "-s" in texts[1] else None
-
-
-def _code_editor(command: Command) -> str | None:
-    if {"tunnel", "serve-web"} & set(command.texts[1:2]):
-        return "opens this machine to others"
-    return "installs code into an editor" if "--install-extension" in command.texts else None
-
-
-def _rg(command: Command) -> str | None:
-    options = {text.partition("=")[0] for text in command.texts[1:]}
-    runs = options & {"--pre", "--hostname-bin"}
-    return "an option runs another program" if runs else None
-
-
-def _sort(command: Command) -> str | None:
-    runs = any(text.startswith("--co") for text in command.texts[1:])
-    return "an option runs another program" if runs else None
-
-
-def _split(command: Command) -> str | None:
-    runs = any(text.startswith("--fi") for text in command.texts[1:])
-    return "an option runs another program" if runs else None
-
-
-def _mv(command: Command) -> str | None:
-    return "deletes files" if "/dev/null" in command.texts[1:] else None
-
-
 def _install(command: Command) -> str | None:
     modes = re.findall(r"(?:-m|--mode=)\s*(\S+)", " ".join(command.texts[1:]))
     return "gives away rights" if any(map(_LOOSE_MODE.fullmatch, modes)) else None
@@ -435,46 +329,84 @@ def _cmake(command: Command) -> str | None:
     return "deletes files" if removes and "-E" in command.texts else None
 
 
-def _man(command: Command) -> str | None:
-    runs = any(text.startswith(("-P", "--pager", "-H", "--html")) for text in command.texts[1:])
-    return "an option runs another program" if runs else None
-
-
+_RUNS_ANOTHER = "an option runs another program"
+_OUTSIDE_ITS_FOLDER = "runs programs, or writes outside its folder"
+_UNKNOWN_SCRIPT = "runs a script whose text is not known"
 TOOLS: Mapping[str, Check] = {
     **SERVICES,
     "kill": _kill,
     "chmod": _chmod,
-    "find": _find,
+    "find": _one_of(
+        _when_any("deletes or writes files", "-delete|-fprint|-fprint0|-fprintf|-fls"), _find
+    ),
     **dict.fromkeys(("sed", "gsed"), _sed),
-    **dict.fromkeys(awk.NAMES, _awk),
+    **dict.fromkeys(
+        awk.NAMES,
+        _one_of(
+            _awk,
+            _when_any(
+                _UNKNOWN_SCRIPT, r"-[fEil].*|-W *(?!v).*|--(?:file|exec|include|load)(?:=.*)?"
+            ),
+        ),
+    ),
     **dict.fromkeys(("curl", "wget", "http", "https", "xh", "aria2c"), _curl),
     **dict.fromkeys(("dig", "nslookup", "host", "ping", "whois", "drill"), _unknown_words),
-    **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
+    **dict.fromkeys(
+        ("tar", "bsdtar", "gtar"),
+        _one_of(
+            # The letters need no dash in front.
+            _when_first(_OUTSIDE_ITS_FOLDER, r"(?!-).*[IFP].*"),
+            _when_any(
+                _OUTSIDE_ITS_FOLDER,
+                r"--(?:use-c|to-command|info-script|new-volume|rsh-command|rmt-command"
+                r"|absolute-names|remove-files|unlink-first|overwrite).*"
+                r"|.*--checkpoint-action.*|-[a-zA-Z]{0,8}[IFP].*",
+            ),
+        ),
+    ),
     "rsync": _rsync,
-    "zip": _zip,
-    **dict.fromkeys(("7z", "7za", "7zr"), _seven_zip),
-    "dpkg": _dpkg,
+    "zip": _when_any("deletes files", r"-(?!-)[a-zA-Z]*m[a-zA-Z]*|--move"),
+    **dict.fromkeys(
+        ("7z", "7za", "7zr"),
+        _one_of(_when_first("deletes files", "d"), _when_any("deletes files", "-sdel")),
+    ),
+    "dpkg": _when_first(
+        "installs or removes programs of the system",
+        r"-(?!-)[a-zA-Z]*[irP].*|--(?:install|unpack|configure|remove|purge|triggers-only"
+        r"|update-avail|merge-avail|clear-.*|add-architecture|remove-architecture"
+        r"|set-selections)(?:=.*)?",
+    ),
     **dict.fromkeys(("make", "gmake"), _make),
-    "crontab": _crontab,
+    "crontab": lambda command: (
+        None if command.texts[1:] == ("-l",) else "stays behind after the command"
+    ),
     "env": _env,
     **dict.fromkeys(("export", "declare", "typeset", "readonly"), _prints_environment),
-    "set": _set,
-    "ps": _ps,
+    "set": lambda command: (
+        "prints the environment" if command.texts[1:] in {(), ("-o", "posix")} else None
+    ),
+    "ps": _when_first("prints the environment of processes", "(?!-).*e.*"),
     **dict.fromkeys(("python", "python3", "php", "ruby", "node"), _interpreted),
     **dict.fromkeys(("pip", "pip3"), _pip),
-    "go": _go,
+    "go": _one_of(_go, _when_any(_RUNS_ANOTHER, r"--?(?:exec|toolexec|vettool).*|-overlay.*")),
     **dict.fromkeys(("ip", "route"), _ip),
     "ifconfig": _ifconfig,
-    "shopt": _history_shell,
-    **dict.fromkeys(("code", "cursor", "codium", "windsurf"), _code_editor),
-    "date": _date,
-    "hostname": _hostname,
+    "shopt": _when_first("changes the shell for what comes", ".*-s.*"),
+    **dict.fromkeys(
+        ("code", "cursor", "codium", "windsurf"),
+        _one_of(
+            _when_first("opens this machine to others", "tunnel|serve-web"),
+            _when_any("installs code into an editor", "--install-extension"),
+        ),
+    ),
+    "date": _when_any("sets the clock", r"-s.*|--s.*|\d+"),
+    "hostname": _when_any("sets the name of the machine", "(?!-).*|-F"),
     **dict.fromkeys(("jq", "gojq", "jaq", "yq"), _jq),
-    "rg": _rg,
-    "sort": _sort,
-    "man": _man,
-    **dict.fromkeys(("split", "gsplit"), _split),
-    "mv": _mv,
+    "rg": _when_any(_RUNS_ANOTHER, "--(?:pre|hostname-bin)(?:=.*)?"),
+    "sort": _when_any(_RUNS_ANOTHER, "--co.*"),
+    "man": _when_any(_RUNS_ANOTHER, "-P.*|--pager.*|-H.*|--html.*"),
+    **dict.fromkeys(("split", "gsplit"), _when_any(_RUNS_ANOTHER, "--fi.*")),
+    "mv": _when_any("deletes files", "/dev/null"),
     "install": _install,
     "cmake": _cmake,
 }
@@ -482,12 +414,6 @@ TOOLS: Mapping[str, Check] = {
 
 # Behind these words a program sends.
 _SENDS = read_patterns("dangers", "sends")
-# Of these all other words send, move or serve something.
-_LOOKS: Mapping[str, frozenset[str]] = {
-    "rclone": word_set(
-        "ls lsd lsl lsf lsjson size tree version help about check md5sum sha1sum hashsum completion"
-    ),
-}
 # Of programs that nobody knows: their own words come first.
 _SENDING = word_set("upload put upload-file")
 _QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | CHECKERS | RUNNERS.keys() | word_set("cd pushd")
@@ -503,10 +429,6 @@ def sending_danger(command: Command) -> str | None:
     """Return why a command sends what lies here to another machine."""
     name, texts = command.name, command.texts[1:]
     reason = "sends files to another machine"
-    if name in _LOOKS:
-        verb = next((text for text in texts if text[:1] != "-"), "")
-        is_informing = not verb and {"--version", "--help", "-h"} & set(texts)
-        return None if verb in _LOOKS[name] or is_informing else reason
     if name in _SENDS:
         return reason if _SENDS[name].fullmatch(" ".join(texts)) else None
     if name == "openssl" and texts[:1] == ("s_client",):

@@ -1,9 +1,7 @@
 """Which commands an allow rule covers.
 
-What the words behind an allow rule may choose: other code, another configuration, a place.
-
-A person who allows `make docs` means the makefile that lies there. Options that lead to another
-one, and paths out of the workspace, are not what the rule is about.
+A person who allows `make docs` means the makefile that lies there. Options that lead to other code,
+another configuration or a place outside are not what the rule is about.
 """
 
 from __future__ import annotations
@@ -11,25 +9,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.policies import BUILDS, LOOK_UPS, RULE_CLASSES, word_set
-from prsm_policy.builds import is_build
+from prsm_core.policies import RULE_CLASSES, word_set
+from prsm_policy.classes import class_of
 from prsm_policy.danger import command_danger
-from prsm_policy.lookups import is_lookup
 from prsm_policy.safe import program_name, sets_only_harmless
 from prsm_policy.shell.find_nested import find_nested
 from prsm_policy.tables import read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from prsm_policy.places import Place
     from prsm_policy.rules import Rule
     from prsm_policy.shell import Command, Word
-
-_CLASSES: Mapping[Rule, Callable[[Command, Place], bool]] = {
-    (LOOK_UPS,): is_lookup,
-    (BUILDS,): is_build,
-}
 
 # Options of any program that may name programs, configurations or places nobody thought of when
 # the rule was made.
@@ -68,8 +58,7 @@ def is_allowed_by(rule: Rule, command: Command, place: Place) -> bool:
     no further than the program itself.
     """
     if rule[0] in RULE_CLASSES:
-        judge = _CLASSES.get(rule)
-        return judge is not None and judge(command, place)
+        return class_of(command, place) == rule
     size = len(rule)
     words = command.words
     if command.texts[:size] != rule or not all(word.known for word in words[:size]):

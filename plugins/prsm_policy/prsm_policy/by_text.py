@@ -20,16 +20,15 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import CommandPart, word_set
-from prsm_policy.lookups import is_lookup
+from prsm_policy.classes import is_lookup
 from prsm_policy.parts import every_part
 from prsm_policy.places import Place
 from prsm_policy.safe import is_safe
 from prsm_policy.safe.checks import check_named
 from prsm_policy.shell import read_script
-from prsm_policy.shell.children import below, between
 from prsm_policy.shell.find_nested import find_nested
 from prsm_policy.shell.grammar import MAX_SECONDS, RefusedError, parse
-from prsm_policy.shell.lists import LISTS, pipelines
+from prsm_policy.shell.lists import LISTS, below, between, pipelines
 from prsm_policy.shell.wrappers import PROGRAM_VARIABLES, SHELLS
 
 if TYPE_CHECKING:

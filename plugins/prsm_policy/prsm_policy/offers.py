@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from prsm_core.policies import BUILDS, LOOK_UPS, word_set
+from prsm_core.policies import word_set
 from prsm_policy.allowed_by_rule import is_allowed_by
-from prsm_policy.builds import is_build
+from prsm_policy.classes import class_of
 from prsm_policy.danger import command_danger
-from prsm_policy.lookups import is_lookup
 from prsm_policy.rules import MAX_RULE
 
 if TYPE_CHECKING:
@@ -105,10 +104,8 @@ def with_rules(ask: Ask, parts: Sequence[Part]) -> Ask:
 
 def allow_rule(part: Command, place: Place) -> Rule | None:
     """Return the rule that allows the class of a command, None where no rule covers it."""
-    if is_lookup(part, place):
-        return (LOOK_UPS,)
-    if is_build(part, place):
-        return (BUILDS,)
+    if (rule := class_of(part, place)) is not None:
+        return rule
     words = part.texts
     size = None if command_danger(part, place) is not None else _class_size(words)
     if size is None and (part.piped or part.reads):

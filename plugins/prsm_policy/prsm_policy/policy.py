@@ -44,13 +44,12 @@ from prsm_core.policies import (
     word_set,
 )
 from prsm_policy.allowed_by_rule import is_allowed_by
-from prsm_policy.builds import are_builds
 from prsm_policy.by_text import exact, exit_parts, looks_up, only_reads, programs_of
+from prsm_policy.classes import common_class
 from prsm_policy.danger import command_danger, script_danger
 from prsm_policy.danger.places import SPEAKERS, WRITERS
 from prsm_policy.danger.programs import by_name
 from prsm_policy.danger.tools import TOOLS
-from prsm_policy.lookups import are_lookups
 from prsm_policy.offers import allow_rule, with_rules
 from prsm_policy.parts import every_part
 from prsm_policy.places import Place
@@ -98,8 +97,12 @@ if TYPE_CHECKING:
 ASK_OPTIONS = ("once", "always", "allow_rule", "deny_rule", "deny")
 MAX_PART = 120  # characters of a command that a reason shows
 MAX_COMPOSED = 4_000  # characters; what a longer text does is not followed
-_LOOKS_UP = f"it looks things up at a service; the rule allow {LOOK_UPS} is about all that do"
-_BUILDS = f"it builds the project; the rule allow {BUILDS} is about what {RULE_CLASSES[BUILDS]}"
+_CLASS_REASONS = {
+    (LOOK_UPS,): f"it looks things up at a service; the rule allow {LOOK_UPS} is about all that do",
+    (
+        BUILDS,
+    ): f"it builds the project; the rule allow {BUILDS} is about what {RULE_CLASSES[BUILDS]}",
+}
 _TRUST_ENDS_IT = "the project's own checks run unasked in a workspace that you trust: prsm trust"
 _RULE_ENDS_IT = "a rule for this project (p) ends such questions"
 # What only the structure of a text tells of: what comes in, or where it goes on.
@@ -265,8 +268,10 @@ class BashPolicy(CommandPolicy):
             return Judgement(verdict=verdict, rule=f"allow {rule}")
         judgement = _by_mode(command, script, place, setting)
         if isinstance(judgement.verdict, Ask):
-            reason = _class_of(self.open_parts(command, setting))
-            return judgement if reason is None else Judgement(verdict=Ask(reason, ASK_OPTIONS))
+            common = common_class(self.open_parts(command, setting))
+            return (
+                Judgement(verdict=Ask(_CLASS_REASONS[common], ASK_OPTIONS)) if common else judgement
+            )
         return judgement
 
     def offered(self, command: str, setting: CommandSetting) -> Verdict:
@@ -409,8 +414,7 @@ class BashPolicy(CommandPolicy):
         """Return rules by which a command would run unasked; none for what is dangerous."""
         parts = self.open_parts(command, setting)
         place = Place.of(setting.cwd, setting.workspace)
-        is_of_class = are_lookups(parts) or are_builds(parts)
-        if not is_of_class and script_danger(read_script(command), place) is not None:
+        if common_class(parts) is None and script_danger(read_script(command), place) is not None:
             return ()
         rules = []
         for part, where in parts:
@@ -519,13 +523,6 @@ def _found(rules: Rules, script: Script) -> _Finding | None:
             if may_contain(text, (program, *rest)):
                 return _Finding(Match.YES, " ".join((program, *rest)))
     return best
-
-
-def _class_of(parts: Sequence[tuple[Command, Place]]) -> str | None:
-    """Return why it is asked about parts that one class of commands covers, None without one."""
-    if are_lookups(parts):
-        return _LOOKS_UP
-    return _BUILDS if are_builds(parts) else None
 
 
 def _only_reads(part: Command, place: Place) -> bool:

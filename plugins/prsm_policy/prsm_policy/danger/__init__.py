@@ -19,20 +19,17 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
-from prsm_policy.danger.agents import agent_danger
 from prsm_policy.danger.fetching import fetch_danger
 from prsm_policy.danger.folders import flow_danger, folder_danger, place_of
 from prsm_policy.danger.git import git_danger, git_place_danger, taken_danger
 from prsm_policy.danger.migrations import migration_danger
 from prsm_policy.danger.places import place_danger
-from prsm_policy.danger.programs import program_danger, setting_danger
+from prsm_policy.danger.programs import agent_danger, program_danger, setting_danger
 from prsm_policy.danger.tools import TOOLS, sending_danger
-from prsm_policy.safe.endless import MAX_LINES, counts_to
-from prsm_policy.safe.tools import READ_ONLY
-from prsm_policy.shell.find_nested import shell_call
+from prsm_policy.safe.tools import MAX_LINES, READ_ONLY, counts_to
+from prsm_policy.shell.find_nested import may_make_options, shell_call, ungnu
 from prsm_policy.shell.inline import inline_code
 from prsm_policy.shell.nested import INPUT_FILE
-from prsm_policy.shell.program_arguments import may_make_options, ungnu
 from prsm_policy.shell.runners import told
 from prsm_policy.shell.wrappers import SHELLS
 

@@ -1,21 +1,8 @@
-"""Folders that are read whole, and patterns that stand for secrets: a read of all that is there.
+"""Reads of whole folders: which programs make them, and where secrets lie in what is read.
 
-What lies in the workspace is looked at: where no secret is in it nothing is said. Of folders
-outside some are known to hold secrets, whoever reads them; others are looked at as well.
-
-Which folders nobody reads as a whole without asking: secrets are known to lie in them.
-
-Homes, what keeps the machine's own secrets, and the folders above those. What lies there by names
-that only one machine has is found by looking (`tree`), not here.
-
-Which programs go through whole folders and show or hand on what is in them.
-
-Searches, archivers, copiers, servers: for each of them which of its words may be the folders, and
-what of these it reads. In doubt a word is one of them, and all is read.
-
-What git reads beside the history of the workspace: other folders, files that it does not know.
-
-What git shows of the repository's own history is for whoever may read the repository.
+Folders of the workspace are looked through (`tree`), so that one without secrets is no danger. Of
+folders outside some are guarded whatever lies there: homes, the machine's secrets, and all above
+them. The others are looked through as well. In doubt a word names a folder, and all is read.
 """
 
 from __future__ import annotations
@@ -23,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice, pairwise
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -45,13 +31,12 @@ from prsm_policy.danger.places import SPEAKERS, WRITERS
 from prsm_policy.expansion import expand
 from prsm_policy.places import MAX_PATH, MAX_PATHS
 from prsm_policy.safe.git import shows_untracked
-from prsm_policy.safe.listed import simple_pattern
 from prsm_policy.safe.options import Parsed
-from prsm_policy.safe.producers import names_of_find
+from prsm_policy.safe.producers import names_of_find, simple_pattern
 from prsm_policy.safe.reach import diff_reach, grep_reach, rg_reach
 from prsm_policy.safe.tools import READ_ONLY
 from prsm_policy.secret_names import may_match_secret, may_show_secret
-from prsm_policy.shell.program_arguments import ungnu
+from prsm_policy.shell.find_nested import ungnu
 from prsm_policy.shell.words import Word, bare
 from prsm_policy.tree import Bounds, Reach, TreeIndex
 
@@ -62,20 +47,22 @@ if TYPE_CHECKING:
     from prsm_policy.places import Place
     from prsm_policy.shell import Command, Script
 
+    Reader = Callable[[Command], "Walk | None"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
     """Which folders a command goes through, and what of them it shows or hands on.
 
-    `words` may name them; without one that does it is where the command runs, if `is_here`. What
-    only `searches` shows lines, not all: where a tree of the workspace is too large to be looked
-    through, that is let go. `inside` is False where only folders outside the workspace matter,
-    `is_foreign` says that any of those does, `always` why it is dangerous wherever it reads.
+    `words` may name them; if none does and `is_here`, it is where the command runs. What only
+    `searches` may go through a tree of the workspace that is too large to be looked through.
+    Without `inside` only folders outside the workspace matter; with `is_foreign` any of those
+    does. `always` says why it is dangerous wherever it reads.
     """
 
     words: tuple[Word, ...] = ()
     is_here: bool = True
-    reach: Reach = field(default_factory=Reach)
+    reach: Reach = dataclasses.field(default_factory=Reach)
     searches: bool = False
     inside: bool = True
     is_foreign: bool = False
@@ -113,7 +100,7 @@ def loosely_parsed(words: Sequence[Word], valued: str, valued_long: frozenset[st
 
 
 def values_of(words: Sequence[Word]) -> Iterator[Word]:
-    """Yield what of words may be a path: operands, and values that stand in an option."""
+    """Yield what may be a path: operands, and values in the word of their option."""
     for word in words:
         text = word.text
         name, equals, value = text.partition("=")
@@ -148,7 +135,7 @@ _NO_FOLDERS = WRITERS | word_set(
     " ld pkg-config ab wrk hey siege ng vite"
 )
 _ELSEWHERE = word_set("exec run shell rsh ssh attach start --")
-_CONTAINERS = word_set("docker podman nerdctl docker-compose kubectl oc lxc incus")
+_RUN_ELSEWHERE = word_set("docker podman nerdctl docker-compose kubectl oc lxc incus")
 # Options whose slash is the beginning of an address.
 _ADDRESS = re.compile(
     r"--?[\w-]{0,40}(?:base|url|uri|href|prefix|route|public-path|context|scope|sep|delim|endpoint"
@@ -163,7 +150,7 @@ _LEADING_CD = re.compile(r"\s*cd[ \t]+([\w./@+-]+)[ \t]*(?:&&|;|\n)")
 _LISTERS = word_set("cpio afio pax ptar")  # they read the files whose names come in
 _READS_LIST = re.compile(r"-T-?|--files-from=-|-@|-[a-zA-Z]*T|--null|--files0-from=-")
 _SHOWS_HIDDEN = re.compile(r"-[a-zA-Z]*[aAHu.][a-zA-Z]*|--(?:all|almost-all|hidden|no-ignore)")
-_OWN_RUNS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
+_RUNS_OWN = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _FIND_ENDS = frozenset({";", "+"})
 _HIDDEN_PATHS = frozenset({"*/.*", "./.*", ".*", "*/.*/*"})
 
@@ -236,10 +223,9 @@ _CHECKS_ONLY = word_set("-t -v -V -T -h --version --help --test configtest -S -M
 # Their last operand is where the copy goes.
 _COPIERS = word_set("cp rsync ditto cpdup rclone-copy fpsync pcp xcopy robocopy scp sftp gcp")
 _COMPRESSORS = word_set("gzip pigz zstd lz4 bzip2 pbzip2 xz brotli")
-_WALKED_CONTAINERS = word_set(
+_CONTAINERS = word_set(
     "docker podman nerdctl finch buildah img lima docker-compose kaniko buildctl"
 )
-_BUILDS = word_set("build bud buildx builder image")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*|py")
 _RECURSES = re.compile(r"-(?!-)[a-zA-Z]*[rRa][a-zA-Z]*|--(?:rec|arc|deref)[a-z-]*(?:=.*)?")
 _TAR_MAKES = re.compile(r"-?[a-zA-Z]*[cruA][a-zA-Z]*")
@@ -264,22 +250,21 @@ _RG_LONG = word_set(
 
 def folder_danger(command: Command, place: Place) -> str | None:
     """Return why what a command reads of folders makes it dangerous."""
-    walk = walk_of(command) if is_walker(command.name) else None
-    if walk is not None:
+    reason = None
+    if (walk := walk_of(command)) is not None:
         reason = _Look(place).why_not(walk)
     elif any(_FAR.search(text) for text in command.texts[1:]) and _may_read(command):
         words = values_of(command.words[1:])
         reason = next(filter(None, (_guarded(word, command, place) for word in words)), None)
-    else:
-        reason = None
-    is_shown = reason is None and command.name not in NAMES_ONLY
-    return _pattern_danger(command.words[1:], place) if is_shown else reason
+    if reason is None and command.name not in NAMES_ONLY:
+        return _pattern_danger(command.words[1:], place)
+    return reason
 
 
 def flow_danger(script: Script, place: Place, text: str = "") -> str | None:
-    """Return why the names that one command finds are dangerous to be read by another.
+    """Return why another command must not read the files whose names one command finds.
 
-    `text` is what was read, in which loops name files.
+    Loops in `text` name files, too.
     """
     if "HOME" in script.variables and (reason := _home_danger(script, place)) is not None:
         return reason
@@ -300,15 +285,14 @@ def flow_danger(script: Script, place: Place, text: str = "") -> str | None:
 
 
 def _home_danger(script: Script, place: Place) -> str | None:
-    """Return why a program that may read what it is told is given the home folder by its name."""
-    for command in filter(_may_read, script.commands):
-        for word in command.words[1:]:
-            if word.exact:
-                continue
-            told = Word(f"{own_home()}{word.text}")
-            if (reason := _guarded(told, command, place)) is not None:
-                return reason
-    return None
+    """Return why a program that may read its arguments is given a folder below $HOME."""
+    paths = (
+        (command, Word(f"{own_home()}{word.text}"))
+        for command in filter(_may_read, script.commands)
+        for word in command.words[1:]
+        if not word.exact
+    )
+    return next(filter(None, (_guarded(path, command, place) for command, path in paths)), None)
 
 
 def place_of(script: Script, place: Place, text: str) -> Place:
@@ -316,9 +300,9 @@ def place_of(script: Script, place: Place, text: str) -> Place:
     names = [command.name for command in script.commands]
     moves = [command for command in script.commands if command.name == "cd"]
     found = _LEADING_CD.match(text) if moves and names[0] == "cd" else None
-    if found is not None and not script.functions:
-        target = os.path.realpath(os.path.join(place.folders[0], found[1]))  # noqa: PTH118
-        if len(place.folders) == 1 and os.path.isdir(target) and is_within(target, place.root):  # noqa: PTH112
+    if found is not None and not script.functions and len(place.folders) == 1:
+        target = os.path.realpath(Path(place.folders[0], found[1]))
+        if is_within(target, place.root) and _is_folder(target):
             place, moves = dataclasses.replace(place, elsewhere=(target,)), moves[1:]
     for command in moves:
         place = (len(command.words) == 2 and place.entered(command.words[1])) or place
@@ -330,11 +314,11 @@ def _may_read(command: Command) -> bool:
     name = ungnu(command.name)
     if name in NAMES_ONLY or name in _NO_FOLDERS or name in READ_ONLY or not name:
         return False
-    return _ELSEWHERE.isdisjoint(command.texts[1:4]) and command.via not in _CONTAINERS
+    return _ELSEWHERE.isdisjoint(command.texts[1:4]) and command.via not in _RUN_ELSEWHERE
 
 
 def _guarded(word: Word, command: Command, place: Place) -> str | None:
-    """Return why a folder is not for a program of which nobody knows what it does with it."""
+    """Return why a program that may do anything with a folder must not get it."""
     if not _FAR.search(word.text) or not word.exact:
         return None
     if word.text == "/" and any(
@@ -352,20 +336,29 @@ def _guarded(word: Word, command: Command, place: Place) -> str | None:
 def _why_not_whole(path: str) -> str | None:
     """Return why a path is not read whole; what is surely a file is none."""
     reason = why_guarded(path)
-    return None if reason is None or os.path.isfile(path) else reason  # noqa: PTH113
+    is_file = reason is not None and os.path.isfile(path)  # noqa: PTH113 - a Path may raise
+    return None if is_file else reason
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - a Path raises where it may not look
 
 
 def _meanings(word: Word, place: Place) -> Iterator[str]:
     """Yield where a word leads, as it is written and with its links followed."""
-    text = os.path.expanduser(word.text)  # noqa: PTH111 - a Path for each is slow
+    text = _home_expanded(word.text)
     if not text or len(text) > MAX_PATH or "\0" in text:
         return
     for folder in place.folders:
-        path = os.path.normpath(os.path.join(folder, text))  # noqa: PTH118
+        path = os.path.normpath(Path(folder, text))
         yield _SLASHES.sub("/", path)
         resolved = _resolved(path) if place.looks.spend() else path
         if resolved != path:
             yield resolved
+
+
+def _home_expanded(text: str) -> str:
+    return os.path.expanduser(text)  # noqa: PTH111 - a Path raises for users it does not know
 
 
 def _resolved(path: str) -> str:
@@ -390,27 +383,23 @@ class _Look:
         if len(walk.words) > MAX_PATHS:
             return "it reads more folders than are looked at"
         try:
-            folders = dict.fromkeys(
-                each for word in walk.words for each in self._folders(word, walk)
-            )
+            folders = dict.fromkeys(self._folders(walk.words))
         except UntoldError as error:
             return str(error)
         if not folders and walk.is_here:
             folders = dict.fromkeys(self._place.folders)
-        for folder in folders:
-            if (reason := self._why_not_folder(folder, walk)) is not None:
-                return f"it reads the whole folder, and {reason}"
-        return None
+        reasons = (self._why_not_folder(folder, walk) for folder in folders)
+        reason = next(filter(None, reasons), None)
+        return None if reason is None else f"it reads the whole folder, and {reason}"
 
-    def _folders(self, word: Word, walk: Walk) -> Iterator[str]:
-        for each in _filled(word, self._place):
-            for path in _meanings(each, self._place):
-                if self._is_folder(path):
-                    yield path
+    def _folders(self, words: Iterable[Word]) -> Iterator[str]:
+        for word in words:
+            for name in _filled(word, self._place):
+                yield from filter(self._may_be_folder, _meanings(name, self._place))
 
-    def _is_folder(self, path: str) -> bool:
-        is_there = os.path.isdir(path)  # noqa: PTH112 - a Path for each is slow
-        return is_there or (_why_not_whole(path) is not None and not self._is_inside(path))
+    def _may_be_folder(self, path: str) -> bool:
+        is_guarded = _why_not_whole(path) is not None and not self._is_inside(path)
+        return is_guarded or _is_folder(path)
 
     def _is_inside(self, path: str) -> bool:
         return is_within(path, self._place.root)
@@ -441,21 +430,20 @@ def _filled(word: Word, place: Place) -> Iterable[Word]:
 
 
 def _hits(word: Word, place: Place) -> list[str]:
-    """Return the full paths that a pattern stands for; raise UntoldError where that is not told."""
+    """Return the full paths that a pattern stands for; raise UntoldError if it is too much."""
     pattern = word.pattern or word.text
     if pattern.startswith("~"):
         home, slash, rest = pattern.partition("/")
-        pattern = os.path.expanduser(home) + slash + rest  # noqa: PTH111
+        pattern = _home_expanded(home) + slash + rest
     wild = _WILD.search(pattern)
     fixed = pattern[: wild.start()] if wild is not None else pattern
-    head, _, _ = fixed.rpartition("/")
-    tail = pattern[len(head) + 1 :] if "/" in fixed else pattern
-    if "/" in fixed and not head:
+    head, slash, _ = fixed.rpartition("/")
+    if slash and not head:
         raise UntoldError("the pattern stands for folders of the system")
-    head = head.replace("\\", "")
-    found: dict[str, None] = {}
+    tail = pattern[len(head) + len(slash) :]
+    paths: dict[str, None] = {}
     for folder in place.folders:
-        base = _resolved(os.path.join(folder, head))  # noqa: PTH118
+        base = _resolved(str(Path(folder, head.replace("\\", ""))))
         if is_public(base):
             continue
         try:
@@ -464,8 +452,8 @@ def _hits(word: Word, place: Place) -> list[str]:
             raise UntoldError("it cannot be told what the pattern stands for") from error
         for hit in hits:
             for path in (hit.resolved, f"{base}/{hit.text}"):
-                found[_SLASHES.sub("/", path)] = None
-    return list(found)
+                paths[_SLASHES.sub("/", path)] = None
+    return list(paths)
 
 
 def _pattern_danger(words: Iterable[Word], place: Place) -> str | None:
@@ -475,7 +463,7 @@ def _pattern_danger(words: Iterable[Word], place: Place) -> str | None:
         if not word.glob or not word.exact:
             continue
         text = word.pattern or word.text
-        if text.startswith(("/home/", "/root/", "/Users/", f"{home}/")) and home:
+        if home and text.startswith(("/home/", "/root/", "/Users/", f"{home}/")):
             inside = is_within(text.rstrip("*"), place.root)
             if not inside and may_match_secret(text):
                 return f"{word.text!r} may stand for a secret file"
@@ -484,17 +472,11 @@ def _pattern_danger(words: Iterable[Word], place: Place) -> str | None:
         except UntoldError as error:
             return f"{word.text!r}: {error}"
         for hit in hits:
-            below = hit[len(place.root) :] if is_within(hit, place.root) else hit
-            is_guarded = below == hit and _is_secret_place(hit)
-            if secret_part(below) is not None or is_guarded:
-                return f"{word.text!r} stands for {below}, which may hold a secret"
+            shown = hit[len(place.root) :] if is_within(hit, place.root) else hit
+            is_guarded = shown == hit and (why_guarded(hit) or "").endswith("may hold secrets")
+            if secret_part(shown) is not None or is_guarded:
+                return f"{word.text!r} stands for {shown}, which may hold a secret"
     return None
-
-
-def _is_secret_place(path: str) -> bool:
-    """Return whether a path is a file or folder that is known to hold secrets."""
-    reason = why_guarded(path)
-    return reason is not None and reason.endswith("may hold secrets")
 
 
 def _takes_names(command: Command) -> bool:
@@ -551,7 +533,7 @@ def _find_patterns(rest: Sequence[Word], place: Place) -> tuple[str, ...]:
     kept: list[Word] = []
     words = iter(rest)
     for word in words:
-        if word.text in _OWN_RUNS:
+        if word.text in _RUNS_OWN:
             for inner in words:
                 if inner.text in _FIND_ENDS:
                     break
@@ -559,13 +541,13 @@ def _find_patterns(rest: Sequence[Word], place: Place) -> tuple[str, ...]:
         elif not (word.text in _FIND_ENDS or word.text in {"-L", "-H", "-P", "-follow"}):
             kept.append(word)
     names = names_of_find(kept, place)
-    found = names.patterns if names is not None else None
-    return found if found and all(map(simple_pattern, found)) else ()
+    patterns = (names.patterns if names is not None else None) or ()
+    return patterns if all(map(simple_pattern, patterns)) else ()
 
 
 def own_home() -> str:
     """Return the home folder of the user, "" where there is none that tells anything."""
-    home = os.path.normpath(os.path.expanduser("~"))  # noqa: PTH111 - of a text
+    home = os.path.normpath(_home_expanded("~"))
     return "" if home in {"/", "~", "."} else home
 
 
@@ -660,7 +642,7 @@ def _shows_files(name: str, texts: Sequence[str]) -> bool:
 
 
 def walk_of(command: Command) -> Walk | None:
-    """Return what a command reads of whole folders, None if it is not known to go through any."""
+    """Return what a command reads of whole folders, None if it goes through none."""
     find = _WALKS.get(ungnu(command.name))
     if find is not None:
         return find(command)
@@ -716,10 +698,15 @@ def _diff(command: Command) -> Walk | None:
     return None if reach is None else Walk(words=parsed.operands, is_here=False, reach=reach)
 
 
+def _when(walk: Reader, shape: str, most: int | None = None) -> Reader:
+    """Return a reader of a program that walks if one of its first arguments has this shape."""
+    fits = re.compile(shape).fullmatch
+    return lambda command: walk(command) if any(map(fits, command.texts[1:most])) else None
+
+
 def _whole(command: Command) -> Walk:
     """Return a walk through each folder that is named, or where it runs."""
-    words = command.words[1:]
-    return Walk(words=tuple(values_of(words)), reach=_without(_excluded(words)))
+    return dataclasses.replace(_named(command), is_here=True)
 
 
 def _named(command: Command) -> Walk:
@@ -727,6 +714,11 @@ def _named(command: Command) -> Walk:
     words = command.words[1:]
     reach = _without(_excluded(words))
     return Walk(words=tuple(values_of(words)), is_here=False, reach=reach)
+
+
+def _outside(command: Command) -> Walk:
+    """Return a walk through each folder that is named and lies outside the workspace."""
+    return Walk(words=tuple(values_of(command.words[1:])), is_here=False, inside=False)
 
 
 def _tar(command: Command) -> Walk | None:
@@ -747,16 +739,6 @@ def _from_list(words: Sequence[Word]) -> Walk | None:
     return None
 
 
-def _seven_zip(command: Command) -> Walk | None:
-    return _named(command) if command.texts[1:2] in {("a",), ("u",)} else None
-
-
-def _jar(command: Command) -> Walk | None:
-    first = command.texts[1:2]
-    makes = bool(first) and ("c" in first[0].lstrip("-") or "u" in first[0].lstrip("-"))
-    return _named(command) if makes else None
-
-
 def _copies(command: Command) -> Walk | None:
     words, texts = command.words[1:], command.texts[1:]
     if command.name == "cp" and not any(map(_RECURSES.fullmatch, texts)):
@@ -769,33 +751,16 @@ def _copies(command: Command) -> Walk | None:
     return Walk(words=tuple(sources), is_here=False, reach=_without(_excluded(words)))
 
 
-def _compresses(command: Command) -> Walk | None:
-    is_deep = any(re.fullmatch(r"-(?!-)[a-zA-Z]*r[a-zA-Z]*|--rec[a-z]*", t) for t in command.texts)
-    return _named(command) if is_deep else None
-
-
-def _containers(command: Command) -> Walk | None:
-    """Return a walk through what a container, or the image of one, is given."""
-    texts = command.texts[1:4]
-    if _BUILDS.isdisjoint(texts) and "cp" not in texts and "add" not in texts:
-        return None
-    return Walk(words=tuple(values_of(command.words[1:])), is_here=False, inside=False)
-
-
-def _php(command: Command) -> Walk | None:
-    return _whole(command) if any(text.startswith("-S") for text in command.texts) else None
+def _configured(command: Command) -> Walk | None:
+    is_check = not _CHECKS_ONLY.isdisjoint(command.texts[1:])
+    return None if is_check else Walk(always="it serves the folders that its configuration names")
 
 
 def _caddy(command: Command) -> Walk | None:
-    if not {"run", "start", "reload"}.isdisjoint(command.texts[1:2]):
-        return _configured(command)
-    return _whole(command) if command.texts[1:2] == ("file-server",) else None
-
-
-def _configured(command: Command) -> Walk | None:
-    if not _CHECKS_ONLY.isdisjoint(command.texts[1:]):
-        return None
-    return Walk(always="it serves the folders that its configuration names")
+    if command.texts[1:2] == ("file-server",):
+        return _whole(command)
+    is_server = not {"run", "start", "reload"}.isdisjoint(command.texts[1:2])
+    return _configured(command) if is_server else None
 
 
 def _python(command: Command) -> Walk | None:
@@ -839,7 +804,7 @@ def _without(patterns: Iterable[str]) -> Reach:
     return Reach(leaves_out=tuple(parts))
 
 
-_WALKS: Mapping[str, Callable[[Command], Walk | None]] = {
+_WALKS: Mapping[str, Reader] = {
     **dict.fromkeys(_GREPS, _grep),
     "rg": _rg,
     **dict.fromkeys(_SEARCHES, _search),
@@ -848,12 +813,13 @@ _WALKS: Mapping[str, Callable[[Command], Walk | None]] = {
     **dict.fromkeys(_ARCHIVERS | _BACKUPS, _named),
     **dict.fromkeys(_CONFIGURED, _configured),
     **dict.fromkeys(word_set("tar bsdtar star pax"), _tar),
-    **dict.fromkeys(word_set("7z 7za 7zr 7zz"), _seven_zip),
-    "jar": _jar,
+    **dict.fromkeys(word_set("7z 7za 7zr 7zz"), _when(_named, "[au]", 2)),
+    "jar": _when(_named, ".*[cu].*", 2),
     **dict.fromkeys(_COPIERS, _copies),
-    **dict.fromkeys(_COMPRESSORS, _compresses),
-    **dict.fromkeys(_WALKED_CONTAINERS, _containers),
-    "php": _php,
+    **dict.fromkeys(_COMPRESSORS, _when(_named, r"-(?!-)[a-zA-Z]*r[a-zA-Z]*|--rec[a-z]*")),
+    # What a container, or the image of one, is given.
+    **dict.fromkeys(_CONTAINERS, _when(_outside, "build|bud|buildx|builder|image|cp|add", 4)),
+    "php": _when(_whole, "-S.*"),
     "caddy": _caddy,
     "git": git_walk,
 }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from prsm_policy.places import Place
     from prsm_policy.shell import Command, Word
 
+    Check = Callable[[Sequence[str]], str | None]
+
 _ORDINARY = word_set(
     "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore"
     " check-mailmap check-ref-format checkout checkout-index cherry cherry-pick clean clone column"
@@ -43,6 +45,9 @@ _SECRET_KEY = re.compile(r"token|password|secret|credential|extraheader", re.IGN
 _SETS_CONFIG = word_set(
     "--get --get-all --get-regexp --get-urlmatch --get-color get list -l --list"
 )
+
+
+_RUNS_FOR_EACH = "runs a program for each of something"
 
 
 def git_danger(command: Command) -> str | None:
@@ -87,17 +92,16 @@ def _flags(arguments: Sequence[str]) -> set[str]:
     return found
 
 
-def _when(reason: str, *options: str) -> Callable[[Sequence[str]], str | None]:
+def _when(reason: str, *options: str) -> Check:
     """Return a check for options; long ones count when they are abbreviated, too."""
 
     def check(arguments: Sequence[str]) -> str | None:
-        for flag in _flags(arguments):
-            name = flag.partition("=")[0]
-            if name in options:
-                return reason
-            if len(name) > 4 and any(option.startswith(name) for option in options):
-                return reason
-        return None
+        names = [flag.partition("=")[0] for flag in _flags(arguments)]
+        is_given = any(
+            name in options or (len(name) > 4 and any(each.startswith(name) for each in options))
+            for name in names
+        )
+        return reason if is_given else None
 
     return check
 
@@ -107,11 +111,17 @@ def _clean(arguments: Sequence[str]) -> str | None:
     return None if flags & {"-n", "--dry-run"} else "deletes files that git does not know"
 
 
-_deleting_push = _when("deletes branches of others", "--delete", "--mirror", "--prune")
+_deletes = _when("", "--delete", "--mirror", "--prune")
+
+
+def _when_begins(reason: str, words: str, most: int = 1) -> Check:
+    """Return a check that none of these words is among the first arguments."""
+    starts = word_set(words)
+    return lambda arguments: None if starts.isdisjoint(arguments[:most]) else reason
 
 
 def _push(arguments: Sequence[str]) -> str | None:
-    if any(map(_FORCED_PUSH.fullmatch, arguments)) or _deleting_push(arguments):
+    if any(map(_FORCED_PUSH.fullmatch, arguments)) or _deletes(arguments) is not None:
         return "rewrites or deletes branches of others"
     return None
 
@@ -128,20 +138,11 @@ def _restore(arguments: Sequence[str]) -> str | None:
     return None if only_index else "throws changes away"
 
 
-def _stash(arguments: Sequence[str]) -> str | None:
-    return "throws changes away" if {"drop", "clear"} & set(arguments[:1]) else None
-
-
 def _branch(arguments: Sequence[str]) -> str | None:
     flags = _flags(arguments)
     is_forced = flags & {"-D", "-M", "-C", "-f", "--force", "--edit-description"}
     is_forced = is_forced or (flags & {"-d", "--delete"} and flags & {"-r", "--remotes"})
     return "deletes or moves a branch" if is_forced else None
-
-
-def _remote(arguments: Sequence[str]) -> str | None:
-    changes = {"set-url", "remove", "rm", "set-head", "prune"}
-    return "changes where git pushes to" if changes & set(arguments[:1]) else None
 
 
 def _config(arguments: Sequence[str]) -> str | None:
@@ -160,13 +161,6 @@ def _config(arguments: Sequence[str]) -> str | None:
     return None if is_harmless or reads else "the configuration of git can run programs"
 
 
-def _runs_rest(*words: str) -> Callable[[Sequence[str]], str | None]:
-    def check(arguments: Sequence[str]) -> str | None:
-        return "runs a program for each of something" if set(words) & set(arguments[:3]) else None
-
-    return check
-
-
 def _rebase(arguments: Sequence[str]) -> str | None:
     is_running = any(a.startswith(("-x", "--exec")) for a in arguments)
     return "runs a program for each commit" if is_running else None
@@ -177,39 +171,31 @@ def _clone(arguments: Sequence[str]) -> str | None:
     return "configures what is cloned" if flags & {"-c", "-u", "--template"} else None
 
 
-def _reset(arguments: Sequence[str]) -> str | None:
-    return _when("throws changes away", "--hard", "--merge", "--keep")(arguments)
-
-
-_CHECKS: Mapping[str, Callable[[Sequence[str]], str | None]] = {
-    "reset": _reset,
+_CHECKS: Mapping[str, Check] = {
+    "reset": _when("throws changes away", "--hard", "--merge", "--keep"),
     "clean": _clean,
     "push": _push,
     "checkout": _checkout,
     "switch": _when("throws changes away", "-f", "--force", "--discard-changes", "-C"),
     "restore": _restore,
-    "stash": _stash,
+    "stash": _when_begins("throws changes away", "drop clear"),
     "branch": _branch,
     "tag": _when("deletes or moves a tag", "-d", "-f", "--delete", "--force"),
-    "remote": _remote,
+    "remote": _when_begins("changes where git pushes to", "set-url remove rm set-head prune"),
     "config": _config,
     "worktree": _when("throws changes away", "-f", "--force"),
-    "submodule": _runs_rest("foreach", "deinit"),
-    "bisect": _runs_rest("run", "visualize", "view"),
+    "submodule": _when_begins(_RUNS_FOR_EACH, "foreach deinit", 3),
+    "bisect": _when_begins(_RUNS_FOR_EACH, "run visualize view", 3),
     "rebase": _rebase,
     "clone": _clone,
     "fetch": _when("overwrites branches", "-u", "--force", "-f", "--update-head-ok"),
     "pull": _when("overwrites branches", "-f", "--force"),
     "gc": _when("deletes what could be restored", "--prune", "--aggressive"),
     "prune": lambda _arguments: "deletes what could be restored",
-    "reflog": lambda arguments: (
-        "deletes what could be restored" if {"expire", "delete"} & set(arguments[:1]) else None
-    ),
+    "reflog": _when_begins("deletes what could be restored", "expire delete"),
     "update-ref": _when("deletes or moves a branch", "-d", "--delete", "--stdin"),
     "replace": lambda _arguments: "rewrites history",
-    "lfs": lambda arguments: (
-        "changes the configuration of git" if "install" in arguments[:1] else None
-    ),
+    "lfs": _when_begins("changes the configuration of git", "install"),
     "grep": _when("runs a program", "-O", "--open-files-in-pager"),
     "log": _when("writes a file", "--output"),
     "diff": _when("writes a file, or runs a program", "--output", "--ext-diff", "--textconv"),

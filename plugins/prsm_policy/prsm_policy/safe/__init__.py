@@ -21,14 +21,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import environment_part, word_set
-from prsm_policy.safe.carriers import carried_by_find
 from prsm_policy.safe.checks import is_project_check, is_version_output
 from prsm_policy.safe.compositions import is_safe_structure
 from prsm_policy.safe.ecosystems import is_query
-from prsm_policy.safe.endless import ends_in_time, is_endless
 from prsm_policy.safe.environment import is_activation
 from prsm_policy.safe.git import is_read_only_git
-from prsm_policy.safe.tools import READ_ONLY, TAKES_UNKNOWN
+from prsm_policy.safe.producers import carried_by_find
+from prsm_policy.safe.tools import READ_ONLY, TAKES_UNKNOWN, ends_in_time, is_endless
 from prsm_policy.shell.find_nested import find_nested
 from prsm_policy.shell.grammar import RefusedError
 from prsm_policy.shell.structure import read_structure

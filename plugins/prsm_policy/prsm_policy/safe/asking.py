@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import UnaskedError
-from prsm_policy.safe.gitkeys import Setting, starts
+from prsm_policy.safe.git import Setting, starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

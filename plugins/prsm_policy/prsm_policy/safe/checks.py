@@ -3,16 +3,11 @@
 The checks run the code of the workspace, so they are safe only where the user trusts it, and only
 without options that name another program, configuration, project or output.
 
-The programs that print their version and read nothing of the repository first.
-
-A program is here because its documentation says that the option ends it before it looks for a
-project, a plugin or a configuration below the folder it starts in. Others are not: yarn runs what
-`yarnPath` of a `.yarnrc.yml` names, pnpm downloads what `packageManager` of a package.json wants,
-jest, webpack, eslint, prettier, mocha and next load their configuration, pytest its conftest.py,
-flake8 and pylint their plugins, nest, ng, nx, gulp and grunt what lies in `node_modules`, mvn its
-`.mvn/extensions.xml`, gradle its properties, bazel `tools/bazel`, bundle and composer the versions
-and plugins of a lock file, poetry, pdm and hatch plugins, hg the extensions of `.hg/hgrc`, ansible
-the plugins of an ansible.cfg, gemini the settings and `.env` of the folder.
+A program prints its version here if its documentation says that the option ends it before it looks
+for a project, a plugin or a configuration below the folder it starts in. Others load code of the
+repository first: yarn (`yarnPath`), pnpm (`packageManager`), jest, eslint, prettier and the like
+(their configuration), pytest (conftest.py), flake8 and pylint (plugins), mvn (`.mvn`), bundle and
+composer (the lock file), poetry and hatch (plugins), hg (`.hg/hgrc`), ansible, gemini.
 """
 
 from __future__ import annotations
@@ -26,16 +21,29 @@ from typing import TYPE_CHECKING
 
 from prsm_core.policies import is_within, word_set
 from prsm_policy.safe.ecosystems import TASK_PROGRAMS, is_task
-from prsm_policy.safe.environment import NODE, RUN_SCRIPTS, RUNNERS, inner_check, may_be_written
-from prsm_policy.safe.formats import are_harmless
-from prsm_policy.safe.options import Syntax, parse, read_command_lines
-from prsm_policy.safe.packagers import in_packages
+from prsm_policy.safe.environment import (
+    NODE,
+    RUN_SCRIPTS,
+    RUNNERS,
+    in_packages,
+    inner_check,
+    may_be_written,
+)
+from prsm_policy.safe.options import (
+    Syntax,
+    are_harmless,
+    operands_of,
+    parse,
+    read_command_lines,
+    row_of,
+)
 from prsm_policy.tables import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_policy.places import Place
+    from prsm_policy.safe.options import Judge
     from prsm_policy.shell.words import Word
 
 _VERSIONED_PYTHON = "python python3 pip pip3 uv uvx ruff mypy pyright black isort"
@@ -78,11 +86,13 @@ _MAX_FOLDERS = 40  # above one another
 # Programs of packages that a runner may start if they are there.
 PACKAGED = word_set("tsc vue-tsc eslint prettier jest vitest mocha biome oxlint pyright")
 
-# What a plugin may be: none.
-_PYTEST_NO_PLUGIN = re.compile(r"no:[a-z]+")
-_PYTEST_WARNING = re.compile(
-    r"(?:error|ignore|default|always|once|module)(?::{1,2}(?:[A-Z][A-Za-z]*Warning)?)?"
-)
+# Filters of warnings, and plugins that are switched off.
+_PYTEST_VALUES = {
+    "-W": re.compile(
+        r"(?:error|ignore|default|always|once|module)(?::{1,2}(?:[A-Z][A-Za-z]*Warning)?)?"
+    ),
+    "-p": re.compile(r"no:[a-z]+"),
+}
 _TSCONFIG = re.compile(r"(?:[\w.@-]+/)*tsconfig[\w.-]*\.json")
 
 # By the words that come first: its options, and those of which it needs at least one.
@@ -129,14 +139,23 @@ _MAKE_TARGETS = word_set(
     " unittest test-unit vet"
 )
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
-_MAKE_OPTION = re.compile(r"-[sk]+|-j\d*|--(?:silent|quiet|keep-going|no-print-directory)")
+_MAKE_VALUED: Mapping[str, Judge] = dict.fromkeys(
+    ("-C", "--directory"), lambda word, place: place.has_one_of(word, _MAKEFILES)
+)
 _MAKE_PLAN = re.compile(r"-[sk]*n[sk]*|--(?:dry-run|just-print|recon)")
+_MAKE_OPTION = re.compile(
+    rf"{_MAKE_PLAN.pattern}|-[sk]+|-j\d*|--(?:silent|quiet|keep-going|no-print-directory)"
+)
 _MAKE_TARGET = re.compile(r"[A-Za-z0-9][\w./-]*")
 _GO_OPTION = re.compile(
     r"--?(?:v|race|short|cover|failfast|json|benchmem"
     r"|(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|shuffle|list|covermode|tags)=.*)"
 )
-_GO_VALUED = re.compile(r"--?(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|list|p)")
+_GO_VALUED: Mapping[str, Judge] = {
+    f"{dashes}{name}": lambda word, _place: word.known
+    for name in word_set("count run skip bench benchtime timeout parallel cpu list p")
+    for dashes in ("-", "--")
+}
 
 # Of the same kind, but what they are told of here is their version, and they load code for it.
 _LOADERS = word_set(
@@ -214,29 +233,27 @@ def is_project_check(words: Sequence[Word], place: Place) -> bool:
     if (program not in _PROGRAMS and "/" not in program) or not all(word.exact for word in words):
         return False
     texts = tuple(word.text for word in words)
-    if any(map(FETCHED.match, texts)) or (texts[0] not in _PACKAGERS and _reads_arguments(texts)):
+    # Several of these tools would read more arguments from a file that an @ names.
+    may_read_more = program not in _PACKAGERS and any(text.startswith("@") for text in texts)
+    if may_read_more or any(map(FETCHED.match, texts)):
         return False
     inner = inner_check(words, place)
     if inner is not None:
-        return bool(inner) and _is_inner_check(texts[0], inner, place)
+        return bool(inner) and _is_inner_check(program, inner, place)
     if may_be_written(place):
         return False
-    if texts[0] in _PACKAGERS or texts[0] == "npx":
+    if program in _PACKAGERS or program == "npx":
         return not place.was_written(NODE) and _package(words, place)
     if (is_check := is_task(words, place)) is not None:
         return is_check
-    if texts[0] == "cargo" and texts[1:2] in _CARGO_CHECKS:
+    if program == "cargo" and texts[1:2] in _CARGO_CHECKS:
         return _cargo(texts, words[2:], place)
-    if texts[0] == "make":
+    if program == "make":
         return made_by(words[1:], _MAKE_TARGETS, place)
     if texts[:2] in {("go", "test"), ("go", "vet")}:
-        return _go(words[2:], place)
+        packages = operands_of(words[2:], _GO_OPTION, _GO_VALUED, place)
+        return packages is not None and all(map(place.is_ordinary, packages))
     return _by_table(words, texts, place)
-
-
-def _reads_arguments(texts: Sequence[str]) -> bool:
-    """Return whether several of these tools would read more arguments from a file."""
-    return any(text.startswith("@") for text in texts)
 
 
 def _is_inner_check(runner: str, words: Sequence[Word], place: Place) -> bool:
@@ -259,10 +276,11 @@ def check_named(texts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
         return None
     program = texts[0].rpartition("/")[2]
     words = (_PYTHON.sub("python", program), *texts[1:])
-    for runner in _RUNNERS:
-        if words[: len(runner)] == runner:
-            rest = words[len(runner) :]
-            return check_named(rest[next((n for n, one in enumerate(rest) if one[:1] != "-"), 0) :])
+    runner = next((runner for runner in _RUNNERS if words[: len(runner)] == runner), None)
+    if runner is not None:
+        rest = words[len(runner) :]
+        start = next((at for at, word in enumerate(rest) if word[:1] != "-"), 0)
+        return check_named(rest[start:])
     if program in _PACKAGERS:
         at = 2 if words[1:2] in {("run",), ("run-script",)} else 1
         if _SCRIPT.fullmatch(name := "".join(words[at : at + 1])):
@@ -272,14 +290,11 @@ def check_named(texts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
         targets = [word for word in words[1:] if word in _MAKE_TARGETS]
         is_plan = any(_MAKE_PLAN.fullmatch(word) for word in words[1:])
         return (f"make {' '.join(targets)}", ()) if targets and not is_plan else None
-    for length in (3, 2, 1):
-        head = words[:length]
-        if head in _CHECKS or head in _MORE:
-            needed = _NEEDED.get(head)
-            if needed is not None and needed.isdisjoint(texts):
-                return None
-            return " ".join(head).removeprefix("python -m "), words[length:]
-    return None
+    row = row_of(_NAMED, words)
+    if row is None or (row[1] and row[1].isdisjoint(texts)):
+        return None
+    size, _needed = row
+    return " ".join(words[:size]).removeprefix("python -m "), words[size:]
 
 
 _PYTHON = re.compile(r"python3?(?:\.\d+)?$")
@@ -305,6 +320,8 @@ _MORE = {
     ("just", "test"), ("tox",), ("nox",), ("phpunit",), ("python", "-m", "tox"),
     ("python", "-m", "nox"),
 }  # fmt: skip
+# All that have a name, by the options of which they need at least one.
+_NAMED = {words: _NEEDED.get(words, frozenset()) for words in _CHECKS.keys() | _MORE}
 
 
 def is_version_output(texts: Sequence[str], place: Place, *, trusted: bool = False) -> bool:
@@ -330,45 +347,36 @@ def _by_table(words: Sequence[Word], texts: tuple[str, ...], place: Place) -> bo
         return is_version_output(("pip", *texts[3:]), place, trusted=True)
     if texts[:2] == ("cargo", "fmt"):
         words = [word for word in words if word.text != "--"]
-    for length in (3, 2, 1):
-        rules = _CHECKS.get(texts[:length])
-        if rules is None:
-            continue
-        needed = _NEEDED.get(texts[:length])
-        if needed is not None and needed.isdisjoint(texts):
-            return False
-        rest = list(words[length:])
-        if rules is _UNITTEST and rest and rest[0].text == "discover":
-            rest = rest[1:]
-        if rules is _TSC and not _are_projects(rest, place):
-            return False
-        if rules is _PYTEST:
-            rest = _without_warnings(rest)
-        parsed = parse(rest, rules, place)
-        return parsed is not None and are_harmless(texts, parsed.values)
-    return False
-
-
-def _are_projects(words: Sequence[Word], place: Place) -> bool:
-    """Return whether the projects that a type checker is told are configured in the workspace."""
-    parsed = parse(words, _TSC, place)
-    return parsed is not None and all(_TSCONFIG.fullmatch(value.text) for _, value in parsed.values)
+    row = row_of(_CHECKS, texts)
+    if row is None:
+        return False
+    size, rules = row
+    rest = list(words[size:])
+    if (needed := _NEEDED.get(texts[:size])) is not None and needed.isdisjoint(texts):
+        return False
+    if rules is _UNITTEST and rest and rest[0].text == "discover":
+        rest = rest[1:]
+    if rules is _PYTEST:
+        rest = _without_warnings(rest)
+    parsed = parse(rest, rules, place)
+    if parsed is None or not are_harmless(texts, parsed.values):
+        return False
+    # What a type checker is told of projects must be configured in the workspace.
+    return rules is not _TSC or all(_TSCONFIG.fullmatch(value.text) for _, value in parsed.values)
 
 
 def _without_warnings(words: Sequence[Word]) -> list[Word]:
     """Leave out the filters of warnings and the plugins that are switched off, if harmless."""
-    rest: list[Word] = []
-    at = 0
-    while at < len(words):
-        value = words[at + 1].text if at + 1 < len(words) else ""
-        if (words[at].text == "-W" and _PYTEST_WARNING.fullmatch(value)) or (
-            words[at].text == "-p" and _PYTEST_NO_PLUGIN.fullmatch(value)
-        ):
-            at += 2
-            continue
-        rest.append(words[at])
-        at += 1
-    return rest
+    rest = list(words)
+    kept: list[Word] = []
+    while rest:
+        word = rest.pop(0)
+        shape = _PYTEST_VALUES.get(word.text)
+        if shape is not None and rest and shape.fullmatch(rest[0].text):
+            rest.pop(0)
+        else:
+            kept.append(word)
+    return kept
 
 
 def script_named(
@@ -445,19 +453,13 @@ def made_by(
 
     With `first` it may be told none: that is the first of its makefile.
     """
-    targets: list[str] = []
-    elsewhere = False
-    own = iter(words)
-    for word in own:
-        if word.text in {"-C", "--directory"}:
-            elsewhere, folder = True, next(own, None)
-            if folder is None or not place.has_one_of(folder, _MAKEFILES):
-                return False
-        elif not _MAKE_OPTION.fullmatch(word.text):
-            targets.append(word.text)
-    made = [text for text in targets if not _MAKE_PLAN.fullmatch(text)]
-    if len(made) < len(targets):
-        return not elsewhere and all(map(_MAKE_TARGET.fullmatch, made))
+    operands = operands_of(words, _MAKE_OPTION, _MAKE_VALUED, place)
+    if operands is None:
+        return False
+    targets = [word.text for word in operands]
+    texts = {word.text for word in words}
+    if any(map(_MAKE_PLAN.fullmatch, texts)):
+        return texts.isdisjoint(_MAKE_VALUED) and all(map(_MAKE_TARGET.fullmatch, targets))
     return (first or bool(targets)) and names.issuperset(targets)
 
 
@@ -468,20 +470,3 @@ def _cargo(texts: Sequence[str], arguments: Sequence[Word], place: Place) -> boo
     # What stands behind -- goes to the test program or to the compiler.
     options = [word.text for word in parsed.operands if word.text.startswith("-")]
     return all(_CARGO_PASSED_ON.fullmatch(option) for option in options)
-
-
-def _go(arguments: Sequence[Word], place: Place) -> bool:
-    at = 0
-    while at < len(arguments):
-        word = arguments[at]
-        at += 1
-        if _GO_VALUED.fullmatch(word.text):
-            if at == len(arguments) or not arguments[at].known:
-                return False
-            at += 1
-        elif word.may_be_option:
-            if not _GO_OPTION.fullmatch(word.text):
-                return False
-        elif not place.is_ordinary(word):
-            return False
-    return True

@@ -15,9 +15,15 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
-from prsm_policy.safe.carriers import carried_by_xargs
-from prsm_policy.safe.listed import Names, Passage, simple_pattern
-from prsm_policy.safe.producers import ANYTHING, Output, output_of
+from prsm_policy.safe.producers import (
+    ANYTHING,
+    Names,
+    Output,
+    Passage,
+    carried_by_xargs,
+    output_of,
+    simple_pattern,
+)
 from prsm_policy.shell.script import Assignment, Command
 from prsm_policy.shell.tree import (
     Choice,

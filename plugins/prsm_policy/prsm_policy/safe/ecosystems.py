@@ -1,11 +1,8 @@
-"""Checks of build tools, by the tasks and goals that they are told to run, and their look-ups.
+"""What build tools are told: tasks that check, and look-ups of what is in a project.
 
-Tasks, goals and sessions are words that a project gives a meaning to. So only names that projects
-use for checks count, with options that choose among them.
-
-Look-ups of what is in a project load its configuration, and may start a toolchain that it chooses.
-So they are safe only where the user trusts the workspace, and without options that run, write or
-fetch.
+Tasks, goals and sessions are words that a project gives a meaning to, so only names that projects
+use for checks count. Look-ups load the configuration of a project and may start a toolchain that
+it chooses. Both are safe only where the user trusts the workspace.
 """
 
 from __future__ import annotations
@@ -16,14 +13,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core.policies import HOOK_MANIFESTS, PYTHON_MANIFESTS, word_set
-from prsm_policy.safe.environment import NODE, RUNNERS, inner_check
-from prsm_policy.safe.options import Syntax, parse, read_command_lines
-from prsm_policy.safe.packagers import in_packages
+from prsm_policy.safe.environment import NODE, RUNNERS, in_packages, inner_check
+from prsm_policy.safe.options import Syntax, operands_of, parse, read_command_lines, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_policy.places import Place
+    from prsm_policy.safe.options import Judge
     from prsm_policy.shell.words import Word
 
 
@@ -32,33 +29,39 @@ class Tasks(Struct, frozen=True):
 
     names: re.Pattern[str]
     options: re.Pattern[str]
-    valued: frozenset[str] = frozenset()
+    valued: Mapping[str, Judge] = {}
     needs_name: bool = True
 
 
-GRADLE_OPTION = re.compile(
-    r"-[qiwS]|--(?:quiet|info|warn|stacktrace|offline|no-daemon|continue|parallel|rerun-tasks"
-    r"|build-cache|no-build-cache|no-parallel|console=plain|warning-mode=\w+|max-workers=\d+"
-    r"|tests=[\w.*$-]+)"
-)
-GRADLE_VALUED = word_set("--tests -x --exclude-task --console --warning-mode --max-workers")
-_GRADLE = Tasks(
+def _is_value(word: Word, place: Place) -> bool:
+    return not word.may_be_option and place.is_ordinary(word)
+
+
+GRADLE = Tasks(
     re.compile(
         r":?(?:[\w-]+:)*(?:test|check|lint|detekt|ktlintCheck|spotlessCheck"
         r"|(?:checkstyle|pmd|spotbugs)(?:Main|Test)|(?:unit|integration|functional|jvm)Test"
         r"|(?:test|lint)(?:Debug|Release)(?:UnitTest)?)"
     ),
-    GRADLE_OPTION,
-    GRADLE_VALUED,
+    re.compile(
+        r"-[qiwS]|--(?:quiet|info|warn|stacktrace|offline|no-daemon|continue|parallel|rerun-tasks"
+        r"|build-cache|no-build-cache|no-parallel|console=plain|warning-mode=\w+|max-workers=\d+"
+        r"|tests=[\w.*$-]+)"
+    ),
+    dict.fromkeys(
+        word_set("--tests -x --exclude-task --console --warning-mode --max-workers"), _is_value
+    ),
 )
-MAVEN_OPTION = re.compile(
-    r"-(?:q|B|o|e|ntp|am|amd|fae|ff|T\w+)|--(?:quiet|batch-mode|offline|errors|also-make|fail-at-end"
-    r"|no-transfer-progress)|-D(?:skipITs|skipTests|maven\.test\.skip|failIfNoTests"
-    r"|surefire\.failIfNoSpecifiedTests|test|it\.test|checkstyle\.skip|style\.color"
-    r")(?:=[\w.,*#+!-]*)?"
+MAVEN = Tasks(
+    re.compile("test|verify"),
+    re.compile(
+        r"-(?:q|B|o|e|ntp|am|amd|fae|ff|T\w+)|--(?:quiet|batch-mode|offline|errors|also-make"
+        r"|fail-at-end|no-transfer-progress)|-D(?:skipITs|skipTests|maven\.test\.skip"
+        r"|failIfNoTests|surefire\.failIfNoSpecifiedTests|test|it\.test|checkstyle\.skip"
+        r"|style\.color)(?:=[\w.,*#+!-]*)?"
+    ),
+    dict.fromkeys(word_set("-pl --projects -T --threads"), _is_value),
 )
-MAVEN_VALUED = word_set("-pl --projects -T --threads")
-_MAVEN = Tasks(re.compile("test|verify"), MAVEN_OPTION, MAVEN_VALUED)
 # Environments of tox and sessions of nox are joined of such parts: py311-django, tests-3.12.
 _PART = (
     r"(?:py(?:py)?\d*|3\.\d+|django\d*|tests?|unit|integration|unittests?|pytest|all|lint(?:ers?)?"
@@ -66,9 +69,16 @@ _PART = (
     r"|isort|checks?|cov(?:erage)?|docs?test|static|quality|min|latest|core|fast|ci)"
 )
 _SESSIONS = re.compile(rf"{_PART}(?:[-_.,:]+{_PART})*")
+
+
+def _is_session(word: Word, _place: Place) -> bool:
+    return _SESSIONS.fullmatch(word.text) is not None
+
+
 _TOX = Tasks(
     re.compile("run|r|run-parallel|p"),
     re.compile(r"-[qvp]+|--(?:quiet|parallel|skip-pkg-install|no-recreate-pkg)|-p ?auto"),
+    {"-e": _is_session},
     needs_name=False,
 )
 _NOX = Tasks(
@@ -77,9 +87,9 @@ _NOX = Tasks(
         r"-[rRvN]+|--(?:reuse-existing-virtualenvs|no-install|verbose|stop-on-first-error"
         r"|no-color|nocolor|non-interactive)|-x"
     ),
+    dict.fromkeys(word_set("-e -s --session --sessions --python"), _is_session),
     needs_name=False,
 )
-_SESSION_OPTIONS = {"tox": word_set("-e"), "nox": word_set("-e -s --session --sessions --python")}
 _POSITIONAL = Syntax(
     flags="qvxsl",
     valued="kmnr",
@@ -115,13 +125,7 @@ _RAILS_OPTIONS = Syntax(
     free=frozenset({"-n", "--name"}),
 )
 # By the program whose arguments are tasks.
-_BY_TASK: Mapping[str, Tasks] = {
-    "gradle": _GRADLE,
-    "mvn": _MAVEN,
-    "rake": _RAKE,
-}
-
-
+_BY_TASK: Mapping[str, Tasks] = {"gradle": GRADLE, "mvn": MAVEN, "rake": _RAKE}
 TASK_PROGRAMS = _BY_TASK.keys() | word_set("tox nox pre-commit rails python python3")
 
 
@@ -145,19 +149,10 @@ def is_task(words: Sequence[Word], place: Place) -> bool | None:
 
 def runs_tasks(words: Sequence[Word], tasks: Tasks, place: Place) -> bool:
     """Return whether a tool runs tasks of these names, with these options."""
-    named, at = False, 0
-    while at < len(words):
-        text = words[at].text
-        at += 1
-        if text in tasks.valued:
-            if at == len(words) or words[at].may_be_option or not place.is_ordinary(words[at]):
-                return False
-            at += 1
-        elif tasks.names.fullmatch(text):
-            named = True
-        elif not tasks.options.fullmatch(text):
-            return False
-    return named or not tasks.needs_name
+    names = operands_of(words, tasks.options, tasks.valued, place)
+    if names is None or not all(tasks.names.fullmatch(word.text) for word in names):
+        return False
+    return bool(names) or not tasks.needs_name
 
 
 def _session(program: str, words: Sequence[Word], place: Place) -> bool:
@@ -168,14 +163,7 @@ def _session(program: str, words: Sequence[Word], place: Place) -> bool:
     at = texts.index("--") if "--" in texts else len(texts)
     if parse(words[at + 1 :], _POSITIONAL, place) is None:
         return False
-    rest: list[Word] = []
-    own = iter(words[:at])
-    for word in own:
-        if word.text not in _SESSION_OPTIONS[program]:
-            rest.append(word)
-        elif (name := next(own, None)) is None or not _SESSIONS.fullmatch(name.text):
-            return False
-    return runs_tasks(rest, _TOX if program == "tox" else _NOX, place)
+    return runs_tasks(words[:at], _TOX if program == "tox" else _NOX, place)
 
 
 def _pre_commit(words: Sequence[Word], place: Place) -> bool:
@@ -184,8 +172,8 @@ def _pre_commit(words: Sequence[Word], place: Place) -> bool:
     parsed = parse(words[1:], _PRE_COMMIT, place)
     if parsed is None:
         return False
-    takes_files = "--files" in parsed.options
-    return takes_files or all(_HOOK.fullmatch(word.text) for word in parsed.operands)
+    are_hooks = all(_HOOK.fullmatch(word.text) for word in parsed.operands)
+    return "--files" in parsed.options or are_hooks
 
 
 def _manage(words: Sequence[Word], place: Place) -> bool:
@@ -211,9 +199,10 @@ _READS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(word_set("npm pnpm yarn bun"), NODE),
     **dict.fromkeys(word_set("uv poetry tox nox"), PYTHON_MANIFESTS),
 }
-_GO_LIST_FLAGS = word_set("-m -json -deps -test -e -find --json --deps")
-_GO_LIST_VALUED = word_set("-f --f -tags")
-_SIMPLE_JSON = "-json="
+_GO_LIST = re.compile(r"-(?:m|deps|test|e|find)|--?json|--deps|-(?:json|f|tags)=.*", re.DOTALL)
+_GO_LIST_VALUED: Mapping[str, Judge] = {
+    option: lambda word, _place: word.known for option in ("-f", "--f", "-tags")
+}
 _RUN = word_set("run run-script --json")
 _SCRIPT_LISTERS = word_set("npm pnpm bun")
 
@@ -230,13 +219,12 @@ def is_query(words: Sequence[Word], place: Place) -> bool:
     inner = inner_check(words, place)
     if inner is not None:
         return bool(inner) and is_query(inner, place)
-    texts = tuple([word.text for word in words[:3]])
-    for length in (3, 2):
-        rules = _QUERIES.get(texts[:length])
-        if rules is not None:
-            is_known = all(word.exact for word in words)
-            return is_known and _is_told_by(program, words[length:], rules, place)
-    return texts[:2] == ("go", "list") and _go_list(words[2:], place)
+    texts = [word.text for word in words]
+    if texts[:2] == ["go", "list"]:
+        return _go_list(words[2:], place)
+    row = row_of(_QUERIES, texts)
+    is_known = row is not None and all(word.exact for word in words)
+    return row is not None and is_known and _is_told_by(program, words[row[0] :], row[1], place)
 
 
 def _is_told_by(program: str, words: Sequence[Word], rules: Syntax, place: Place) -> bool:
@@ -257,15 +245,8 @@ def _lists_scripts(words: Sequence[Word], place: Place) -> bool:
 
 
 def _go_list(words: Sequence[Word], place: Place) -> bool:
-    own = iter(words)
-    for word in own:
-        if word.text in _GO_LIST_VALUED:
-            if (value := next(own, None)) is None or not value.known:
-                return False
-        elif word.may_be_option:
-            is_named = word.text.startswith((_SIMPLE_JSON, "-f=", "-tags="))
-            if not is_named and word.text not in _GO_LIST_FLAGS:
-                return False
-        elif not word.exact or "@" in word.text or not place.is_ordinary(word):
-            return False  # a version is fetched
-    return True
+    packages = operands_of(words, _GO_LIST, _GO_LIST_VALUED, place)
+    # One with a version is fetched.
+    return packages is not None and all(
+        word.exact and "@" not in word.text and place.is_ordinary(word) for word in packages
+    )

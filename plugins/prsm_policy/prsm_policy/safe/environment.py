@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_policy.places import Place
+
 
 _PYTHON = word_set(".venv venv site-packages")
 _GRADLE = word_set("gradlew gradle/wrapper")
@@ -37,10 +39,10 @@ _FOLDERS: Mapping[str, frozenset[str]] = {
 _SCRIPTS: Mapping[str, tuple[frozenset[str], str]] = {
     "gradlew": (_GRADLE, "gradle"),
     "mvnw": (_MAVEN, "mvn"),
-    "bin/rails": (_BUNDLE | {"bin/rails"}, "rails"),
-    "bin/rake": (_BUNDLE | {"bin/rake"}, "rake"),
-    "bin/rspec": (_BUNDLE | {"bin/rspec"}, "rspec"),
-    "bin/rubocop": (_BUNDLE | {"bin/rubocop"}, "rubocop"),
+    **{
+        f"bin/{name}": (_BUNDLE | {f"bin/{name}"}, name)
+        for name in ("rails", "rake", "rspec", "rubocop")
+    },
 }
 _INTERPRETER = re.compile(r"python[0-9.]*")
 _ACTIVATE = re.compile(r"(?:.*/)?(\.venv|venv)/bin/activate")
@@ -64,11 +66,9 @@ _RUNNERS: Mapping[tuple[str, ...], _Runner] = {
         ),
         word_set("--extra --group --only-group --no-group --no-extra --package"),
     ),
-    ("poetry", "run"): _Runner(_BY_MANIFEST),
-    ("pdm", "run"): _Runner(_BY_MANIFEST),
-    ("pipenv", "run"): _Runner(_BY_MANIFEST),
-    ("rye", "run"): _Runner(_BY_MANIFEST),
-    ("hatch", "run"): _Runner(_BY_MANIFEST),
+    **{
+        (name, "run"): _Runner(_BY_MANIFEST) for name in ("poetry", "pdm", "pipenv", "rye", "hatch")
+    },
     ("bundle", "exec"): _Runner(_BUNDLE),
 }
 RUNNERS = frozenset(start[0] for start in _RUNNERS)
@@ -144,19 +144,100 @@ def _lies_in(folder: str, text: str, place: Place) -> bool:
 
 def _behind_options(words: Sequence[Word], runner: _Runner) -> Sequence[Word]:
     """Return what is run behind the options of a runner, nothing with one that is not known."""
-    at = 0
-    while at < len(words) and words[at].text.startswith("-"):
-        text = words[at].text
+    rest = list(words)
+    while rest and rest[0].text.startswith("-"):
+        text = rest.pop(0).text
         match = _OPTION.fullmatch(text)
         if text == "--":
-            at += 1
-            break
+            return rest
         if runner.flags and text in {"-m", "--module"}:
-            return (Word("python"), Word("-m"), *words[at + 1 :])
-        if text in runner.valued and at + 1 < len(words) and not words[at + 1].may_be_option:
-            at += 2
-        elif text in runner.flags or (match is not None and match[1] in runner.valued):
-            at += 1
-        else:
+            return (Word("python"), Word("-m"), *rest)
+        if text in runner.valued and rest and not rest[0].may_be_option:
+            rest.pop(0)
+        elif text not in runner.flags and not (match and match[1] in runner.valued):
             return ()
-    return words[at:]
+    return rest
+
+
+class _Chooser(Struct, frozen=True):
+    """Options of a package manager that choose packages: none, a name, or a folder behind them.
+
+    Without them a command line is one of the root package: `pnpm --filter ui test` is `pnpm test`.
+    """
+
+    flags: frozenset[str]
+    named: frozenset[str]
+    folders: frozenset[str]
+
+
+_CHOOSERS: Mapping[str, _Chooser] = {
+    name: _Chooser(*map(word_set, options))
+    for name, *options in (
+        (
+            "npm",
+            "--workspaces -ws --if-present --include-workspace-root --silent -s",
+            "--workspace -w",
+            "--prefix",
+        ),
+        (
+            "pnpm",
+            "-r --recursive -w --workspace-root --if-present --silent -s --parallel --stream"
+            " --no-bail --aggregate-output",
+            "--filter -F",
+            "-C --dir",
+        ),
+        ("yarn", "--silent -s", "", "--cwd"),
+        ("bun", "--silent", "--filter", "--cwd"),
+    )
+}
+_OF_YARN = word_set("workspace workspaces")
+_PACKAGE = re.compile(r"[\w@.!{\[][\w@./*{}\[\]^~-]*")
+_FOREACH = word_set("-A --all -p --parallel -t --topological -v --verbose -i --interlaced -R")
+
+
+def in_packages(words: Sequence[Word], place: Place) -> tuple[Sequence[Word], bool] | None:
+    """Return a command line without what chooses packages, and whether anything did.
+
+    None is for one that chooses what is not in the workspace.
+    """
+    if not any(word.text[:1] == "-" or word.text in _OF_YARN for word in words):
+        return words, False
+    program, rest = words[0].text, list(words[1:])
+    chooser = _CHOOSERS[program]
+    if program == "yarn":
+        rest = _behind_workspace(rest)
+    end = next((at for at, word in enumerate(rest) if word.text == "--"), len(rest))
+    kept: list[Word] = []
+    own = iter(rest[:end])
+    for word in own:
+        name, equals, value = word.text.partition("=")
+        if word.text in chooser.flags:
+            continue
+        if name not in chooser.named | chooser.folders:
+            kept.append(word)
+            # What a script is told begins behind its name, and is not for the package manager.
+            if program != "npm" and len(kept) > 1 + (kept[0].text in {"run", "exec"}):
+                kept += own
+            continue
+        chosen = word.told(value) if equals else next(own, None)
+        if chosen is None:
+            return None
+        if name in chooser.folders:
+            is_here = place.has_one_of(chosen, ("package.json",))
+        else:
+            is_here = chosen.known and place.is_ordinary(chosen)
+            is_here = is_here and _PACKAGE.fullmatch(chosen.text) is not None
+        if not is_here:
+            return None
+    is_chosen = len(kept) < end or len(rest) < len(words) - 1
+    return (words[0], *kept, *rest[end:]), is_chosen
+
+
+def _behind_workspace(words: list[Word]) -> list[Word]:
+    """Return what yarn does in one workspace, or in each."""
+    texts = [word.text for word in words]
+    if texts[:1] == ["workspace"] and len(words) > 2 and _PACKAGE.fullmatch(texts[1]):
+        return words[2:]
+    if texts[:2] == ["workspaces", "foreach"]:
+        return list(dropwhile(lambda word: word.text in _FOREACH, words[2:]))
+    return words[2:] if texts[:2] == ["workspaces", "run"] else words

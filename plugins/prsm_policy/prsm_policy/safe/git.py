@@ -1,35 +1,132 @@
-"""Read-only git: the subcommands and options that only look.
+"""Read-only git: the subcommands and options that only look, and start nothing by looking.
 
-A repository's own configuration can make git run programs when it looks: `repository` tells
-whether one does. Few global options are known here.
-
-Which programs git would start by the configuration of a repository.
-
-What counts is what one command would start: from what git says is configured where it runs, and
-in the submodules it looks into. The configuration of the user and of the system is theirs. A
-folder that may be a bare repository is asked about: git is told elsewhere to ignore such folders,
-but an old one does not.
+A repository's own configuration can make git run programs when it looks. What counts is what one
+command would start, from what git says is configured where it runs and in the submodules it looks
+into. The configuration of the user and of the system is theirs. What may be a bare repository is
+refused: git is told elsewhere to ignore such folders, but an old one does not.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import is_within, protected_part, word_set
-from prsm_policy.safe.gitkeys import recurses, starts
 from prsm_policy.safe.options import Syntax, parse, read_syntax
 from prsm_policy.safe.reach import untracked_reach
 from prsm_policy.shell.words import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_policy.places import Place
-    from prsm_policy.safe.gitkeys import Setting
     from prsm_policy.safe.options import Parsed
     from prsm_policy.shell.words import Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting of git: a key with all but its subsection in small letters, and its value.
+
+    `origin` is the file that it stands in; `is_persons` says that this is one of the user or of
+    the system, or included from there.
+    """
+
+    key: str
+    value: str
+    origin: str
+    is_persons: bool = False
+
+
+# Whatever the subcommand: it pages, refreshes the index, compares files, looks into submodules
+# that only the history knows, or checks signatures.
+_ALWAYS = re.compile(
+    r"core\.(?:fsmonitor|pager|alternaterefscommand)|pager\..*|hook\..*\.event"
+    r"|diff\.(?:external|submodule)|status\.submodulesummary|diff\..*\.(?:textconv|command|external)|interactive\.difffilter"
+    r"|filter\..*\.(?:clean|smudge|process)|merge\..*\.driver"
+    r"|gpg\.(?:.*\.)?(?:program|defaultkeycommand)|log\.showsignature"
+    r"|lfs\.(?:extension|customtransfer)\..*",
+    re.DOTALL,
+)
+_FALSE = word_set("false no off 0") | {""}
+_BOOLEAN = _FALSE | word_set("true yes on 1")
+_HARMLESS = {
+    "core.fsmonitor": _BOOLEAN,  # git's own daemon, or none
+    "diff.submodule": word_set("short"),
+    "log.showsignature": _FALSE,
+    "status.submodulesummary": _FALSE,
+}
+# What git's own extension for large files is configured with; it is the user's program.
+_LARGE_FILES = re.compile(
+    r"git-lfs (?:clean|smudge)(?: --skip)? -- %f|git-lfs filter-process(?: --skip)?"
+)
+# Settings of the way to other machines.
+_REMOTE = re.compile(
+    r"core\.(?:sshcommand|askpass|gitproxy)|credential\.(?:.*\.)?helper|ssh\.variant"
+    r"|remote\..*\.(?:uploadpack|receivepack|vcs|proxy)|protocol\.(?:.*\.)?allow"
+    r"|url\..*\.(?:insteadof|pushinsteadof)|http\.(?:.*\.)?(?:sslcert|proxy|cookiefile).*",
+    re.DOTALL,
+)
+_URL = re.compile(r"remote\..*\.(?:push)?url", re.DOTALL)
+# What is served by a program of another machine, not by one that works in a repository here.
+_ELSEWHERE = re.compile(
+    r"(?:https?|git|ssh)://[\w\[].*|[\w.][\w.@-]*:(?!:).*", re.ASCII | re.DOTALL
+)
+_HELPER_URL = re.compile(r"[a-z0-9+.-]+::|-|ext:|fd:|ssh://-", re.IGNORECASE)
+_GOES_OUT = word_set("remote ls-remote fetch pull push clone submodule archive")
+# With one of these git fetches an object that is missing, whatever asks for it.
+_PROMISES = re.compile(
+    r"remote\..*\.(?:promisor|partialclonefilter)|extensions\.partialclone", re.DOTALL
+)
+_CREDENTIAL_CACHE = re.compile(r"(?:|cache|store|osxkeychain|manager|manager-core|libsecret)")
+
+
+def starts(name: str, settings: Sequence[Setting]) -> bool:
+    """Return whether a subcommand may start a program that one of the settings names."""
+    aliases = {f"alias.{name}", f"alias.{name}.command"}  # a newer git takes it for an old command
+    if any(_starts_always(each.key, each.value) or each.key in aliases for each in settings):
+        return True
+    fetches = any(_PROMISES.fullmatch(each.key) for each in settings)
+    if fetches and any(_is_served_here(each) for each in settings):
+        return True
+    goes_out = fetches or name in _GOES_OUT
+    return goes_out and any(_starts_remote(each.key, each.value) for each in settings)
+
+
+def recurses(name: str, settings: Sequence[Setting]) -> bool:
+    """Return whether a subcommand looks into submodules, even those that are not checked out."""
+    return name == "grep" and any(
+        each.key == "submodule.recurse" and each.value.lower() not in _FALSE for each in settings
+    )
+
+
+def _starts_always(key: str, value: str) -> bool:
+    if not _ALWAYS.fullmatch(key):
+        return False
+    if key in _HARMLESS:
+        return value.lower() not in _HARMLESS[key]
+    if key.startswith("pager."):
+        return value.lower() not in _BOOLEAN  # a page as the user configures it
+    if key.startswith("hook."):
+        return value == "post-index-change"
+    if key.startswith("filter.lfs."):
+        return not _LARGE_FILES.fullmatch(value)
+    return value != ""
+
+
+def _is_served_here(setting: Setting) -> bool:
+    return bool(_URL.fullmatch(setting.key)) and not _ELSEWHERE.fullmatch(setting.value)
+
+
+def _starts_remote(key: str, value: str) -> bool:
+    if _URL.fullmatch(key):
+        return _HELPER_URL.match(value) is not None
+    if key.startswith("credential."):
+        return not _CREDENTIAL_CACHE.fullmatch(value)
+    return _REMOTE.fullmatch(key) is not None
+
 
 _DIFF_LONG = word_set(
     "stat stat= dirstat dirstat= numstat shortstat compact-summary name-only name-status summary"
@@ -66,6 +163,14 @@ _LOOKING: Mapping[str, Syntax] = {
     "shortlog": Syntax(flags="snec", long=_LOG_LONG | word_set("summary numbered email")),
     "for-each-ref": Syntax(long=_LISTING | word_set("count= shell ignore-case exclude=")),
     **dict.fromkeys(("diff-tree", "diff-index"), _TREES),
+}
+# The same, by two words.
+_SHOWING: Mapping[tuple[str, ...], Syntax] = {
+    ("stash", "show"): _DIFF,
+    **dict.fromkeys((("stash", "list"), ("reflog", "show")), _LOG),
+    ("worktree", "list"): Syntax(flags="v", long=word_set("porcelain verbose"), max_operands=0),
+    ("submodule", "status"): Syntax(flags="q", long=word_set("cached quiet"), names_only=True),
+    **dict.fromkeys((("notes", "list"), ("notes", "show")), Syntax()),
 }
 # These list; with a bare operand and without one of `_LIST` they create.
 _LIST = frozenset(
@@ -110,6 +215,9 @@ def _only_looks(words: Sequence[Word], place: Place) -> bool:
         return parse(rest, _LOOKING[name], place, revisions=True) is not None
     if not all(word.exact for word in words):
         return False
+    rules = _SHOWING.get(tuple([word.text for word in words[:2]]))
+    if rules is not None:
+        return parse(rest[1:], rules, place) is not None
     check = _SPECIAL.get(name)
     return check is not None and check(rest, place)
 
@@ -157,17 +265,13 @@ def _lists(parsed: Parsed | None) -> bool:
     return parsed is not None and (not parsed.operands or bool(parsed.options & _LIST))
 
 
-def _branch(arguments: Sequence[Word], place: Place) -> bool:
-    return _lists(parse(arguments, _BRANCH, place))
-
-
 def _tag(arguments: Sequence[Word], place: Place) -> bool:
     rest = [word for word in arguments if not _LINES.fullmatch(word.text)]
     parsed = parse(rest, _TAG, place)
     return _lists(parsed) or (parsed is not None and len(rest) < len(arguments))
 
 
-_REMOTE = re.compile(r"[A-Za-z0-9][\w.-]*")  # more might be an address, and name a program
+_REMOTE_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")  # more might be an address, and name a program
 
 
 def _remote(arguments: Sequence[Word], place: Place) -> bool:
@@ -176,30 +280,24 @@ def _remote(arguments: Sequence[Word], place: Place) -> bool:
         return False
     if texts[:1] == ["get-url"]:
         rest = [text for text in texts[1:] if text not in {"--push", "--all"}]
-        return len(rest) == 1 and _REMOTE.fullmatch(rest[0]) is not None
+        return len(rest) == 1 and _REMOTE_NAME.fullmatch(rest[0]) is not None
     if texts[:1] == ["show"]:
         rest = [text for text in texts[1:] if text != "-n"]
-        is_one = len(rest) == 1 and _REMOTE.fullmatch(rest[0]) is not None
+        is_one = len(rest) == 1 and _REMOTE_NAME.fullmatch(rest[0]) is not None
         return not rest or (is_one and has_remote(rest[0], place))
     return texts in ([], ["-v"], ["--verbose"])
 
 
-def _stash(arguments: Sequence[Word], place: Place) -> bool:
-    if _begins(arguments, "show"):
-        return parse(arguments[1:], _DIFF, place) is not None
-    return _begins(arguments, "list") and parse(arguments[1:], _LOG, place) is not None
-
-
 def _reflog(arguments: Sequence[Word], place: Place) -> bool:
-    parsed = parse(arguments[1:] if _begins(arguments, "show") else arguments, _LOG, place)
     # Without `show` an operand could be a subcommand that deletes.
-    return parsed is not None and (_begins(arguments, "show") or not parsed.operands)
+    parsed = parse(arguments, _LOG, place)
+    return parsed is not None and not parsed.operands
 
 
 def _config(arguments: Sequence[Word], _place: Place) -> bool:
     # The first operand ends the options; a second word is its new value, even one like an option.
-    rest = list(arguments[1:] if _begins(arguments, "get") else arguments)
-    *options, key = rest or [UNKNOWN]
+    is_get = [word.text for word in arguments[:1]] == ["get"]
+    *options, key = arguments[1 if is_get else 0 :] or [UNKNOWN]
     return (
         all(_CONFIG_OPTION.fullmatch(word.text) for word in options)
         and key.known
@@ -215,42 +313,19 @@ _CONFIG_OPTION = re.compile(
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*\.(?:[^\s=]+\.)?[A-Za-z][A-Za-z0-9-]*")
 
 
-def _submodule(arguments: Sequence[Word], place: Place) -> bool:
-    rules = Syntax(flags="q", long=word_set("cached quiet"), names_only=True)
-    return _begins(arguments, "status") and parse(arguments[1:], rules, place) is not None
-
-
 def _symbolic_ref(arguments: Sequence[Word], place: Place) -> bool:
     rules = Syntax(flags="q", long=word_set("short quiet"), max_operands=1)
     parsed = parse(arguments, rules, place)
     return parsed is not None and len(parsed.operands) == 1
 
 
-def _notes(arguments: Sequence[Word], place: Place) -> bool:
-    is_look = _begins(arguments, "list") or _begins(arguments, "show")
-    return is_look and parse(arguments[1:], Syntax(), place) is not None
-
-
-def _worktree(arguments: Sequence[Word], place: Place) -> bool:
-    rules = Syntax(flags="v", long=word_set("porcelain verbose"), max_operands=0)
-    return _begins(arguments, "list") and parse(arguments[1:], rules, place) is not None
-
-
-def _begins(arguments: Sequence[Word], text: str) -> bool:
-    return bool(arguments) and arguments[0].text == text
-
-
-_SPECIAL = {
-    "branch": _branch,
+_SPECIAL: Mapping[str, Callable[[Sequence[Word], Place], bool]] = {
+    "branch": lambda arguments, place: _lists(parse(arguments, _BRANCH, place)),
     "tag": _tag,
     "remote": _remote,
-    "stash": _stash,
     "reflog": _reflog,
     "config": _config,
-    "worktree": _worktree,
-    "submodule": _submodule,
     "symbolic-ref": _symbolic_ref,
-    "notes": _notes,
 }
 
 
@@ -271,11 +346,12 @@ def has_remote(name: str, place: Place) -> bool:
     Raises UnaskedError where git must be asked and nobody may wait.
     """
     return not place.is_seen or all(
-        _names(folder, f"remote.{name}.url", place) for folder in place.folders
+        _is_set(f"remote.{name}.url", folder, place) for folder in place.folders
     )
 
 
-def _names(folder: str, key: str, place: Place) -> bool:
+def _is_set(key: str, folder: str, place: Place) -> bool:
+    """Return whether the repository around a folder is configured with a key."""
     while place.looks.spend():
         if os.path.lexists(f"{folder}/.git"):
             answer = place.looks.ask_git(folder)

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.policies import word_set
 from prsm_policy.shell.words import Kind
 from prsm_policy.tables import read_rows, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_policy.places import Place
     from prsm_policy.shell.words import Word
     from prsm_policy.tables import Fields
     from prsm_policy.tree import Reach
 
+    Judge = Callable[[Word, Place], bool]
     Reaches = Mapping[str, Callable[["Parsed"], Reach | None]]
 
 
+Row = TypeVar("Row")
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")
 
 
@@ -88,6 +90,34 @@ def read_command_lines(table: str) -> Iterator[tuple[tuple[str, ...], Syntax, Fi
     for head, fields in read_rows(table):
         rules = syntax_of(fields)
         yield from ((tuple(words.split()), rules, fields) for words in head.split("|"))
+
+
+def row_of(table: Mapping[tuple[str, ...], Row], texts: Sequence[str]) -> tuple[int, Row] | None:
+    """Return the row of the longest beginning of a command line in a table, and its length."""
+    sizes = (size for size in (3, 2, 1) if tuple(texts[:size]) in table)
+    size = next(sizes, None)
+    return None if size is None else (size, table[tuple(texts[:size])])
+
+
+def operands_of(
+    words: Sequence[Word], options: re.Pattern[str], valued: Mapping[str, Judge], place: Place
+) -> list[Word] | None:
+    """Return the operands of a command line, None if an option or its value does not fit.
+
+    `options` are words by themselves. Behind one of `valued` the next word is its value.
+    """
+    operands: list[Word] = []
+    rest = iter(words)
+    for word in rest:
+        if (fits := valued.get(word.text)) is not None:
+            value = next(rest, None)
+            if value is None or not fits(value, place):
+                return None
+        elif not word.may_be_option:
+            operands.append(word)
+        elif not options.fullmatch(word.text):
+            return None
+    return operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +254,47 @@ class _Parser:
 
 def _is_negative(word: Word) -> bool:
     return word.known and _NEGATIVE.fullmatch(word.text) is not None
+
+
+# Options that may name such a value in any program.
+_NAMING = re.compile(
+    r"--(?:[a-z]+-)*(?:format(?:ter)?|report(?:er|s)?|output|out|log|logger|plugin|config|profile"
+    r"|render(?:er)?|style|printer|writer|loader|parser|resolver|runner|environment|template)s?"
+    r"(?:-[a-z-]+)?",
+    re.IGNORECASE,
+)
+# What most programs have, beside levels and switches.
+_COMMON = word_set(
+    "text json yaml plain rich short long concise full compact simple tty auto always never yes no"
+    " y n on off true false trace debug info log warn warning error critical fatal silent quiet"
+    " minimal normal detailed diagnostic verbose"
+)
+
+
+# Values that a program has of its own, by program and option.
+_VALUES: Mapping[str, Mapping[str, frozenset[str]]] = {
+    program: {option: words_of(fields, kind) for kind in fields for option in kind.split(",")}
+    for program, fields in read_rows("formats")
+}
+
+
+def are_harmless(texts: Sequence[str], values: Iterable[tuple[str, Word]]) -> bool:
+    """Return whether no option of a check names what would be loaded or written.
+
+    Args:
+        texts: The command line of the check, from the program on.
+        values: Its options with their values, taken apart.
+    """
+    is_started = len(texts) > 2 and texts[1] in {"-m", "exec"}
+    listed = _VALUES.get(texts[2 if is_started else 0], {})
+    for option, word in values:
+        allowed = listed.get(option)
+        if allowed is None and _NAMING.fullmatch(option):
+            allowed = _COMMON
+        if allowed is not None and not _is_listed(word, allowed):
+            return False
+    return True
+
+
+def _is_listed(word: Word, allowed: frozenset[str]) -> bool:
+    return word.known and all(value in allowed or value.isdigit() for value in word.text.split(","))

@@ -5,20 +5,138 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from enum import IntEnum
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.policies import word_set
-from prsm_policy.safe.listed import Names, simple_pattern
+from prsm_core.policies import is_within, secret_part, word_set
+from prsm_policy.safe.options import Syntax, parse
 from prsm_policy.safe.tools import paths_of
+from prsm_policy.shell.script import Command
 from prsm_policy.shell.words import Kind, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prsm_policy.places import Place
-    from prsm_policy.shell.script import Command
+
+
+_SPLITS = re.compile(r"[\s'\"\\]|^-|[^ -~\u00a1-\U0010ffff]")
+_EXPANDS = re.compile(r"[*?\[]")
+_SIMPLE_PATTERN = re.compile(r"[\w.*?+@-]+")
+
+
+class Passage(IntEnum):
+    """How names reach the next command: as they are, line by line, or split by a shell."""
+
+    WHOLE = 0
+    LINES = 1
+    WORDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of files below some folders.
+
+    `patterns` are what the last part of each matches, None for any; `hidden` says that parts may
+    begin with a dot, `tracked` that git knows them.
+    """
+
+    roots: tuple[str, ...]
+    patterns: tuple[str, ...] | None = None
+    hidden: bool = True
+    tracked: bool = False
+
+    def are_harmless(self, place: Place, passage: Passage) -> bool:
+        """Return whether whatever reads all these files shows no secret and takes them for files.
+
+        Not if there are too many to be looked at.
+        """
+        if not place.is_seen:
+            return True
+        found = place.looks.found
+        if (self, passage) not in found:
+            found[self, passage] = self._search(place, passage)
+        return found[self, passage]
+
+    def _search(self, place: Place, passage: Passage) -> bool:
+        folders = [(root, False, False) for root in self.roots]
+        while folders:
+            folder, is_found, is_split = folders.pop()
+            if not is_within(folder, place.root):
+                return False
+            try:
+                with os.scandir(folder) as entries:
+                    inner = self._look_through(entries, folder, is_found, is_split, place, passage)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # then nothing is found in it
+            except OSError:
+                return False
+            if inner is None:
+                return False
+            folders += inner
+        return True
+
+    def _look_through(
+        self,
+        entries: Iterable[os.DirEntry[str]],
+        folder: str,
+        is_found: bool,
+        is_split: bool,
+        place: Place,
+        passage: Passage,
+    ) -> list[tuple[str, bool, bool]] | None:
+        """Return the folders in a folder, None if something in it must not be read.
+
+        All that is in a folder that `is_found` itself is, as readers may go through it; and all
+        that is found below a name that `is_split` on the way is something else then.
+        """
+        inner: list[tuple[str, bool, bool]] = []
+        is_secret = secret_part(folder[len(place.root) :]) is not None
+        for entry in entries:
+            place.looks.entries -= 1
+            if place.looks.entries < 0:
+                return None
+            name = entry.name
+            if not self.hidden and name.startswith("."):
+                continue
+            found = is_found or self._is_found(name)
+            if found and (is_secret or is_split or _is_risky(entry, place.root, passage)):
+                return None
+            if self.tracked and name == ".git":
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                inner.append((entry.path, found, is_split or _is_split(name, passage)))
+        return inner
+
+    def _is_found(self, name: str) -> bool:
+        if self.patterns is None:
+            return True
+        name = name.casefold()
+        return any(fnmatchcase(name, pattern.casefold()) for pattern in self.patterns)
+
+
+def simple_pattern(text: str) -> bool:
+    """Return whether a pattern means the same to everything that matches names."""
+    return _SIMPLE_PATTERN.fullmatch(text) is not None
+
+
+def _is_split(name: str, passage: Passage) -> bool:
+    """Return whether a name becomes something else on its way."""
+    if passage >= Passage.LINES and _SPLITS.search(name):
+        return True
+    return passage >= Passage.WORDS and _EXPANDS.search(name) is not None
+
+
+def _is_risky(entry: os.DirEntry[str], root: str, passage: Passage) -> bool:
+    if _is_split(entry.name, passage) or secret_part(entry.name) is not None:
+        return True
+    if not entry.is_symlink():
+        return False
+    target = os.path.realpath(entry.path)
+    return not is_within(target, root) or secret_part(target[len(root) :]) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,3 +435,112 @@ _PRODUCERS: Mapping[str, Callable[[Sequence[Word], Place], Output]] = {
     "seq": _seq,
     "date": _date,
 }
+
+
+_XARGS = Syntax(flags="0rt", long=word_set("null no-run-if-empty"))
+_VALUES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("-n", "-P", "-L"), re.compile(r"\d+")),
+    "-I": re.compile(r"\{\}|%|@"),
+    "-d": re.compile(r"\\n|\n"),
+}
+_PLAIN_LINE = re.compile(r"[\w./@:+,=%* -]*")  # without quotes, which it takes away
+_ENDS = frozenset({";", "+"})
+_COUNTS = (0, 1, 2, 3)
+
+
+def carried_by_xargs(command: Command, place: Place, incoming: Output) -> list[Command] | None:
+    """Return the commands that xargs may run, given what comes in; None if it cannot be told."""
+    command = replace(command, behind=False)  # what it runs does not read what comes in
+    words = list(command.words[1:])
+    mark = size = ""
+    is_other = False  # the lines do not become words as usual
+    own: list[Word] = []
+    while words and words[0].text.startswith("-"):
+        option = words.pop(0)
+        name, value = option.text[:2], option.text[2:]
+        if name not in _VALUES:
+            own.append(option)
+            continue
+        value = value or (words.pop(0).text if words else "")
+        if not option.known or not _VALUES[name].fullmatch(value):
+            return None
+        mark = value if name == "-I" else mark
+        size = value if name == "-n" else size
+        is_other = is_other or name in {"-L", "-d"}
+    if parse(own, _XARGS, place) is None or not words or not all(word.exact for word in words):
+        return None
+    if incoming.lines:
+        known = None if own or is_other else _known(words, incoming.lines, mark, size)
+        return None if known is None else [replace(command, words=tuple(each)) for each in known]
+    kind: Kind = incoming.kind if incoming.names is None else Kind.TEXT
+    if incoming.names is not None and incoming.names.are_harmless(place, Passage.LINES):
+        kind = Kind.NAME
+    added = Word("", exact=False, kind=kind)
+    if not mark:
+        return [replace(command, words=(*words, *[added] * count)) for count in _COUNTS]
+    filled = [_filled(word, mark, added) for word in words]
+    return None if None in filled else [replace(command, words=tuple(filter(None, filled)))]
+
+
+def _known(
+    words: Sequence[Word], lines: Sequence[str], mark: str, size: str
+) -> list[list[Word]] | None:
+    """Return what runs for lines that are known, None for those that xargs reads differently."""
+    if not all(map(_PLAIN_LINE.fullmatch, lines)):
+        return None
+    if mark:
+        return [
+            [word.told(word.text.replace(mark, line.lstrip())) for word in words] for line in lines
+        ]
+    items = [Word(item) for line in lines for item in line.split()]
+    step = max(int(size), 1) if size else len(items) or 1
+    return [[*words, *items[at : at + step]] for at in range(0, max(len(items), 1), step)]
+
+
+def carried_by_find(command: Command, place: Place) -> tuple[Command, list[Command]] | None:
+    """Return a find without what it runs, and what it runs; None if it cannot be told."""
+    words = list(command.words)
+    kept: list[Word] = []
+    inner: list[tuple[list[Word], str, bool]] = []
+    while words:
+        word = words.pop(0)
+        if word.text not in {"-exec", "-execdir"}:
+            kept.append(word)
+            continue
+        carried: list[Word] = []
+        while words and words[0].text not in _ENDS:
+            carried.append(words.pop(0))
+        if not words or not carried or not words[0].known:
+            return None
+        inner.append((carried, words.pop(0).text, word.text == "-execdir"))
+        kept.append(Word("-true"))
+    names = names_of_find(kept[1:], place)
+    if names is None or not names.are_harmless(place, Passage.WHOLE):
+        return None
+    added = Word("", exact=False, kind=Kind.NAME)
+    commands: list[Command] = []
+    for carried, end, is_beside in inner:
+        if is_beside and _names_others(carried):
+            return None
+        filled = [_filled(word, "{}", added) for word in carried]
+        if None in filled or not carried[0].known:
+            return None
+        first = tuple(filter(None, filled))
+        # With + it adds as many names as it has, and some programs write to their second one.
+        further = _COUNTS[:-1] if end == "+" else (0,)
+        commands += [Command((*first, *[added] * count)) for count in further]
+    return replace(command, words=tuple(kept)), commands
+
+
+def _filled(word: Word, mark: str, added: Word) -> Word | None:
+    if word.text == mark:
+        return added
+    if mark in word.text or not word.exact:
+        return None
+    return word
+
+
+def _names_others(words: Sequence[Word]) -> bool:
+    """Return whether a command may name files, which are others in each folder."""
+    operands = [word for word in words[1:] if not word.text.startswith("-") and word.text != "{}"]
+    return len(operands) > (words[0].text == "grep")

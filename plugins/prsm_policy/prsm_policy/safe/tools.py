@@ -1,18 +1,15 @@
 """The read-only tools: programs that look at files or text and change nothing.
 
-For each of them the options that are known to be harmless; whatever else a command line holds
-makes it one that is asked about.
-
-Command lines of sed, awk and jq that do no more than print.
-
-Their programs are judged in `prsm_policy.shell`: a program is allowed if every implementation reads
-it alike and finds nothing in it but printing, or if a sandbox of its own leaves it nothing else.
+What a command line holds beside the options that are known to be harmless makes it one that is
+asked about. A program of sed, awk or jq is allowed if every implementation reads it alike and finds
+nothing in it but printing, or if a sandbox of its own leaves it nothing else.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
@@ -25,9 +22,74 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_policy.places import Place
+    from prsm_policy.shell.script import Command
     from prsm_policy.shell.words import Word
 
     Check = Callable[[Sequence[Word], Place], bool]
+
+
+MAX_LINES = 10_000_000  # of seq
+MAX_SECONDS = 3_600
+_FOLLOWS = re.compile(r"-[A-Za-z0-9]*[fF].*|--(?:follow|retry).*")
+_NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,9})?")
+_DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)([smh]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600}
+# Other signals may leave the reader running.
+_ENDING = word_set("HUP INT QUIT KILL TERM SIGHUP SIGINT SIGQUIT SIGKILL SIGTERM 1 2 3 9 15")
+_SEQ_VALUED = word_set("-s -f --separator --format")
+
+
+def is_endless(name: str, words: Sequence[Word]) -> bool:
+    """Return whether a reader, told these words, may go on without an end."""
+    if name == "tail":
+        return any(_FOLLOWS.fullmatch(word.text) for word in words)
+    return name == "seq" and counts_to(words) > MAX_LINES
+
+
+def counts_to(words: Sequence[Word]) -> float:
+    """Return how many lines `seq` prints at most."""
+    numbers: list[float] = []
+    is_value = False
+    for word in words:
+        text = word.text
+        if is_value or (text[:1] == "-" and not _NUMBER.fullmatch(text)):
+            is_value = not is_value and text in _SEQ_VALUED
+        elif not word.exact:
+            if word.kind is not Kind.NUMBER:
+                return inf
+            numbers.append(0)
+        elif not _NUMBER.fullmatch(text):
+            return inf
+        else:
+            numbers.append(float(text))
+    first = numbers[0] if len(numbers) > 1 else 1.0
+    step = numbers[1] if len(numbers) > 2 else 1.0
+    last = numbers[-1] if numbers else 1.0
+    return abs((last - first) / step) if step else inf
+
+
+def ends_in_time(command: Command) -> bool:
+    """Return whether a command is `timeout` with a duration that ends what it runs."""
+    if command.texts[0].rpartition("/")[2] != "timeout":
+        return False
+    texts = list(reversed(command.texts[1:]))
+    while texts:
+        text = texts.pop()
+        name, equals, value = text.partition("=")
+        if text[:1] != "-":
+            match = _DURATION.fullmatch(text)
+            seconds = float(match[1]) * _UNITS[match[2]] if match else 0
+            return 0 < seconds <= MAX_SECONDS
+        if name in {"-s", "--signal"}:
+            value = value if equals else (texts.pop() if texts else "")
+            if value.upper() not in _ENDING:
+                return False
+        elif text.startswith("-s") or name.startswith("--sig"):
+            return False
+        elif name in {"-k", "--kill-after"} and not equals and texts:
+            texts.pop()
+    return False
+
 
 _SED_LONG = word_set(
     "quiet silent regexp-extended separate null-data unbuffered expression= posix sandbox"
@@ -103,34 +165,30 @@ def _told(arguments: Sequence[Word], option: re.Pattern[str]) -> bool:
 _AWK_VALUE = re.compile(r"[a-z_]\w*=[^\\]*|O?[FR]S=[^\\]*(?:\\[tn])?")
 
 
-def awk_prints(arguments: Sequence[Word], place: Place) -> bool:
-    """Return whether awk, whichever it is, only prints with these arguments."""
-    return _awk_prints(arguments, place, awk.only_prints)
-
-
 def gawk_prints(arguments: Sequence[Word], place: Place) -> bool:
     """Return whether gawk with these arguments only prints; it has a sandbox."""
     if arguments and arguments[0].text in {"--sandbox", "-S"}:
-        return _awk_prints(arguments[1:], place, awk.only_prints_in_sandbox)
+        return awk_prints(arguments[1:], place, awk.only_prints_in_sandbox)
     return awk_prints(arguments, place)
 
 
-def _awk_prints(
-    arguments: Sequence[Word], place: Place, only_prints: Callable[[str], bool]
+def awk_prints(
+    arguments: Sequence[Word],
+    place: Place,
+    only_prints: Callable[[str], bool] = awk.only_prints,
 ) -> bool:
+    """Return whether awk, whichever it is, only prints with these arguments."""
     words = list(arguments)
     while words and words[0].text.startswith("-"):
         option = words.pop(0)
+        if option.known and option.text == "--":
+            break
         if not option.known or option.text[:2] not in {"-F", "-v"}:
-            if option.known and option.text == "--":
-                break
             return False
-        value = option.text[2:]
-        if not value:
-            if not words or not words[0].known:
-                return False
-            value = words.pop(0).text
-        if option.text[1] == "v" and not _AWK_VALUE.fullmatch(value):
+        value = option.told(option.text[2:])
+        if not value.text:
+            value = words.pop(0) if words else UNKNOWN
+        if not value.known or (option.text[1] == "v" and not _AWK_VALUE.fullmatch(value.text)):
             return False
     if not words or not words[0].known or not only_prints(words[0].text):
         return False
@@ -154,16 +212,13 @@ _JQ = Syntax(
 
 
 def jq_prints(arguments: Sequence[Word], place: Place) -> bool:
-    """Judge jq, which takes options behind operands, too.
-
-    What it makes of `--`, and of what stands behind it, differs between its versions.
-    """
+    """Return whether jq, which takes options behind operands too, only prints its input."""
     rest = list(reversed(arguments))
     left: list[Word] = []
     while rest:
         word = rest.pop()
         if word.text == "--":
-            return False
+            return False  # versions differ about it
         if word.text in _JQ_ARGUMENTS:
             if len(rest) < 2 or not (rest.pop().known and rest.pop().known):
                 return False
@@ -255,40 +310,23 @@ _STRINGS = Syntax(flags="afo", valued="nte", long=word_set("all print-file-name 
 
 
 def _strings(arguments: Sequence[Word], place: Place) -> bool:
-    # Such a word names a file with more arguments.
-    if any(word.text.startswith("@") for word in arguments):
-        return False
-    return parse(arguments, _STRINGS, place) is not None
+    # A word with an @ names a file with more arguments.
+    reads_more = any(word.text.startswith("@") for word in arguments)
+    return not reads_more and parse(arguments, _STRINGS, place) is not None
 
 
-_TAR_LISTS = re.compile(r"-?[zjJv]*t[zjJv]*f")
-_ARCHIVE = re.compile(r"[\w./+-]+")  # a colon would name another machine
+def _lists_archive(option: str, name: str) -> Check:
+    """Return a check that an archiver lists one archive of the workspace."""
+    fits_option, fits_name = re.compile(option).fullmatch, re.compile(name, re.DOTALL).fullmatch
 
+    def check(arguments: Sequence[Word], place: Place) -> bool:
+        if len(arguments) != 2 or not fits_option(arguments[0].text):
+            return False
+        file = arguments[1]
+        is_file = file.known and not file.may_be_option and fits_name(file.text) is not None
+        return is_file and place.is_ordinary(file)
 
-def _tar(arguments: Sequence[Word], place: Place) -> bool:
-    if len(arguments) != 2 or not _TAR_LISTS.fullmatch(arguments[0].text):
-        return False
-    file = arguments[1]
-    is_near = file.known and not file.may_be_option and _ARCHIVE.fullmatch(file.text) is not None
-    return is_near and place.is_ordinary(file)
-
-
-def _unzip(arguments: Sequence[Word], place: Place) -> bool:
-    if len(arguments) != 2 or arguments[0].text not in {"-l", "-v", "-Z"}:
-        return False
-    file = arguments[1]
-    return file.known and not file.may_be_option and place.is_ordinary(file)
-
-
-SPECIAL: Mapping[str, Callable[[Sequence[Word], Place], bool]] = {
-    "ps": _ps,
-    "lsof": _lsof,
-    "sleep": _sleep,
-    "strings": _strings,
-    "xxd": _xxd,
-    "tar": _tar,
-    "unzip": _unzip,
-}
+    return check
 
 
 def paths_of(name: str, arguments: Sequence[Word], place: Place) -> Sequence[Word]:
@@ -402,10 +440,6 @@ def _double_bracket(arguments: Sequence[Word], place: Place) -> bool:
     return True
 
 
-def _bracket(arguments: Sequence[Word], place: Place) -> bool:
-    return bool(arguments) and arguments[-1].text == "]" and _test(arguments[:-1], place)
-
-
 _FIND_NUMBER = re.compile(r"[-+]?\d+[a-zA-Z]?")
 _FIND_ALONE = word_set(
     "-empty -ls -true -false -readable -writable -executable -not ! -o -or -a -and -print -print0"
@@ -440,23 +474,24 @@ def _find(arguments: Sequence[Word], place: Place) -> bool:
 _DATE_PRECISION = re.compile(r"-I(?:date|hours|minutes|seconds|ns)")
 
 
+# A bare operand sets the clock.
+_DATE = Syntax(
+    flags="uRI",
+    valued="dr",
+    long=word_set("utc date= iso-8601 iso-8601= rfc-3339= reference="),
+    texts=-1,
+)
+
+
 def _date(arguments: Sequence[Word], place: Place) -> bool:
-    # A bare operand sets the clock.
     arguments = [word for word in arguments if not _DATE_PRECISION.fullmatch(word.text)]
-    rules = Syntax(
-        flags="uRI",
-        valued="dr",
-        long=word_set("utc date= iso-8601 iso-8601= rfc-3339= reference="),
-        texts=-1,
-    )
-    parsed = parse(arguments, rules, place)
+    parsed = parse(arguments, _DATE, place)
     return parsed is not None and all(word.text.startswith("+") for word in parsed.operands)
 
 
 def _command(arguments: Sequence[Word], place: Place) -> bool:
-    if not arguments or arguments[0].text not in {"-v", "-V"}:
-        return False
-    return parse(arguments[1:], Syntax(texts=-1), place) is not None
+    tells = bool(arguments) and arguments[0].text in {"-v", "-V"}
+    return tells and parse(arguments[1:], Syntax(texts=-1), place) is not None
 
 
 # What these do with an operand that is only known when they run can be told.
@@ -470,7 +505,9 @@ READ_ONLY: Mapping[str, Check] = {
     "printf": _printf,
     "expr": _echo,
     "test": _test,
-    "[": _bracket,
+    "[": lambda arguments, place: (
+        bool(arguments) and arguments[-1].text == "]" and _test(arguments[:-1], place)
+    ),
     "[[": _double_bracket,
     "sed": sed_prints,
     "gsed": sed_prints,
@@ -480,5 +517,12 @@ READ_ONLY: Mapping[str, Check] = {
     "find": _find,
     "date": _date,
     "command": _command,
-    **SPECIAL,
+    "ps": _ps,
+    "lsof": _lsof,
+    "sleep": _sleep,
+    "strings": _strings,
+    "xxd": _xxd,
+    # A colon would name another machine.
+    "tar": _lists_archive(r"-?[zjJv]*t[zjJv]*f", r"[\w./+-]+"),
+    "unzip": _lists_archive("-[lvZ]", ".*"),
 }

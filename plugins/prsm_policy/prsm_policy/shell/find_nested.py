@@ -4,21 +4,54 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
+from prsm_core.policies import word_set
+from prsm_policy.shell import awk, sed
+from prsm_policy.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_policy.shell.grammar import RESERVED, RefusedError
-from prsm_policy.shell.nested import ASSIGNMENT, Nested, nested_command, note_any_argument
-from prsm_policy.shell.program_arguments import note_program_arguments, ungnu
+from prsm_policy.shell.inline import bare_name, inline_code
+from prsm_policy.shell.nested import (
+    ASSIGNMENT,
+    INPUT_FILE,
+    LOOKS_LIKE_CODE,
+    Nested,
+    nested_command,
+    note_any_argument,
+    note_own_word,
+)
+from prsm_policy.shell.runners import told
 from prsm_policy.shell.script import Assignment
 from prsm_policy.shell.words import UNKNOWN, Word
-from prsm_policy.shell.wrappers import LOADER, LOOSE, PROGRAM_VARIABLES, READERS, SHELLS, WRAPPERS
+from prsm_policy.shell.wrappers import (
+    CALLS,
+    EVALUATES,
+    FINDERS,
+    GNU_NAMES,
+    HARMLESS_GIT_KEYS,
+    INTERPRETERS,
+    LOADER,
+    LOOSE,
+    LOOSE_AFTER,
+    PROGRAM_VARIABLES,
+    READERS,
+    RUNNING_LONG,
+    RUNNING_OPTION,
+    RUNNING_SHORT,
+    SHELLS,
+    SUBSTITUTES,
+    WRAPPERS,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from prsm_policy.shell.runners import Told
     from prsm_policy.shell.script import Command
     from prsm_policy.shell.wrappers import Wrapper
+
 
 # Of shells that are no descendants of sh.
 _LONG_CODE = frozenset({"--command", "--commands", "--init-command", "--execute"})
@@ -246,3 +279,288 @@ def _filled(rest: Sequence[Word], options: Mapping[str, Word]) -> tuple[Word, ..
     if not marks:
         return (*rest, UNKNOWN)
     return tuple(replace(word, exact=word.exact and marks[0] not in word.text) for word in rest)
+
+
+_MAKE_CODE = re.compile(r"(?:-[A-Za-z]*?E|--eval=?)(.*)", re.DOTALL)
+_MAKE_FILE = re.compile(r"(?:-[A-Za-z]*?f|--(?:file|makefile)=?)(.*)", re.DOTALL)
+_GIT_RUNS = ("--upl", "--rec", "--exe", "--ext", "--open")
+_GIT_RUNS_NEXT = ("--upl", "--rece", "--exe", "--extc")
+_CALLBACK = re.compile(r"-[A-Za-z]*?[CFx](?P<value>.*)", re.DOTALL)
+_OWN_WORDS = word_set("scp sftp less more lldb")
+# Of fd, whose option of one letter may stand behind others, with the program attached.
+_ATTACHED_RUN = re.compile(r"-[HIaLlpgsiF0u1]*[xX](?P<value>.*)", re.DOTALL)
+_MAKES_OPTIONS = re.compile(r"\{(?:[^}]*,)?-")
+_AWK_VALUED = word_set("-F -v -l -i --assign --field-separator")
+
+
+def note_program_arguments(name: str, command: Command, nested: Nested) -> None:
+    """Note what is inside a command whose program is neither a shell nor a wrapper."""
+    words = command.words
+    if name in _SPECIAL:
+        _SPECIAL[name](command, nested)
+    _note_behind(name, command, nested)
+    if any(map(may_make_options, words)):
+        nested.doubtful = f"braces make options of {name}"
+    if name in _OWN_WORDS:
+        for word in words[1:]:
+            note_own_word(word.text, nested)
+    if name in EVALUATES:
+        nested.codes += [word.text for word in words[1:] if SUBSTITUTES.search(word.text)]
+    if name in DATA_SHELLS:
+        _note_data_shell(name, command, nested)
+    runs = INTERPRETERS.get(bare_name(name)) or INTERPRETERS.get(name)
+    if runs is not None:
+        _note_interpreter(name, runs, command, nested)
+    if name not in FINDERS:
+        _note_running_options(name, words, nested)
+    for each in told(name, words):
+        _note_told(each, nested, is_interpreter=runs is not None)
+
+
+def _note_behind(name: str, command: Command, nested: Nested) -> None:
+    """Take what stands behind one of a program's words for a command."""
+    triggers = LOOSE_AFTER.get(name, ())
+    start = next((at for at, text in enumerate(command.texts) if text in triggers), None)
+    if start is not None:
+        note_any_argument(command, nested, start + 1)
+
+
+def _note_told(each: Told, nested: Nested, *, is_interpreter: bool) -> None:
+    """Note what a program is told to run, by the table of them."""
+    if each.is_command:
+        nested.add_code(Word(each.text, exact=each.exact), each.option)
+    elif CALLS.search(each.text):
+        nested.opaque.append(each.text)
+    elif not is_interpreter:  # whose code is looked at already
+        nested.doubtful = "it runs code in another language"
+
+
+def _note_interpreter(name: str, runs: re.Pattern[str], command: Command, nested: Nested) -> None:
+    words = command.words
+    if runs is CALLS:
+        inline = inline_code(name, words)
+        codes, reads = inline.codes, inline.reads_input
+        may_run: Callable[[str], object] = runs.search
+        # perl opens an argument with a pipe at either end as one.
+        nested.opaque += [text for text in command.texts[1:] if "|" in {text[:1], text[-1:]}]
+    else:
+        codes, reads = [word.text for word in words[1:]], False
+        may_run = awk.may_run
+    if any(map(may_run, codes)):
+        # It may get from any argument what it runs.
+        nested.opaque.append(" ".join(command.texts[1:]))
+    nested.reads_input = nested.interprets = reads
+    if len(words) > 3 and words[1].text == "-m":
+        nested.commands.append(nested_command(command, words[2:]))
+
+
+def _note_data_shell(name: str, command: Command, nested: Nested) -> None:
+    nested.reads_input = nested.interprets = True
+    for act in acts_of(name, command.words[1:], command.feeds):
+        nested.opaque.append(act.text)
+        if act.command:
+            nested.codes.append(act.command)
+
+
+def _note_running_options(name: str, words: Sequence[Word], nested: Nested) -> None:
+    short, long = RUNNING_SHORT.get(name, ""), RUNNING_LONG.get(name, ())
+    for position, word in enumerate(words[1:], start=1):
+        text = word.text
+        if text[:1] != "-" and not (position == 1 and name.endswith("tar")):
+            continue
+        if len(text) < 3 and not short:
+            continue
+        following = words[position + 1] if position + 1 < len(words) else None
+        option, equals, value = text.partition("=")
+        match = RUNNING_OPTION.fullmatch(text)
+        if match or (long and any(len(option) > 2 and it.startswith(option) for it in long)):
+            if equals:
+                nested.codes.append(value.removeprefix("exec="))
+            elif following is not None:
+                split = following.text.replace(",", " ") if option == "-wrapper" else following.text
+                nested.add_code(replace(following, text=split.removeprefix("exec=")), name)
+        elif short and text[:2] != "--":
+            _note_short(text, short, words[position + 1 :], nested)
+
+
+def _note_short(text: str, short: str, rest: Sequence[Word], nested: Nested) -> None:
+    """Take what options of one letter run: it is attached, or one of the words behind them."""
+    found = [at for at, letter in enumerate(text) if letter in short]
+    if found and text[0] == "-":
+        attached = text[found[0] + 1 :]
+        nested.codes += [attached] if attached else [word.text for word in rest[:1]]
+    elif found:  # old style: all letters first, then their values
+        nested.codes += [word.text for word in rest[: len(text)]]
+
+
+def _eval(command: Command, nested: Nested) -> None:
+    words = command.words[1:]
+    if words and words[0].text == "--":
+        words = words[1:]
+    text = " ".join(word.text for word in words)
+    nested.add_code(Word(text, exact=all(word.known for word in words)), "eval")
+
+
+def _trap(command: Command, nested: Nested) -> None:
+    for word in command.words[1:2]:
+        if word.text not in {"-p", "-l", "-", "--"}:
+            nested.add_code(word, "trap")
+    if len(command.words) > 2 and command.words[1].text == "--":
+        nested.add_code(command.words[2], "trap")
+
+
+def _alias(command: Command, nested: Nested) -> None:
+    for word in command.words[1:]:
+        if "=" in word.text or not word.exact:
+            nested.add_code(replace(word, text=word.text.partition("=")[2]), "alias")
+
+
+def _callback(command: Command, nested: Nested) -> None:
+    """Take the values of -C, -F and -x: mapfile, complete, bind; they may be attached."""
+    for before, word in pairwise((*command.words, Word(""))):
+        match = _CALLBACK.fullmatch(before.text)
+        if match is None:
+            continue
+        given = replace(before, text=match["value"]) if match["value"] else word
+        nested.add_code(replace(given, text=given.text.rpartition('":')[2]), command.name)
+
+
+def _source(command: Command, nested: Nested) -> None:
+    for word in command.words[1:2]:
+        nested.add_file(word, command.name)
+
+
+def _hash(command: Command, nested: Nested) -> None:
+    """Take the program that a name is to stand for."""
+    for before, word in pairwise(command.words):
+        if before.text.startswith("-") and before.text.endswith("p"):
+            nested.add_code(word, "hash")
+
+
+def ungnu(name: str) -> str:
+    """Return the name of a program without what some systems put before it."""
+    return name[1:] if name in GNU_NAMES else name
+
+
+def _find(command: Command, nested: Nested) -> None:
+    words, triggers = command.words, FINDERS[ungnu(command.name)]
+    if any(map(_may_be_several, words[1:])):
+        nested.doubtful = f"{command.name} may be told to run a program"
+    position = 1
+    while position < len(words):
+        name, equals, value = words[position].text.partition("=")
+        attached = _ATTACHED_RUN.fullmatch(words[position].text) if "-x" in triggers else None
+        position += 1
+        if name not in triggers and attached is None:
+            continue
+        if equals and name in triggers:
+            nested.codes.append(value)
+            continue
+        first: tuple[Word, ...] = ()
+        if attached is not None and attached["value"]:
+            first = (replace(words[position - 1], text=attached["value"].removeprefix("=")),)
+        end = position
+        while end < len(words) and words[end].text not in {";", "+"}:
+            end += 1
+        rest = [
+            replace(word, exact=word.exact and "{" not in word.text)
+            for word in (*first, *words[position:end])
+        ]
+        if rest:
+            nested.commands.append(nested_command(command, (*rest, UNKNOWN)))
+        position = end
+
+
+def _may_be_several(word: Word) -> bool:
+    """Return whether the shell may make several words of one, options among them."""
+    is_split = (word.glob and not word.text) or word.text.startswith("-")
+    return not word.exact and (is_split or may_make_options(word))
+
+
+def may_make_options(word: Word) -> bool:
+    """Return whether braces in a word become options."""
+    return not word.exact and _MAKES_OPTIONS.search(word.text) is not None
+
+
+def _git(command: Command, nested: Nested) -> None:
+    texts = command.texts
+    runs_text = {"-c", "--config"} | {
+        option
+        for option, names in (("-x", {"rebase", "difftool"}), ("-u", {"clone"}))
+        if names & set(texts)
+    }
+    if any(text.startswith("--config-env") for text in texts):
+        nested.codes += [each.value.text.removeprefix("!") for each in command.assigned]
+    for before, word in pairwise(command.words):
+        if before.text in runs_text:
+            key, equals, value = word.text.partition("=")
+            if not equals:
+                nested.add_code(word, "git")
+            elif not key.lower().startswith(HARMLESS_GIT_KEYS):
+                nested.add_code(replace(word, text=value.removeprefix("!")), "git")
+        nested.codes += _git_codes(before.text, word.text)
+        if word.text[:2] in runs_text and word.text[:2] != "-c":
+            nested.codes.append(word.text[2:])
+    if "config" in texts:
+        nested.codes += [text.removeprefix("!") for text in texts[2:] if text.startswith("!")]
+        if not any(text.lower().startswith(HARMLESS_GIT_KEYS) for text in texts):
+            nested.codes.append(texts[-1])
+    if {"foreach", "filter-branch"} & set(texts):
+        nested.codes += [text for text in texts if LOOKS_LIKE_CODE.search(text)]
+
+
+def _git_codes(before: str, text: str) -> list[str]:
+    """Return what an argument of git lets run: a transport helper, or an option's value."""
+    if text.startswith("-O"):
+        return [text[2:]]
+    if text.startswith(_GIT_RUNS):
+        return [text.partition("=")[2]]
+    if before.startswith(_GIT_RUNS_NEXT) and "=" not in before:
+        return [text]
+    return [text.partition("::")[2]] if "::" in text else []
+
+
+def _make(command: Command, nested: Nested) -> None:
+    words = command.words
+    for position, word in enumerate(words[1:], start=1):
+        text = word.text
+        following = words[position + 1].text if position + 1 < len(words) else ""
+        if "=" in text:
+            nested.codes.append(text.partition("=")[2])
+            nested.opaque += [text] if "$(" in text or "${" in text else []
+        if match := _MAKE_CODE.fullmatch(text):
+            nested.opaque.append(match[1] or following)
+        elif match := _MAKE_FILE.fullmatch(text):
+            is_input = INPUT_FILE.fullmatch(match[1] or following) is not None
+            nested.reads_input = nested.reads_input or is_input
+
+
+def _sed(command: Command, nested: Nested) -> None:
+    running = [text for text in sed.scripts_of(command.texts[1:]) if sed.may_run(text)]
+    nested.opaque += running
+    nested.reads_input = bool(running)  # a line can be the command
+    if "" in sed.scripts_of(command.texts[1:]):
+        nested.doubtful = "it cannot be told what sed does"
+
+
+def _awk(command: Command, nested: Nested) -> None:
+    at = 1
+    while at < len(command.words) and command.texts[at].startswith("-"):
+        at += 2 if command.texts[at] in _AWK_VALUED else 1
+    if command.texts[at : at + 1] == ("",):
+        nested.doubtful = "it cannot be told what awk does"
+
+
+_SPECIAL: Mapping[str, Callable[[Command, Nested], None]] = {
+    "eval": _eval,
+    "trap": _trap,
+    "alias": _alias,
+    **dict.fromkeys(("mapfile", "readarray", "complete", "compgen", "bind"), _callback),
+    **dict.fromkeys(("source", "."), _source),
+    "hash": _hash,
+    **dict.fromkeys(FINDERS, _find),
+    "git": _git,
+    **dict.fromkeys(("sed", "gsed"), _sed),
+    **dict.fromkeys(awk.NAMES, _awk),
+    **dict.fromkeys(("make", "gmake"), _make),
+}

@@ -12,9 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
-from prsm_policy.shell.children import below, between, only
 from prsm_policy.shell.grammar import MAX_SECONDS, RefusedError, parse
-from prsm_policy.shell.lists import REDIRECTS, WORDS, pipelines
+from prsm_policy.shell.lists import REDIRECTS, WORDS, below, between, only, pipelines
 from prsm_policy.shell.literals import Literals, Part, inner_of
 from prsm_policy.shell.tree import (
     Choice,

@@ -1,16 +1,9 @@
 """The danger room: which commands a person is asked about even where everything else is allowed.
 
 They destroy, gain privilege, stay behind, run fetched or generated code, give secrets away, or
-widen what an agent may do.
-
-programs   by the program alone, and by the variables that are set for it
-tools      by what some programs are told, and what sends files away
-git        by what git is told, and where it writes
-places     secret and protected places
-fetching   by where code comes from
-agents     what starts agents
-migrations what drops data bases
-folders    folders that are read whole, and by what
+widen what an agent may do. Programs may be dangerous by their name alone (`programs`), by what they
+are told (`tools`, `git`, `fetching`, `migrations`), or by where they read and write (`places`,
+`folders`).
 """
 
 from __future__ import annotations
@@ -34,6 +27,8 @@ from prsm_policy.shell.runners import told
 from prsm_policy.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prsm_policy.places import Place
     from prsm_policy.shell import Command, Script
 
@@ -91,25 +86,32 @@ def command_danger(command: Command, place: Place | None, where: Place | None = 
 
     `where` is the place that it reads folders in, if that is known better.
     """
+    return next(filter(None, _reasons(command, place, where or place)), None)
+
+
+def _reasons(command: Command, place: Place | None, where: Place | None) -> Iterator[str | None]:
     name = command.name
     if command.words and not name:
-        return "the name of its program is only known when it runs"
-    if disguise := _disguise(command, name):
-        return disguise
+        yield "the name of its program is only known when it runs"
+    yield _disguise(command, name)
     if any(map(may_make_options, command.words)):
-        return "braces make options that cannot be told"
-    reason = setting_danger(command) or program_danger(command) or agent_danger(command)
-    if reason is None:
-        check = git_danger if name == "git" else TOOLS.get(ungnu(name))
-        reason = check(command) if check is not None else None
+        yield "braces make options that cannot be told"
+    yield setting_danger(command)
+    yield program_danger(command)
+    yield agent_danger(command)
     if name == "git":
-        reason = reason or git_place_danger(command, place)
-    reason = reason or taken_danger(command, place)
-    reason = reason or fetch_danger(command) or migration_danger(command) or sending_danger(command)
-    reason = reason or code_danger(command) or place_danger(command, place)
-    if reason is not None or place is None:
-        return reason
-    return folder_danger(command, where or place)
+        yield git_danger(command)
+        yield git_place_danger(command, place)
+    elif (check := TOOLS.get(ungnu(name))) is not None:
+        yield check(command)
+    yield taken_danger(command, place)
+    yield fetch_danger(command)
+    yield migration_danger(command)
+    yield sending_danger(command)
+    yield code_danger(command)
+    yield place_danger(command, place)
+    if where is not None:
+        yield folder_danger(command, where)
 
 
 def _disguise(command: Command, name: str) -> str | None:
@@ -140,19 +142,15 @@ def _whole_danger(script: Script) -> str | None:
         return filled
     if any(names.count(name) > 1 for name in script.functions):
         return "a function calls itself"
-    if not _FETCHERS.isdisjoint(names) and any(map(_is_local, script.commands)):
+    runs_local = any(map(_is_local, script.commands))
+    if runs_local and not _FETCHERS.isdisjoint(names):
         return "it may run what it downloads"
-    if any(map(_clones, script.commands)) and any(map(_may_run_it, script.commands)):
+    clones = any(
+        command.name in {"git", "gh"} and "clone" in command.texts for command in script.commands
+    )
+    if clones and (runs_local or not _RUN_A_PROJECT.isdisjoint(names)):
         return "it may run what it clones"
     return None
-
-
-def _clones(command: Command) -> bool:
-    return command.name in {"git", "gh"} and "clone" in command.texts
-
-
-def _may_run_it(command: Command) -> bool:
-    return _is_local(command) or command.name in _RUN_A_PROJECT
 
 
 def _kills_found(command: Command) -> bool:
@@ -161,9 +159,7 @@ def _kills_found(command: Command) -> bool:
 
 
 def _is_local(command: Command) -> bool:
-    if not command.words:
-        return False
-    program = command.words[0].text
+    program = command.texts[0] if command.words else ""
     return "/" in program and not _SYSTEM.fullmatch(program)
 
 
@@ -171,7 +167,9 @@ def code_danger(command: Command) -> str | None:
     """Return why the code that a command runs makes it dangerous."""
     name = command.name
     if name in {"source", "."}:
-        return _sourced(command)
+        is_one = len(command.words) == 2 and command.words[1].exact
+        is_environment = is_one and _ACTIVATION.fullmatch(command.texts[1])
+        return None if is_environment else "runs a script whose text is not known"
     if name in SHELLS:
         call = shell_call(command.words)
         if call.file is not None and not call.only_checks:
@@ -181,8 +179,10 @@ def code_danger(command: Command) -> str | None:
             return "a shell runs what comes in"
     elif _INTERPRETER.fullmatch(name) and (reason := _interpreted(command)):
         return reason
-    elif name in _READERS_OF_CODE and _is_fed(command) and not _has_script(command):
-        return "runs code that comes in"
+    elif name in _READERS_OF_CODE and _is_fed(command):
+        texts = command.texts[1:]
+        if all(text[:1] == "-" or INPUT_FILE.fullmatch(text) for text in texts):
+            return "runs code that comes in"
     for each in told(ungnu(name), command.words):
         if each.is_command:
             return f"{each.option[:_MAX_SHOWN]} of {name} runs another program"
@@ -190,32 +190,19 @@ def code_danger(command: Command) -> str | None:
     return None
 
 
-def _sourced(command: Command) -> str | None:
-    words = command.words
-    is_environment = len(words) == 2 and words[1].exact and _ACTIVATION.fullmatch(words[1].text)
-    return None if is_environment else "runs a script whose text is not known"
-
-
 def _is_fed(command: Command) -> bool:
     return bool(command.piped or command.reads or command.feeds or command.via == "xargs")
 
 
-def _has_script(command: Command) -> bool:
-    return any(text[:1] != "-" and not INPUT_FILE.fullmatch(text) for text in command.texts[1:])
-
-
 def _interpreted(command: Command) -> str | None:
     inline = inline_code(command.name, command.words)
-    if inline.given:
-        return "runs code given in the command"
-    operand = inline.operand
-    if _is_fed(command) and inline.reads_input:
+    operand = inline.operand.text if inline.operand is not None else ""
+    is_eval = command.name in {"deno", "bun"} and operand in {"eval", "x"}
+    if _is_fed(command) and inline.reads_input and not inline.given:
         return "runs code that comes in"
-    if operand is not None and command.name in {"deno", "bun"} and operand.text in {"eval", "x"}:
+    if inline.given or is_eval:
         return "runs code given in the command"
-    if operand is not None and "://" in operand.text:
-        return "runs code from the network"
-    return None
+    return "runs code from the network" if "://" in operand else None
 
 
 _DEVICE = re.compile(r"(?:.*=)?/dev/(?:zero|urandom|random|full)")
@@ -232,10 +219,11 @@ _LIMITS = word_set("head timeout")
 def fill_danger(script: Script) -> str | None:
     """Return why a text may fill the disk."""
     commands = script.commands
-    if script.endless and any(map(_loop_writes, commands)):
-        names = {command.name for command in commands}
-        if names.isdisjoint({"sleep", "break", "exit", "read"}):
-            return "a loop without an end writes files"
+    names = {command.name for command in commands}
+    is_polling = not names.isdisjoint({"sleep", "break", "exit", "read"})
+    writes = any(command.writes or command.name in _LOOP_WRITERS for command in commands)
+    if script.endless and writes and not is_polling:
+        return "a loop without an end writes files"
     sources = [command for command in commands if _is_endless(command)]
     if not sources:
         return None
@@ -243,12 +231,7 @@ def fill_danger(script: Script) -> str | None:
     if any(command.name in _LIMITS and not _is_much(command.texts[1:]) for command in piped):
         return None
     is_passed_on = all(command.name in _PASSERS for command in piped if command not in sources)
-    writes = any(_writes(command) for command in (*sources, *piped))
-    return "it fills the disk" if writes and is_passed_on else None
-
-
-def _loop_writes(command: Command) -> bool:
-    return bool(command.writes) or command.name in _LOOP_WRITERS
+    return "it fills the disk" if is_passed_on and any(map(_writes, (*sources, *piped))) else None
 
 
 def _writes(command: Command) -> bool:

@@ -1,6 +1,6 @@
 """Programs that run what they fetch, by the shape of what they are told to fetch.
 
-An install of a named package is ordinary; where code comes from is what matters: an address, a
+An install of a named package is ordinary. What matters is where code comes from: an address, a
 repository, another registry or index, a package that is fetched and run in one go.
 """
 
@@ -49,7 +49,9 @@ _INDEX = re.compile(
     r"|-from-module=.*"
 )
 # pip takes the beginnings of its options.
-_PIP_INDEX = re.compile(r"--(?:ind|extra-i|find-l|trusted)[a-z-]*(?:=.*)?|-[a-zA-Z]*[if](?:\S*)")
+_PIP_INDEX = re.compile(
+    _INDEX.pattern + r"|--(?:ind|extra-i|find-l|trusted)[a-z-]*(?:=.*)?|-[a-zA-Z]*[if](?:\S*)"
+)
 # Behind one of these the first word that is no option is what runs; the rest are its arguments.
 _RUNS = word_set("run exec x start tool script launch call")
 _SCRIPTED = word_set("run run-script rum urn")
@@ -64,12 +66,7 @@ _CHOOSES_FOLDER = word_set("-w --workspace --filter -F -C --dir --cwd --prefix")
 
 
 class _Fetcher(NamedTuple):
-    """What of a program's words fetches.
-
-    Its `verbs` run what they fetch, whatever it is, `versioned` those behind which a name with a
-    version is fetched and run, `letters` options of one letter that choose an index, and sources
-    count behind `only` these, if there are any.
-    """
+    """What of a program's words fetches; see `tables/fetchers.txt`."""
 
     verbs: frozenset[str] = frozenset()
     versioned: frozenset[str] = frozenset()
@@ -116,17 +113,15 @@ def _fetched(name: str, fetcher: _Fetcher, texts: Sequence[str]) -> str | None:
         return _ELSEWHERE
     if fetcher.only and not fetcher.only & {*operands[:2], *texts[:1]}:
         return None
-    if any(_is_index(name, fetcher, word) for word in words):
+    index = _PIP_INDEX if name == "pip" else _INDEX
+    if any(word in fetcher.letters or index.fullmatch(word) for word in words):
         return "takes code from another index"
     is_script = name in _NODE and verb in _SCRIPTED
-    if any(_is_source(word, is_script=is_script) for word in words):
-        return _ELSEWHERE
-    return None
+    return _ELSEWHERE if any(_is_source(word, is_script=is_script) for word in words) else None
 
 
 def _own_words(texts: Sequence[str], verb: str) -> Iterator[str]:
     """Yield the words that are for the program itself, not for what it runs."""
-    is_running = verb in _RUNS
     is_behind = False
     before = ""
     for text in texts:
@@ -135,20 +130,13 @@ def _own_words(texts: Sequence[str], verb: str) -> Iterator[str]:
         yield text
         if is_behind and text[:1] != "-" and before[:1] != "-":
             return  # that is what runs
-        is_behind = is_behind or (is_running and text == verb)
+        is_behind = is_behind or (verb in _RUNS and text == verb)
         before = text
 
 
-def _is_index(name: str, fetcher: _Fetcher, word: str) -> bool:
-    if name == "pip" and _PIP_INDEX.fullmatch(word):
-        return True
-    return _INDEX.fullmatch(word) is not None or word in fetcher.letters
-
-
 def _is_source(word: str, *, is_script: bool) -> bool:
-    if _ADDRESS.match(word):
-        return True
-    return not is_script and (_STRONG.match(word) is not None or _NAMED.match(word) is not None)
+    is_named = _STRONG.match(word) is not None or _NAMED.match(word) is not None
+    return _ADDRESS.match(word) is not None or (is_named and not is_script)
 
 
 def _node(verb: str, texts: Sequence[str]) -> bool:

@@ -1,8 +1,7 @@
 """Tools that change the schema of a data base, where they drop, clean or go back.
 
-They write it as one word (`db:drop`, `ecto.reset`, `migrate/fresh`) or as several (`database drop`,
-`migration revert`), and so do the scripts that projects call after them: the shape counts, whatever
-the program.
+They write it as one word (`db:drop`, `ecto.reset`, `migrate/fresh`) or as two (`database drop`,
+`migration revert`), and so do the scripts of projects. The shape counts, whatever the program.
 """
 
 from __future__ import annotations
@@ -53,11 +52,10 @@ _QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | word_set("git gh glab hg code v
 
 def migration_danger(command: Command) -> str | None:
     """Return why a command loses data that a migration tool keeps."""
-    name = command.name
-    if name not in _TOOLS:
-        line = " ".join(command.texts).lower()
-        if name in _QUIET or not any(hint in line for hint in _HINTS):
-            return None
+    line = " ".join(command.texts).lower()
+    is_quiet = command.name in _QUIET or not any(hint in line for hint in _HINTS)
+    if is_quiet and command.name not in _TOOLS:
+        return None
     return "drops, cleans or takes back what is in a data base" if _loses(command) else None
 
 
@@ -91,9 +89,7 @@ def _shaped(texts: Sequence[str]) -> bool:
 def _names_loss(word: str) -> bool:
     """Return whether one word joins a noun of data bases with a word of loss."""
     is_path = "/" in word and not word.startswith(("migrate/", "db/"))
-    if word in _OTHERS:
-        return True
-    return not is_path and not _FILE.fullmatch(word) and _joins(word)
+    return word in _OTHERS or (not is_path and not _FILE.fullmatch(word) and _joins(word))
 
 
 def _joins(word: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
@@ -16,20 +17,15 @@ if TYPE_CHECKING:
     from prsm_policy.shell import Command
 
 
-# They are agents, or hand a prompt to one, whatever they are told.
-AGENTS = word_set(
-    "claude codex gemini aider opencode goose amp cursor-agent crush qwen qwen-code droid auggie"
-    " copilot kimi kiro-cli kiro q openhands plandex pi llm interpreter open-interpreter"
-    " gptme mods aichat sgpt shell_gpt tgpt fabric codebuff vibe grok iflow kode trae-cli"
-    " rovodev sweagent swe-agent mini-swe-agent mini gpte gpt-engineer gpt-pilot metagpt autogpt"
-    " crewai letta hermes openclaw clawdbot moltbot nanobot ccr claude-code claude-squad gemini-cli"
-    " cagent jules devin ra-aid cody tabnine kilocode kilo cline cn octofriend nanocoder deepagents"
-    " smolagent smol-developer chatgpt ask-gpt chatblade butterfish oterm elia rawdog codel"
-    " opencommit bolt-cli cosine zencoder qodo qodo-gen refact commandcode letta-code"
-    " vtcode groq-code-cli mistral-vibe gpt-cli tenere parllama open-codex codexai auto-gpt"
-    " junie kimi-cli grok-cli fast-agent pdx"
-)
-_INFORM = word_set("--version -v -V --help -h help version doctor")
+_OUTSIDE = "starts an agent outside the tree"
+# Programs that are dangerous whatever they are told, by the reason; agents among them.
+_REASONS = {
+    name: reason
+    for reason, fields in read_rows("dangerous_programs")
+    for name in words_of(fields, "programs")
+}
+_INFORM = word_set("--version --help")
+_AGENT_INFORMS = _INFORM | word_set("-v -V -h help version doctor")
 # Modules of Python that are such programs.
 _MODULES = word_set(
     "aider openhands llm interpreter gptme sweagent minisweagent autogpt metagpt crewai smolagents"
@@ -68,33 +64,28 @@ _PROMPTS = word_set("-p --print --prompt -x --execute")
 
 def agent_danger(command: Command) -> str | None:
     """Return why a command starts an agent that PRSM does not see."""
-    return "starts an agent outside the tree" if _starts(command) else None
+    return _OUTSIDE if _starts_agent(command) else None
 
 
-def _starts(command: Command) -> bool:
+def _starts_agent(command: Command) -> bool:
     name, arguments = command.name, command.texts[1:]
-    if name in AGENTS or _KIN.fullmatch(name):
-        return not (len(arguments) == 1 and arguments[0] in _INFORM)
+    if _REASONS.get(name) == _OUTSIDE or _KIN.fullmatch(name):
+        return not (len(arguments) == 1 and arguments[0] in _AGENT_INFORMS)
     if name in {"agent", "forge"}:  # of Cursor and ForgeCode, or programs of other makers
         return not _PROMPTS.isdisjoint(arguments)
     if name in _BEHIND:
-        return any(text in _BEHIND[name] for text in arguments[:1])
+        return not _BEHIND[name].isdisjoint(arguments[:1])
     if not _RUN_SCRIPTS.fullmatch(name):
         return False
-    for before, text in zip(("", *arguments[:5]), arguments[:5], strict=False):
+    for before, text in pairwise(("", *arguments[:5])):
         module = text if before == "-m" else text[2:] if text[:2] == "-m" else ""
         if module.partition(".")[0] in _MODULES or _PACKAGE.search(text):
             return True
-        if "/" in text and text.rpartition("/")[2] in AGENTS:
+        if "/" in text and _REASONS.get(text.rpartition("/")[2]) == _OUTSIDE:
             return True
     return False
 
 
-_REASONS = {
-    name: reason
-    for reason, fields in read_rows("dangerous_programs")
-    for name in words_of(fields, "programs")
-}
 _PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credential-.*|rm\..*")
 
 _PRSM = word_set("prsm prism")
@@ -108,12 +99,12 @@ _PRSM_POLICY_INFORMS = word_set("check list")
 
 def by_name(name: str) -> str | None:
     """Return why a program of that name is dangerous whatever it is told."""
-    return "starts an agent outside the tree" if name in AGENTS else _REASONS.get(name)
+    return _REASONS.get(name)
 
 
 def named_programs() -> frozenset[str]:
     """Return the names of all programs that are dangerous whatever they are told."""
-    return AGENTS.union(_REASONS)
+    return frozenset(_REASONS)
 
 
 def program_danger(command: Command) -> str | None:
@@ -124,12 +115,12 @@ def program_danger(command: Command) -> str | None:
     if called and not _prsm_informs(called):
         is_shown = called[0] in _PRSM_SHOWS
         return "shows PRSM's own state" if is_shown else "changes what agents may do"
+    if _REASONS.get(name) == _OUTSIDE:
+        return agent_danger(command)
     reason = _REASONS.get(name) or _REASONS.get(ungnu(name))
     if reason is None and _PATTERN.fullmatch(name):
         return "deletes or overwrites data"
-    if reason is not None and arguments in (("--version",), ("--help",)):
-        return None
-    return reason
+    return None if len(arguments) == 1 and arguments[0] in _INFORM else reason
 
 
 def _of_module(arguments: tuple[str, ...]) -> tuple[str, ...]:

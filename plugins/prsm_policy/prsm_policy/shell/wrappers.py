@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prsm_core.policies import word_set
 from prsm_policy.shell import awk
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from prsm_policy.tables import Fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapper:
+class Wrapper(Struct, frozen=True, kw_only=True):
     """How a program is told which command to run.
 
     `flags` are its options without and `valued` those with a value, `code` those whose value is a
@@ -62,30 +62,10 @@ GNU_NAMES = word_set(
 )
 # The loader of programs, which starts the one that it is told.
 LOADER = re.compile(r"ld(?:-(?:linux|musl))?[A-Za-z0-9_.-]*\.so(?:\.[0-9]+)*")
-# Anything in their arguments may be a command, or a text that a shell reads.
-LOOSE = word_set(
-    "su runuser ssh ssh-agent dbus-run-session xvfb-run valgrind perf prlimit cpulimit gdb"
-    " systemd-run systemd-inhibit caffeinate proxychains proxychains4 torsocks tsocks firejail"
-    " bwrap fakeroot sg run0 pkexec setpriv unshare nsenter start-stop-daemon daemonize daemon tmux"
-    " spawn screen dtach abduco entr nodemon watchexec chokidar coproc hyperfine nix-shell direnv"
-    " npx pnpx bunx uvx strace ltrace script expect parallel watch rlwrap socat rsh mosh"
-    " faketime linux32 linux64 setarch numactl choom pidproxy chpst envdir softlimit tini dumb-init"
-    " gosu su-exec eatmydata fakechroot proot distrobox toolbox dotenv dotenvx doppler op"
-    " aws-vault chamber infisical concurrently npm-run-all run-s run-p bundle mise asdf sshpass"
-    " x86_64 i386 i486 i586 i686 uname26 capsh logsave dpkg-architecture cgexec execlineb chronic"
-    " ifne pee mispipe lckdo run-one xinit xterm konsole gnome-terminal kitty alacritty wezterm"
-    " zellij byobu nq tsp s6-setuidgid runsv"
-    " pwsh powershell catchsegv systemd-cat systemd-nspawn dbus-launch ccache sccache distcc bear"
-    " intercept-build scan-build torify usewithtor trickle nocache gamemoderun primusrun optirun"
-    " timelimit setlock setuidgid minijail0 nsjail aa-exec runcon schedtool cset heaptrack uftrace"
-    " bpftrace stap rr kcov wine wine64 qemu-x86_64 qemu-aarch64 box64 arch xcrun sem env_parallel"
-    " pdsh clush dsh ansible salt fab mpirun mpiexec srun sbatch salloc qsub flatpak-spawn"
-    " host-spawn with-contenv foreground cargo-watch cronitor startx sandbox-exec kdesu gksudo gksu"
-    " sudo-rs sux cross-env cross-env-shell env-cmd reflex onchange gow ttyd gotty autossh"
-    " machinectl overmind pm2 forever"
-)
-# The same, behind one of these words.
+# Anything in their arguments may be a command, or a text that a shell reads; of some, only what
+# stands behind one of these words.
 LOOSE_AFTER = read_words("loose", "after")
+LOOSE = {name for head, _ in read_rows("loose") for name in head.split()} - LOOSE_AFTER.keys()
 FINDERS: Mapping[str, frozenset[str]] = {
     "find": word_set("-exec -execdir -ok -okdir"),
     **dict.fromkeys(("fd", "fdfind"), word_set("-x -X --exec --exec-batch")),

@@ -1,12 +1,10 @@
-"""What the text of a command alone says: whether it only reads or looks, and what it runs.
+"""What the text of a command alone says; the file system is not looked at.
 
-The file system is not looked at, and nothing is said of what may be read: these commands are let
-through or not by other rules.
+Whether it only reads or looks, and what it runs: whether it may run is decided by other rules.
 
-Which commands of a text have succeeded if the text has: what its exit code tells.
-
-A shell swallows most exit codes: of `pytest | tail` and of `pytest; true` nobody learns how pytest
-ended. A command counts as told only where its failure cannot give the text the code 0.
+Which of its commands have succeeded if it has: a shell swallows most exit codes, of `pytest | tail`
+and of `pytest; true` nobody learns how pytest ended. A command counts as told only where its
+failure cannot give the text the code 0.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from prsm_policy.shell.lists import LISTS, below, between, pipelines
 from prsm_policy.shell.wrappers import PROGRAM_VARIABLES, SHELLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tree_sitter import Node
 
@@ -99,32 +97,26 @@ class _Anywhere(Place):
 
     @property
     def is_seen(self) -> bool:
-        """Nothing of it is looked at."""
         return False
 
     def filled(self, words: Sequence[Word]) -> list[tuple[tuple[Word, ...], Place]]:
-        """Take a pattern for two names: more of them matter no more than that."""
+        # More than two names for a pattern matter no more than two.
         twice = [(word, word) if word.glob else (word,) for word in words]
         return [(tuple(chain.from_iterable(twice)), self)]
 
     def is_tree_ordinary(self, paths: Sequence[Word], reach: Reach) -> bool:
-        """Take each tree for an ordinary one."""
         return True
 
     def is_ordinary(self, word: Word, *, is_read: bool = True) -> bool:
-        """Take each path for an ordinary one."""
         return True
 
     def is_writable(self, word: Word) -> bool:
-        """Take no path for one that may be written."""
         return False
 
     def entered(self, word: Word) -> Place:
-        """Return this place: all are alike."""
         return self
 
     def is_outside(self, word: Word) -> bool:
-        """Take no path for one outside."""
         return False
 
 
@@ -171,9 +163,9 @@ def exact(command: str) -> str:
     if not script.plain or script.own != 1:
         return command.strip()
     only = script.commands[0]
-    is_bare = not (only.assigned or only.reads) and all(word.known for word in only.words)
     # What a comment or a redirection to nowhere adds is not told by the words.
-    is_bare = is_bare and not {"#", ">", "<"} & set(command)
+    adds = only.assigned or only.reads or {"#", ">", "<"} & set(command)
+    is_bare = not adds and all(word.known for word in only.words)
     return shlex.join(only.texts) if is_bare else command.strip()
 
 
@@ -220,8 +212,7 @@ def _check(command: Command) -> tuple[str, tuple[str, ...]] | None:
 class Part:
     """One simple command of a text, as it is written there, behind its wrappers.
 
-    `folders` are those that were entered before it. `is_told` says that it has succeeded if the
-    text has.
+    `folders` were entered before it. It `is_told` to have succeeded if the text has.
     """
 
     text: str
@@ -279,11 +270,15 @@ class _Reader:
     def untold(self, text: str) -> None:
         """Take the commands of a text that tells nothing of any."""
         self._data = text.encode("utf-8", "surrogatepass")
-        root = parse(text, time.thread_time() + MAX_SECONDS)
+        for command, part in self._commands(parse(text, time.thread_time() + MAX_SECONDS)):
+            self._add(command, part)
+
+    def _commands(self, root: Node) -> Iterator[tuple[Command, str]]:
+        """Yield the commands in a node as they are written, with their texts."""
         nodes = [node for node in below(root) if node.type == "command"]
-        for node in sorted(nodes, key=lambda one: one.start_byte):
-            for command in read_script(self._slice(node)).commands[:1]:
-                self._add(command, self._slice(node))
+        for node in sorted(nodes, key=lambda node: node.start_byte):
+            text = self._slice(node)
+            yield from ((command, text) for command in read_script(text).commands[:1])
 
     def _sequence(self, nodes: Iterable[Node], modes: _Modes, depth: int) -> frozenset[int]:
         steps: list[tuple[Node, bool]] = []
@@ -298,11 +293,9 @@ class _Reader:
             if changed is not None:
                 modes = changed
                 continue
-            found = self._statement(node, modes, depth)
-            if is_behind:
-                continue
-            if number == len(steps) or self._stops(node, modes):
-                told |= found
+            successes = self._statement(node, modes, depth)
+            if not is_behind and (number == len(steps) or self._stops(node, modes)):
+                told |= successes
         return told
 
     def _set(self, node: Node, modes: _Modes) -> _Modes | None:
@@ -420,13 +413,10 @@ class _Reader:
 
     def _note_all(self, node: Node) -> frozenset[int]:
         """Take the commands of what tells nothing of them."""
-        nodes = [child for child in below(node) if child.type == "command"]
-        for child in sorted(nodes, key=lambda one: one.start_byte):
-            text = self._slice(child)
-            for command in read_script(text).commands[:1]:
-                if command.name in _UNTOLD:
-                    raise _UntoldError
-                self._add(command, text)
+        for command, text in self._commands(node):
+            if command.name in _UNTOLD:
+                raise _UntoldError
+            self._add(command, text)
         return frozenset()
 
     def _slice(self, node: Node) -> str:
@@ -453,21 +443,15 @@ def _sources(command: Command) -> bool:
 
 def _code(command: Command) -> tuple[str, _Modes] | None:
     """Return the text that a shell is given, and how it is set; None where that is not sure."""
-    modes, takes_code = _Modes(), False
+    takes_code = stops = pipes = False
     words = list(command.words[1:])
     while words and words[0].text[:1] == "-" and words[0].known:
         letters = words.pop(0).text[1:]
         if not set(letters) <= set("lceiuxo"):
             return None
         takes_code = takes_code or "c" in letters
-        modes = replace(modes, stops=modes.stops or "e" in letters)
-        if "o" in letters:
-            option = words.pop(0).text if words else ""
-            modes = replace(
-                modes,
-                stops=modes.stops or option == "errexit",
-                pipes=modes.pipes or option == "pipefail",
-            )
-    if not takes_code or not words or not words[0].exact:
-        return None
-    return words[0].text, modes
+        option = words.pop(0).text if "o" in letters and words else ""
+        stops = stops or "e" in letters or option == "errexit"
+        pipes = pipes or option == "pipefail"
+    is_sure = takes_code and words and words[0].exact
+    return (words[0].text, _Modes(stops, pipes)) if is_sure else None

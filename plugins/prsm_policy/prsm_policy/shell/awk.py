@@ -1,8 +1,7 @@
 """Tells whether a program of awk only prints, or may run others, whichever awk reads it.
 
-The grammar is positive and small. It leaves out what mawk, gawk, busybox and the one true awk read
-differently: a slash that may divide or begin a pattern, functions, and odd brackets. Such programs
-may well be harmless.
+The grammar leaves out what mawk, gawk, busybox and the one true awk read differently: a slash that
+may divide or begin a pattern, functions, and odd brackets. Such programs may well be harmless.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 
 from prsm_core.policies import word_set
-from prsm_policy.shell.agreed import WIDE, regex_body
+from prsm_policy.shell.agreed import WIDE, TokenReader, regex_body
 
 NAMES = word_set("awk gawk mawk nawk original-awk bwk goawk")
 _MAX_PROGRAM = 2_000  # characters
@@ -59,7 +58,7 @@ def only_prints(program: str) -> bool:
     """Return whether a program does no more than print, for every awk."""
     if len(program) > _MAX_PROGRAM or _ENDLESS.search(program):
         return False
-    return _Reader(program, _REGEX).prints()
+    return _Reader(program, _REGEX).is_agreed()
 
 
 def may_run(program: str) -> bool:
@@ -71,7 +70,7 @@ def may_run(program: str) -> bool:
     if POWER.search(program) is None:
         return False
     is_short = len(program) <= _MAX_PROGRAM
-    return not (is_short and _Reader(program, _REGEX_WITH_CLASSES).prints())
+    return not (is_short and _Reader(program, _REGEX_WITH_CLASSES).is_agreed())
 
 
 def only_prints_in_sandbox(program: str) -> bool:
@@ -79,30 +78,14 @@ def only_prints_in_sandbox(program: str) -> bool:
     return len(program) <= _MAX_PROGRAM and not _LEFT_BY_SANDBOX.search(program)
 
 
-class _Reader:
-    """Reads a program token by token, as long as each is one that all awks agree on."""
-
+class _Reader(TokenReader):
     def __init__(self, program: str, regex: re.Pattern[str]) -> None:
-        self._program = program
+        super().__init__(program, _TOKEN)
         self._regex = regex
-        self._at = 0
-        self._open: list[str] = []
-        # The kind of the last token, or the operator itself.
-        self._before = ""
         # Whether a `>` here would name the file that a statement prints to.
         self._may_write = False
 
-    def prints(self) -> bool:
-        while self._at < len(self._program):
-            token = _TOKEN.match(self._program, self._at)
-            if token is None:
-                return False
-            self._at = token.end()
-            if not self._take(token.lastgroup or "", token.group()):
-                return False
-        return not self._open
-
-    def _take(self, kind: str, text: str) -> bool:
+    def take(self, kind: str, text: str) -> bool:
         match kind:
             case "space":
                 return True
@@ -125,12 +108,10 @@ class _Reader:
         called = _CALLED_APART if is_function else _CALLED
         is_called = called.match(self._program, self._at) is not None
         self._may_write = self._may_write or text in _PRINTS
-        self._before = "keyword" if text in _KEYWORDS else "name"
-        if text in _KEYWORDS:
+        if text in _KEYWORDS or text == "length":
+            self._before = "keyword" if text in _KEYWORDS else text
             return True
-        if text == "length":
-            self._before = text
-            return True
+        self._before = "name"
         return is_called == is_function and text not in _REFUSED
 
     def _operator(self, text: str) -> bool:

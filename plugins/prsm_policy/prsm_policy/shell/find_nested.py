@@ -9,7 +9,7 @@ from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
-from prsm_policy.shell import awk, sed
+from prsm_policy.shell import awk, sed, wrappers
 from prsm_policy.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_policy.shell.grammar import RESERVED, RefusedError
 from prsm_policy.shell.inline import bare_name, inline_code
@@ -25,25 +25,6 @@ from prsm_policy.shell.nested import (
 from prsm_policy.shell.runners import told
 from prsm_policy.shell.script import Assignment
 from prsm_policy.shell.words import UNKNOWN, Word
-from prsm_policy.shell.wrappers import (
-    CALLS,
-    EVALUATES,
-    FINDERS,
-    GNU_NAMES,
-    HARMLESS_GIT_KEYS,
-    INTERPRETERS,
-    LOADER,
-    LOOSE,
-    LOOSE_AFTER,
-    PROGRAM_VARIABLES,
-    READERS,
-    RUNNING_LONG,
-    RUNNING_OPTION,
-    RUNNING_SHORT,
-    SHELLS,
-    SUBSTITUTES,
-    WRAPPERS,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,15 +69,15 @@ def find_nested(command: Command) -> Nested:
         nested.unresolved = f"{command.words[0].text!r} may be any program"
         _note_shell(command, nested)
         note_any_argument(command, nested)
-    elif name in SHELLS:
+    elif name in wrappers.SHELLS:
         _note_shell(command, nested)
-    elif name in WRAPPERS:
+    elif name in wrappers.WRAPPERS:
         _note_wrapper(name, command, nested)
-    elif name in LOOSE or LOADER.fullmatch(name):
+    elif name in wrappers.LOOSE or wrappers.LOADER.fullmatch(name):
         note_any_argument(command, nested)
     else:
         note_program_arguments(name, command, nested)
-    nested.reads_input = nested.reads_input or name in READERS
+    nested.reads_input = nested.reads_input or name in wrappers.READERS
     return nested
 
 
@@ -112,7 +93,7 @@ def _note_assignment(each: Assignment, nested: Nested) -> None:
     name, bracket, _ = each.name.partition("[")
     if bracket:
         nested.codes.append(each.name)
-    if name in PROGRAM_VARIABLES:
+    if name in wrappers.PROGRAM_VARIABLES:
         nested.add_code(each.value, name)
         nested.add_file(each.value, name)
     elif name.startswith("BASH_FUNC_"):
@@ -169,7 +150,7 @@ def _note_shell(command: Command, nested: Nested) -> None:
 
 
 def _note_wrapper(name: str, command: Command, nested: Nested) -> None:
-    words, rules = command.words, WRAPPERS[name]
+    words, rules = command.words, wrappers.WRAPPERS[name]
     if name == "command" and len(words) > 1 and words[1].text in {"-v", "-V"}:
         return
     options, position = _options(words, rules, nested)
@@ -304,14 +285,14 @@ def note_program_arguments(name: str, command: Command, nested: Nested) -> None:
     if name in _OWN_WORDS:
         for word in words[1:]:
             note_own_word(word.text, nested)
-    if name in EVALUATES:
-        nested.codes += [word.text for word in words[1:] if SUBSTITUTES.search(word.text)]
+    if name in wrappers.EVALUATES:
+        nested.codes += [word.text for word in words[1:] if wrappers.SUBSTITUTES.search(word.text)]
     if name in DATA_SHELLS:
         _note_data_shell(name, command, nested)
-    runs = INTERPRETERS.get(bare_name(name)) or INTERPRETERS.get(name)
+    runs = wrappers.INTERPRETERS.get(bare_name(name)) or wrappers.INTERPRETERS.get(name)
     if runs is not None:
         _note_interpreter(name, runs, command, nested)
-    if name not in FINDERS:
+    if name not in wrappers.FINDERS:
         _note_running_options(name, words, nested)
     for each in told(name, words):
         _note_told(each, nested, is_interpreter=runs is not None)
@@ -319,7 +300,7 @@ def note_program_arguments(name: str, command: Command, nested: Nested) -> None:
 
 def _note_behind(name: str, command: Command, nested: Nested) -> None:
     """Take what stands behind one of a program's words for a command."""
-    triggers = LOOSE_AFTER.get(name, ())
+    triggers = wrappers.LOOSE_AFTER.get(name, ())
     start = next((at for at, text in enumerate(command.texts) if text in triggers), None)
     if start is not None:
         note_any_argument(command, nested, start + 1)
@@ -329,7 +310,7 @@ def _note_told(each: Told, nested: Nested, *, is_interpreter: bool) -> None:
     """Note what a program is told to run, by the table of them."""
     if each.is_command:
         nested.add_code(Word(each.text, exact=each.exact), each.option)
-    elif CALLS.search(each.text):
+    elif wrappers.CALLS.search(each.text):
         nested.opaque.append(each.text)
     elif not is_interpreter:  # whose code is looked at already
         nested.doubtful = "it runs code in another language"
@@ -337,7 +318,7 @@ def _note_told(each: Told, nested: Nested, *, is_interpreter: bool) -> None:
 
 def _note_interpreter(name: str, runs: re.Pattern[str], command: Command, nested: Nested) -> None:
     words = command.words
-    if runs is CALLS:
+    if runs is wrappers.CALLS:
         inline = inline_code(name, words)
         codes, reads = inline.codes, inline.reads_input
         may_run: Callable[[str], object] = runs.search
@@ -363,7 +344,7 @@ def _note_data_shell(name: str, command: Command, nested: Nested) -> None:
 
 
 def _note_running_options(name: str, words: Sequence[Word], nested: Nested) -> None:
-    short, long = RUNNING_SHORT.get(name, ""), RUNNING_LONG.get(name, ())
+    short, long = wrappers.RUNNING_SHORT.get(name, ""), wrappers.RUNNING_LONG.get(name, ())
     for position, word in enumerate(words[1:], start=1):
         text = word.text
         if text[:1] != "-" and not (position == 1 and name.endswith("tar")):
@@ -372,7 +353,7 @@ def _note_running_options(name: str, words: Sequence[Word], nested: Nested) -> N
             continue
         following = words[position + 1] if position + 1 < len(words) else None
         option, equals, value = text.partition("=")
-        match = RUNNING_OPTION.fullmatch(text)
+        match = wrappers.RUNNING_OPTION.fullmatch(text)
         if match or (long and any(len(option) > 2 and it.startswith(option) for it in long)):
             if equals:
                 nested.codes.append(value.removeprefix("exec="))
@@ -426,8 +407,8 @@ def _callback(command: Command, nested: Nested) -> None:
 
 
 def _source(command: Command, nested: Nested) -> None:
-    for word in command.words[1:2]:
-        nested.add_file(word, command.name)
+    if len(command.words) > 1:
+        nested.add_file(command.words[1], command.name)
 
 
 def _hash(command: Command, nested: Nested) -> None:
@@ -439,11 +420,11 @@ def _hash(command: Command, nested: Nested) -> None:
 
 def ungnu(name: str) -> str:
     """Return the name of a program without what some systems put before it."""
-    return name[1:] if name in GNU_NAMES else name
+    return name[1:] if name in wrappers.GNU_NAMES else name
 
 
 def _find(command: Command, nested: Nested) -> None:
-    words, triggers = command.words, FINDERS[ungnu(command.name)]
+    words, triggers = command.words, wrappers.FINDERS[ungnu(command.name)]
     if any(map(_may_be_several, words[1:])):
         nested.doubtful = f"{command.name} may be told to run a program"
     position = 1
@@ -496,14 +477,14 @@ def _git(command: Command, nested: Nested) -> None:
             key, equals, value = word.text.partition("=")
             if not equals:
                 nested.add_code(word, "git")
-            elif not key.lower().startswith(HARMLESS_GIT_KEYS):
+            elif not key.lower().startswith(wrappers.HARMLESS_GIT_KEYS):
                 nested.add_code(replace(word, text=value.removeprefix("!")), "git")
         nested.codes += _git_codes(before.text, word.text)
         if word.text[:2] in runs_text and word.text[:2] != "-c":
             nested.codes.append(word.text[2:])
     if "config" in texts:
         nested.codes += [text.removeprefix("!") for text in texts[2:] if text.startswith("!")]
-        if not any(text.lower().startswith(HARMLESS_GIT_KEYS) for text in texts):
+        if not any(text.lower().startswith(wrappers.HARMLESS_GIT_KEYS) for text in texts):
             nested.codes.append(texts[-1])
     if {"foreach", "filter-branch"} & set(texts):
         nested.codes += [text for text in texts if LOOKS_LIKE_CODE.search(text)]
@@ -558,7 +539,7 @@ _SPECIAL: Mapping[str, Callable[[Command, Nested], None]] = {
     **dict.fromkeys(("mapfile", "readarray", "complete", "compgen", "bind"), _callback),
     **dict.fromkeys(("source", "."), _source),
     "hash": _hash,
-    **dict.fromkeys(FINDERS, _find),
+    **dict.fromkeys(wrappers.FINDERS, _find),
     "git": _git,
     **dict.fromkeys(("sed", "gsed"), _sed),
     **dict.fromkeys(awk.NAMES, _awk),

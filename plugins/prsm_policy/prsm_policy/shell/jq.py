@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from prsm_core.policies import word_set
-from prsm_policy.shell.agreed import WIDE
+from prsm_policy.shell.agreed import WIDE, TokenReader
 
 _MAX_PROGRAM = 2_000  # characters
 _TOKEN = re.compile(
@@ -46,34 +46,15 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 def only_shows_input(program: str) -> bool:
     """Return whether a program shows nothing but its input and what it is given."""
-    return len(program) <= _MAX_PROGRAM and _Reader(program).shows()
+    return len(program) <= _MAX_PROGRAM and _Reader(program, _TOKEN).is_agreed()
 
 
-class _Reader:
-    """Reads a program token by token, as long as each is one that all versions agree on."""
-
-    def __init__(self, program: str) -> None:
-        self._program = program
-        self._at = 0
-        # Brackets, and the strings whose interpolation is being read.
-        self._open: list[str] = []
-        self._before = ""
-
-    def shows(self) -> bool:
-        while self._at < len(self._program):
-            token = _TOKEN.match(self._program, self._at)
-            if token is None:
-                return False
-            self._at = token.end()
-            if not self._take(token.lastgroup or "", token.group()):
-                return False
-        return not self._open
-
-    def _take(self, kind: str, text: str) -> bool:
-        if kind == "space":
-            return True
+class _Reader(TokenReader):
+    def take(self, kind: str, text: str) -> bool:
         is_fine = True
         match kind:
+            case "space":
+                return True
             case "string":
                 is_fine = self._string()
             case "name":

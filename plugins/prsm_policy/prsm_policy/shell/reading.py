@@ -1,9 +1,7 @@
 """Reads a text: all that it runs, wrappers and interpreters followed, in bounded time.
 
-Reads the plainest texts without a grammar: words, and pipes and lists of them.
-
-There bash does nothing but split: nothing is quoted but whole words, nothing is expanded, and no
-output goes anywhere but with the other, or nowhere. The rest is left to the grammar.
+The plainest texts are read without a grammar: words, and pipes and lists of them, where bash does
+nothing but split.
 """
 
 from __future__ import annotations
@@ -16,17 +14,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
+from prsm_policy.shell import grammar
 from prsm_policy.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_policy.shell.find_nested import find_nested
-from prsm_policy.shell.grammar import (
-    KNOWN_KINDS,
-    MAX_SECONDS,
-    MAX_TEXT,
-    PLAIN_KINDS,
-    RESERVED,
-    RefusedError,
-    parse,
-)
+from prsm_policy.shell.grammar import MAX_TEXT, RESERVED, RefusedError
 from prsm_policy.shell.inline import bare_name
 from prsm_policy.shell.lists import LISTS, REDIRECTS, WORDS, pipelines
 from prsm_policy.shell.literals import BARE, Literals, Part, inner_of
@@ -58,7 +49,6 @@ _PART = re.compile(rf"{_QUIET}|{_QUOTED}|[^ ;'\"]+|;")
 _SEPARATORS = frozenset({"|", "&&", "||", ";"})
 # The grammar knows more about these than that they are programs.
 _SPECIAL = RESERVED | word_set("declare typeset export readonly local unset unsetenv")
-_NOTHING: frozenset[str] = frozenset()
 
 _STATEMENTS = word_set("command declaration_command unset_command test_command")
 _EXPRESSIONS = word_set("unary_expression binary_expression parenthesized_expression")
@@ -140,14 +130,13 @@ class _Survey:
             self._read(self._texts.pop())
             if not self._texts and self._hungry:
                 self._feed()
-            if not self._texts and self._latent:
-                self._expand_latent()
+            if not self._texts and self._latent and self._is_expanded_again():
+                self._add(self._latent)
         readings = self._readings
         if self._curious:
             self._note_foreign()
         if any(reading.substitutes for reading in readings):
             self._note_substituted()
-        one = readings[0] if len(readings) == 1 else _together(readings)
         is_read = bool(readings) and self._text not in self._opaque
         return Script(
             tuple(self._commands),
@@ -155,9 +144,9 @@ class _Survey:
             plain=is_read and readings[0].plain and len(self._text) <= MAX_PLAIN,
             unresolved=self._unresolved,
             opaque=tuple(self._opaque),
-            functions=one.functions,
-            variables=one.variables,
-            evaluates=one.evaluates,
+            functions=frozenset[str]().union(*(reading.functions for reading in readings)),
+            variables=frozenset[str]().union(*(reading.variables for reading in readings)),
+            evaluates=any(reading.evaluates for reading in readings),
             doubtful=self._doubtful,
             text=readings[0].text if is_read else None,
             endless=any(reading.endless for reading in readings),
@@ -171,24 +160,25 @@ class _Survey:
             self._latent += reading.latent
             self._open(reading.commands)
         except RefusedError as error:
-            self._refuse(text, str(error))
+            self._opaque.append(text)
+            self._unresolved = self._unresolved or str(error)
 
     def _read_tree(self, text: str) -> Reading:
         now = time.thread_time()
         if self._deadline is None:
-            self._deadline = now + MAX_SECONDS
+            self._deadline = now + grammar.MAX_SECONDS
         if self._size > 2 * MAX_TEXT or now > self._deadline:
             raise RefusedError("too much is nested in it")
         return read_tree(text, self._deadline)
 
-    def _expand_latent(self) -> None:
-        is_expanded = any(reading.computes for reading in self._readings)
-        if is_expanded or any(map(_evaluates, self._commands)):
-            self._add(self._latent)
-
-    def _refuse(self, text: str, reason: str) -> None:
-        self._opaque.append(text)
-        self._unresolved = self._unresolved or reason
+    def _is_expanded_again(self) -> bool:
+        """Return whether values of variables are expanded once more."""
+        assigned = {each.name for command in self._commands for each in command.assigned}
+        return (
+            any(reading.computes for reading in self._readings)
+            or not EVALUATED.isdisjoint(assigned)
+            or not EVALUATES.isdisjoint(command.name for command in self._commands)
+        )
 
     def _open(self, found: tuple[Command, ...]) -> None:
         self._commands += found
@@ -249,7 +239,7 @@ class _Survey:
         if any(
             not word.exact and not word.text
             for command in self._commands
-            if _runs_files(command.name)
+            if bare_name(command.name) in INTERPRETERS or command.name in _RUN_FILES
             for word in command.words[1:]
         ):
             self._unresolved = self._unresolved or "it runs what another command writes"
@@ -271,32 +261,10 @@ class _Survey:
         self._add([text])
 
 
-def _evaluates(command: Command) -> bool:
-    """Return whether a command expands values of variables again."""
-    names = (each.name for each in command.assigned)
-    return command.name in EVALUATES or not EVALUATED.isdisjoint(names)
-
-
 def _reads_unknown(command: Command) -> bool:
     """Return whether what a command reads, or takes for a file, may be what another one writes."""
     words = (*command.words[1:], *command.reads, *(each.value for each in command.assigned))
     return any(not word.exact for word in words)
-
-
-def _runs_files(name: str) -> bool:
-    """Return whether a program may take the text of a file for a program."""
-    return bare_name(name) in INTERPRETERS or name in _RUN_FILES
-
-
-def _together(readings: Sequence[Reading]) -> Reading:
-    """Return what several readings say beside their commands."""
-    return Reading(
-        (),
-        plain=False,
-        functions=frozenset[str]().union(*(reading.functions for reading in readings)),
-        variables=frozenset[str]().union(*(reading.variables for reading in readings)),
-        evaluates=any(reading.evaluates for reading in readings),
-    )
 
 
 def read_plain(text: str) -> Reading | None:
@@ -318,22 +286,12 @@ def read_plain(text: str) -> Reading | None:
     commands.append(Command(tuple(words), piped=is_piped, behind=is_piped))
     if any(command.words[0].text in _SPECIAL for command in commands):
         return None
-    return Reading(
-        commands=tuple(commands),
-        plain=True,
-        functions=_NOTHING,
-        variables=_NOTHING,
-        evaluates=False,
-    )
+    return Reading(tuple(commands), plain=True)
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A command that is being read.
-
-    `piped` says that it stands in a pipeline, or in what does, `beside` that a pipe stands beside
-    it, `behind` that one stands before it.
-    """
+    """A command that is being read: in a pipeline or in what is, beside a pipe, behind one."""
 
     piped: bool = False
     beside: bool = False
@@ -377,7 +335,7 @@ def read_tree(text: str, deadline: float) -> Reading:
     ends: set[int] = set()
     while True:
         try:
-            reading = _Reader(parse(text, deadline), data).read(ends)
+            reading = _Reader(grammar.parse(text, deadline), data).read(ends)
             return replace(reading, text=text) if ends else reading
         except _LineEndError as error:
             if len(ends) == _MAX_ENDS or _HEREDOC.search(data[: error.at]):
@@ -420,11 +378,11 @@ class _Reader:
                 self._visit(*entry)
         if not _BETWEEN.fullmatch(self._data, self._end):
             raise RefusedError("a part of it belongs to nothing")
-        if unknown := self._kinds - KNOWN_KINDS:
+        if unknown := self._kinds - grammar.KNOWN_KINDS:
             raise RefusedError(f"it holds what is not understood: {' '.join(sorted(unknown))}")
         if ends and (not ends <= self._semicolons or "c_style_for_statement" in self._kinds):
             raise RefusedError("it cannot be told where a line ends")
-        plain = self._plain and self._kinds <= PLAIN_KINDS
+        plain = self._plain and self._kinds <= grammar.PLAIN_KINDS
         commands = tuple(draft.done(plain=plain) for draft in self._drafts.values())
         for command in commands:
             first = command.words[0] if command.words else None
@@ -650,16 +608,11 @@ class _Reader:
         kinds = [child.type for child in children if child.type not in REDIRECTS]
         if start is None or end is None or len(set(kinds)) != len(kinds):
             raise RefusedError("it cannot be told where a heredoc ends")
-        is_literal = self._literals.check_heredoc(
-            start,
-            body,
-            end,
-            strips_tabs="<<-" in by_kind,
-        )
+        strips_tabs = "<<-" in by_kind
+        is_literal = self._literals.check_heredoc(start, body, end, strips_tabs=strips_tabs)
         if body is not None:
-            draft.feeds.append(
-                Word(self._literals.text(body), exact=is_literal or not body.children)
-            )
+            is_exact = is_literal or not body.children
+            draft.feeds.append(Word(self._literals.text(body), exact=is_exact))
             if is_literal and (parent := body.parent) is not None:
                 self._taken.add(parent.id)
         draft.words += [self._literals.word(child) for child in children if child.type in WORDS]
@@ -680,10 +633,7 @@ def _parts(kind: str, children: Sequence[Node]) -> Iterator[Node]:
     """Yield the words of a command one by one, and its redirections."""
     if kind == "command":
         for child in children:
-            if child.type == "command_name":
-                yield from child.children
-            else:
-                yield child
+            yield from child.children if child.type == "command_name" else (child,)
         return
     stack = list(reversed(children))
     while stack:

@@ -21,9 +21,9 @@ class Assignment:
 class Command:
     """One simple command: a program with its arguments, or nothing but assignments.
 
-    `reads` are the files its input comes from, `writes` those its output goes to, `feeds` texts
-    that are its input. `piped` says that it stands in a pipeline, `via` what runs it if that is
-    another program, `behind` that its input is for sure what the command before it prints.
+    Its input comes from the files `reads` and the texts `feeds`, its output goes to `writes`. It
+    may be `piped`, and `behind` a command whose output is surely its input. `via` names another
+    program that runs it.
     """
 
     words: tuple[Word, ...]
@@ -38,7 +38,7 @@ class Command:
     texts: tuple[str, ...] = field(init=False, compare=False, repr=False)  # of its words
 
     def __post_init__(self) -> None:
-        """Find the name."""
+        """Find the name and the texts."""
         program = self.words[0] if self.words else None
         is_known = program is not None and program.exact and not program.glob
         name = program.text.rpartition("/")[2] if program is not None and is_known else ""
@@ -50,20 +50,19 @@ class Command:
 class Reading:
     """What one tree says.
 
-    `plain` says that nothing but literal simple commands is in it, `functions` are the names it
-    defines, `variables` those it expands; `evaluates` says that an expansion runs text or reads a
-    variable by another's name. `latent` are literal texts that would run something if they were
-    expanded, which a text that `computes` does with the values of variables. `substitutes` says
-    that what commands write stands for a file, `endless` that the condition of a loop never
-    changes. `text` is what was read in place of the text, where that means the same to bash and
-    more to the grammar.
+    A `plain` one holds nothing but literal simple commands. `functions` are the names it defines,
+    `variables` those it expands; it `evaluates` if an expansion runs text or reads a variable by
+    another's name. `latent` are literal texts that would run something if they were expanded, which
+    a text that `computes` does with the values of variables. What commands write stands for a file
+    if it `substitutes`; a loop whose condition never changes is `endless`. `text` was read in place
+    of the text, where that means the same to bash and more to the grammar.
     """
 
     commands: tuple[Command, ...]
     plain: bool
-    functions: frozenset[str]
-    variables: frozenset[str]
-    evaluates: bool
+    functions: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+    evaluates: bool = False
     latent: tuple[str, ...] = ()
     computes: bool = False
     substitutes: bool = False
@@ -75,12 +74,10 @@ class Reading:
 class Script:
     """All commands that a text may run, however they are nested.
 
-    `plain` says that the first `own` commands are the whole text, in this order, and that nothing
-    else happens in it. `unresolved` says why not all programs that it runs can be told, `doubtful`
-    that an argument only known when it runs might name one where none is expected, `opaque` are
-    texts that may run but could not be read. `functions` are the names that it defines,
-    `variables` those that it expands, `evaluates` says that an expansion may run text, `endless`
-    that a loop has no end of its own. `text` is what was read in place of the text, if anything.
+    In a `plain` one the first `own` commands are the whole text, in this order. `unresolved` says
+    why not all programs that it runs can be told, `doubtful` that an argument only known when it
+    runs might name one. `opaque` are texts that may run but could not be read. The rest is as in
+    Reading.
     """
 
     commands: tuple[Command, ...] = ()

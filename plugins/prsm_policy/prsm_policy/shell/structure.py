@@ -12,28 +12,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
+from prsm_policy.shell import tree
 from prsm_policy.shell.grammar import MAX_SECONDS, RefusedError, parse
 from prsm_policy.shell.lists import REDIRECTS, WORDS, below, between, only, pipelines
 from prsm_policy.shell.literals import Literals, Part, inner_of
-from prsm_policy.shell.tree import (
-    Choice,
-    Either,
-    Fed,
-    Literal,
-    Loop,
-    Number,
-    Pipeline,
-    Sequence,
-    Simple,
-    Subshell,
-    Substitution,
-    Variable,
-)
 from prsm_policy.shell.words import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from collections.abc import Sequence as Listed
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tree_sitter import Node
 
@@ -42,6 +28,7 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 40
 _SEPARATORS = frozenset({";", "\n", ";;", ";&", ";;&"})
+_SKIPPED = _SEPARATORS | {"comment"}
 _COUNTED = word_set("command test_command variable_assignment")
 _LITERAL = word_set("word number raw_string ansi_c_string extglob_pattern regex test_operator")
 _EXPANDED = word_set(
@@ -52,7 +39,7 @@ _HARMLESS_CUT = re.compile(r"[\w.*?/@:+ -]*")
 _PARAMETER = re.compile(r"[A-Za-z_]\w*|[?#$]")
 _STATUS = re.compile(r"PIPESTATUS\[\d\]")
 _RANGE = re.compile(r"\{\d{1,6}\.\.\d{1,6}(?:\.\.\d{1,4})?\}")
-_NUMBER = re.compile(r"\d{1,15}")
+_NUMBER = re.compile(r"0|[1-9]\d{0,14}")
 _CALCULATED = word_set("binary_expression unary_expression parenthesized_expression")
 _CALCULATES = word_set("+ - * / % ( ) $(( )) < > <= >= == !=")
 
@@ -78,11 +65,9 @@ class _Builder:
         return self._sequence(self._root.children), self._commands
 
     def _sequence(self, nodes: Iterable[Node]) -> Step:
-        skipped = _SEPARATORS | {"comment"}
-        steps = [self._step(node) for node in nodes if node.type not in skipped]
-        if not steps:
-            raise RefusedError("nothing runs in a part of it")
-        return steps[0] if len(steps) == 1 else Sequence(tuple(steps))
+        steps = [self._step(node) for node in nodes if node.type not in _SKIPPED]
+        _require(steps, "a part of it in which nothing runs")
+        return steps[0] if len(steps) == 1 else tree.Sequence(tuple(steps))
 
     def _step(self, node: Node) -> Step:
         build = _STEPS.get(node.type)
@@ -95,25 +80,18 @@ class _Builder:
 
     def _list(self, node: Node) -> Step:
         steps = tuple(map(self._pipeline, pipelines(node)))
-        return steps[0] if len(steps) == 1 else Either(steps)
+        return steps[0] if len(steps) == 1 else tree.Either(steps)
 
-    def _pipeline(self, members: Listed[Member]) -> Step:
-        if any(member.operator == "|&" for member in members):
-            raise RefusedError("a pipeline cannot be followed")
+    def _pipeline(self, members: Sequence[Member]) -> Step:
+        _require(all(member.operator != "|&" for member in members), "a pipeline")
         parts = tuple(map(self._member, members))
-        return parts[0] if len(parts) == 1 else Pipeline(parts)
+        return parts[0] if len(parts) == 1 else tree.Pipeline(parts)
 
     def _member(self, member: Member) -> Step:
-        step = Simple(()) if member.is_bare else self._step(member.node)
+        step = tree.Simple(()) if member.is_bare else self._step(member.node)
         if member.redirects:  # behind what is no command they are read as one
             self._commands += member.node.type not in _COUNTED
         return self._pointed(step, member.redirects)
-
-    def _subshell(self, node: Node) -> Step:
-        return Subshell(self._sequence(between(node, "(", ")")))
-
-    def _group(self, node: Node) -> Step:
-        return self._sequence(between(node, "{", "}"))
 
     def _pointed(self, step: Step, redirects: Iterable[Node]) -> Step:
         reads: list[Pieces] = []
@@ -125,18 +103,16 @@ class _Builder:
                 feeds.append(self._one(only(node, 2)[1]))
             else:
                 feeds += self._heredoc(node)
-        return Fed(step, tuple(reads), tuple(feeds)) if reads or feeds else step
+        return tree.Fed(step, tuple(reads), tuple(feeds)) if reads or feeds else step
 
     def _file(self, node: Node) -> list[Pieces]:
         children = [child for child in node.children if child.type != "file_descriptor"]
         operator, *targets = children
         if operator.type in {">&-", "<&-"} and not targets:
             return []
-        if len(targets) != 1:
-            raise RefusedError("a redirection cannot be followed")
+        _require(len(targets) == 1, "a redirection")
         if operator.type == "<":
-            if len(children) < len(node.children):
-                raise RefusedError("a redirection cannot be followed")
+            _require(len(children) == len(node.children), "a redirection")
             return [self._one(targets[0])]
         text = self._literals.text(targets[0])
         is_nowhere = operator.type in {">", ">>", "&>", "&>>"} and text == "/dev/null"
@@ -148,24 +124,16 @@ class _Builder:
         found: list[Pieces] = []
         quoted = False
         for child in node.children:
+            _require(child.type not in WORDS, "a heredoc")
             if child.type == "heredoc_start":
                 quoted = not self._literals.text(child)[:1].isalnum()
+            elif child.type == "heredoc_body" and quoted:
+                found.append((tree.Literal(Word(self._literals.text(child))),))
             elif child.type == "heredoc_body":
-                found.append(self._text(child, quoted=quoted))
-            elif child.type in WORDS:
-                raise RefusedError("a heredoc cannot be followed")
+                found.append(self._inside(child, is_quoted=False))
         return found
 
-    def _text(self, node: Node, *, quoted: bool) -> Pieces:
-        """Return the pieces of a heredoc."""
-        if quoted:
-            return (Literal(Word(self._literals.text(node))),)
-        return self._inside(node, is_quoted=False)
-
-    def _if(self, node: Node) -> Step:
-        return Choice(tuple(self._branches(node.children)))
-
-    def _branches(self, children: Listed[Node]) -> list[tuple[Step | None, Step]]:
+    def _branches(self, children: Sequence[Node]) -> list[tuple[Step | None, Step]]:
         then = next((at for at, child in enumerate(children) if child.type == "then"), None)
         if then is None:
             raise RefusedError("a branch cannot be followed")
@@ -179,8 +147,8 @@ class _Builder:
                 branches += self._branches(child.children)
             elif child.type == "else_clause":
                 branches.append((None, self._sequence(child.children[1:])))
-            elif child.type not in {"fi", "comment"}:
-                raise RefusedError("a branch cannot be followed")
+            else:
+                _require(child.type in {"fi", "comment"}, "a branch")
         return branches
 
     def _case(self, node: Node) -> Step:
@@ -188,11 +156,10 @@ class _Builder:
         if subject is None:
             raise RefusedError("a case cannot be followed")
         known = {"case", "in", "esac", "case_item", "comment", subject.type, ";", "\n"}
+        _require(all(child.type in known for child in node.children), "a case")
         items = [child for child in node.children if child.type == "case_item"]
-        if any(child.type not in known for child in node.children):
-            raise RefusedError("a case cannot be followed")
         bodies = tuple((None, body) for item in items if (body := self._item(item)) is not None)
-        return Choice(bodies, self._one(subject))
+        return tree.Choice(bodies, self._one(subject))
 
     def _item(self, node: Node) -> Step | None:
         children = node.children
@@ -200,15 +167,9 @@ class _Builder:
         if end is None:
             raise RefusedError("a case cannot be followed")
         for child in children[:end]:
-            if child.type not in _LITERAL | {"|", "(", "string", "concatenation"}:
-                raise RefusedError("a case cannot be followed")
-            if any(each.type in _EXPANDED for each in below(child)):
-                raise RefusedError("a case cannot be followed")
-        body = [
-            each
-            for each in children[end + 1 :]
-            if each.type not in _SEPARATORS and each.type != "comment"
-        ]
+            _require(child.type in _LITERAL | {"|", "(", "string", "concatenation"}, "a case")
+            _require(all(each.type not in _EXPANDED for each in below(child)), "a case")
+        body = [each for each in children[end + 1 :] if each.type not in _SKIPPED]
         return self._sequence(body) if body else None
 
     def _for(self, node: Node) -> Step:
@@ -217,20 +178,18 @@ class _Builder:
         if name is None or body is None or node.children[0].type != "for":
             raise RefusedError("a loop cannot be followed")
         values = node.children_by_field_name("value")
-        if not any(child.type == "in" for child in node.children):
-            raise RefusedError("a loop over arguments cannot be followed")
-        known = {"for", "in", "comment", *_SEPARATORS}
-        known_ids = {name.id, body.id, *(value.id for value in values)}
-        if any(each.type not in known and each.id not in known_ids for each in node.children):
-            raise RefusedError("a loop cannot be followed")
-        return Loop(self._do(body), self._literals.text(name), self._words(values))
+        _require(any(child.type == "in" for child in node.children), "a loop over arguments")
+        parts = {name.id, body.id, *(value.id for value in values)}
+        others = {each.type for each in node.children if each.id not in parts}
+        _require(others <= _SKIPPED | {"for", "in"}, "a loop")
+        return tree.Loop(self._do(body), self._literals.text(name), self._words(values))
 
     def _while(self, node: Node) -> Step:
         body = node.child_by_field_name("body")
         if body is None:
             raise RefusedError("a loop cannot be followed")
         condition = [each for each in node.children[1:] if each.id != body.id]
-        return Loop(self._do(body), condition=self._sequence(condition))
+        return tree.Loop(self._do(body), condition=self._sequence(condition))
 
     def _do(self, node: Node) -> Step:
         return self._sequence(between(node, "do", "done"))
@@ -249,37 +208,35 @@ class _Builder:
                 redirects.append(child)
             else:
                 words.append(child)
-        return self._pointed(Simple(self._words(words), tuple(assigned)), redirects)
+        return self._pointed(tree.Simple(self._words(words), tuple(assigned)), redirects)
 
     def _assigned(self, node: Node) -> Step:
         nodes = [node] if node.type == "variable_assignment" else node.children
         self._commands += len(nodes)
-        return Simple((), tuple(map(self._assignment, nodes)))
+        return tree.Simple((), tuple(map(self._assignment, nodes)))
 
     def _assignment(self, node: Node) -> tuple[str, Pieces]:
         children = node.children
-        if node.type != "variable_assignment" or children[0].type != "variable_name":
-            raise RefusedError("an assignment cannot be followed")
-        if len(children) < 2 or children[1].type != "=" or len(children) > 3:
-            raise RefusedError("an assignment cannot be followed")
-        value = self._one(children[2]) if len(children) == 3 else (Literal(Word("")),)
+        kinds = [child.type for child in children[:2]]
+        is_plain = node.type == "variable_assignment" and kinds == ["variable_name", "="]
+        _require(is_plain and len(children) <= 3, "an assignment")
+        value = self._one(children[2]) if len(children) == 3 else (tree.Literal(Word("")),)
         return self._literals.text(children[0]), value
 
     def _test(self, node: Node) -> Step:
         self._commands += 1
         words: list[Pieces] = []
         stack = list(reversed(node.children))
-        if node.children[0].type not in {"[", "[["}:
-            raise RefusedError("what is computed cannot be followed")
+        _require(node.children[0].type in {"[", "[["}, "what is computed")
         while stack:
             each = stack.pop()
             if each.type in _CALCULATED:
                 stack += reversed(each.children)
             elif not each.is_named or each.type == "test_operator":
-                words.append((Literal(Word(self._literals.text(each))),))
+                words.append((tree.Literal(Word(self._literals.text(each))),))
             else:
                 words.append(self._one(each))
-        return Simple(tuple(words))
+        return tree.Simple(tuple(words))
 
     def _words(self, nodes: Iterable[Node]) -> tuple[Pieces, ...]:
         """Return the words of some nodes; those that touch are one."""
@@ -294,30 +251,27 @@ class _Builder:
     def _one(self, node: Node) -> Pieces:
         return self._word([node])
 
-    def _word(self, nodes: Listed[Node]) -> Pieces:
+    def _word(self, nodes: Sequence[Node]) -> Pieces:
         text = self._literals.text(nodes[0])
         if len(nodes) == 1 and _RANGE.fullmatch(text) and nodes[0].type != "string":
-            return (Number(),)
+            return (tree.Number(),)
         if not any(each.type in _EXPANDED for node in nodes for each in below(node)):
-            return (Literal(self._known(nodes)),)
+            return (tree.Literal(self._known(nodes)),)
         pieces: list[Piece] = []
         for node in nodes:
             children = node.children if node.type == "concatenation" else [node]
             for child in children:
                 pieces += self._pieces(child)
-        if len(pieces) > 1 and any(map(_is_odd, pieces)):
-            raise RefusedError("a word cannot be followed")
+        _require(len(pieces) == 1 or not any(map(_is_odd, pieces)), "a word")
         return tuple(pieces)
 
-    def _known(self, nodes: Listed[Node]) -> Word:
+    def _known(self, nodes: Sequence[Node]) -> Word:
         allowed = _LITERAL | {"string", "concatenation", "string_content", "variable_name"}
         for node in nodes:
             for each in below(node):
-                if each.is_named and each.type not in allowed:
-                    raise RefusedError(f"{each.type} cannot be followed")
+                _require(not each.is_named or each.type in allowed, each.type)
         words = self._literals.words(map(Part.of, nodes))
-        if len(words) != 1 or not words[0].exact:
-            raise RefusedError("a word cannot be followed")
+        _require(len(words) == 1 and words[0].exact, "a word")
         return words[0]
 
     def _pieces(self, node: Node) -> list[Piece]:
@@ -327,16 +281,16 @@ class _Builder:
         if kind in _EXPANDED:
             return [self._expanded(node, quoted=False)]
         word = self._known([node])
-        if kind in {"word", "extglob_pattern", "regex"} and not set("{}").isdisjoint(word.text):
-            raise RefusedError("braces cannot be followed")
-        return [Literal(word)]
+        may_expand = kind in {"word", "extglob_pattern", "regex"}
+        _require(not may_expand or set("{}").isdisjoint(word.text), "what braces become")
+        return [tree.Literal(word)]
 
     def _inside(self, node: Node, *, is_quoted: bool) -> Pieces:
         inner = inner_of(node)
         texts = self._literals.segments(node, inner, quoted=is_quoted)
         pieces: list[Piece] = []
         for text, child in zip(texts, [*inner, None], strict=True):
-            pieces += [Literal(Word(text))] if text or not inner else []
+            pieces += [tree.Literal(Word(text))] if text or not inner else []
             pieces += [] if child is None else [self._expanded(child, quoted=True)]
         return tuple(pieces)
 
@@ -351,53 +305,47 @@ class _Builder:
         marks = {"command_substitution": ({"$(", "`"}, {")", "`"})}
         begin, end = marks.get(node.type, ({"<("}, {")"}))
         children = node.children
-        if children[0].type not in begin or children[-1].type not in end:
-            raise RefusedError("a substitution cannot be followed")
+        _require(children[0].type in begin and children[-1].type in end, "a substitution")
         if len(children) == 3 and children[1].type == "file_redirect":
             self._commands += 1
-            body = self._pointed(Simple(()), [children[1]])
+            body = self._pointed(tree.Simple(()), [children[1]])
         else:
             body = self._sequence(children[1:-1])
-        return Substitution(body, quoted, file=node.type == "process_substitution")
+        return tree.Substitution(body, quoted, file=node.type == "process_substitution")
 
-    def _variable(self, mark: Node, name: Node, *, quoted: bool) -> Variable:
+    def _variable(self, mark: Node, name: Node, *, quoted: bool) -> tree.Variable:
         text = self._literals.text(name)
-        if mark.type != "$" or not _PARAMETER.fullmatch(text):
-            raise RefusedError("a variable cannot be followed")
-        return Variable(text, quoted)
+        _require(mark.type == "$" and _PARAMETER.fullmatch(text), "a variable")
+        return tree.Variable(text, quoted)
 
-    def _expansion(self, node: Node, *, quoted: bool) -> Variable | Number:
+    def _expansion(self, node: Node, *, quoted: bool) -> tree.Variable | tree.Number:
         parts = [self._literals.text(child) for child in node.children]
-        if parts[0] != "${" or parts[-1] != "}":
-            raise RefusedError("an expansion cannot be followed")
+        _require(parts[0] == "${" and parts[-1] == "}", "an expansion")
         if len(parts) == 3 and _STATUS.fullmatch(parts[1]):
-            return Number()
+            return tree.Number()
         if len(parts) == 4 and parts[1] == "#" and _PARAMETER.fullmatch(parts[2]):
-            return Variable(parts[2], quoted, counted=True)
-        if len(parts) < 3 or not _PARAMETER.fullmatch(parts[1]):
-            raise RefusedError("an expansion cannot be followed")
+            return tree.Variable(parts[2], quoted, counted=True)
+        _require(len(parts) > 2 and _PARAMETER.fullmatch(parts[1]), "an expansion")
         if len(parts) == 3:
-            return Variable(parts[1], quoted)
-        if parts[2] not in _CUTS or not all(map(_HARMLESS_CUT.fullmatch, parts[3:-1])):
-            raise RefusedError("an expansion cannot be followed")
-        return Variable(parts[1], quoted, derived=True)
+            return tree.Variable(parts[1], quoted)
+        _require(parts[2] in _CUTS, "an expansion")
+        _require(all(map(_HARMLESS_CUT.fullmatch, parts[3:-1])), "an expansion")
+        return tree.Variable(parts[1], quoted, derived=True)
 
-    def _number(self, node: Node) -> Number:
+    def _number(self, node: Node) -> tree.Number:
         names: list[str] = []
         for each in below(node):
             text = self._literals.text(each)
-            if each.type in {"variable_name", "word"} and each.child_count == 0:
+            if each.type == "simple_expansion":
+                names.append(text[1:])
+            elif each.child_count:
+                _require(each.type in _CALCULATED | {node.type, "number"}, "what is computed")
+            elif each.type in {"variable_name", "word"}:
                 names.append(text)
-            elif each.type == "simple_expansion":
-                names.append(self._literals.text(each)[1:])
-            elif each.child_count == 0 and each.type not in _CALCULATES | {"$"}:
-                if not _NUMBER.fullmatch(text) or (text[0] == "0" and len(text) > 1):
-                    raise RefusedError("what is computed cannot be followed")
-            elif each.child_count and each.type not in _CALCULATED | {node.type, "number"}:
-                raise RefusedError("what is computed cannot be followed")
-        if not all(map(_PARAMETER.fullmatch, names)):
-            raise RefusedError("what is computed cannot be followed")
-        return Number(tuple(names))
+            elif each.type not in _CALCULATES | {"$"}:
+                _require(_NUMBER.fullmatch(text), "what is computed")
+        _require(all(map(_PARAMETER.fullmatch, names)), "what is computed")
+        return tree.Number(tuple(names))
 
 
 _ENDS = frozenset({"elif_clause", "else_clause", "fi"})
@@ -406,9 +354,9 @@ _STEPS: Mapping[str, Callable[[_Builder, Node], Step]] = {
     "pipeline": _Builder._list,
     "negated_command": _Builder._list,
     "redirected_statement": _Builder._list,
-    "subshell": _Builder._subshell,
-    "compound_statement": _Builder._group,
-    "if_statement": _Builder._if,
+    "subshell": lambda builder, node: tree.Subshell(builder._sequence(between(node, "(", ")"))),
+    "compound_statement": lambda builder, node: builder._sequence(between(node, "{", "}")),
+    "if_statement": lambda builder, node: tree.Choice(tuple(builder._branches(node.children))),
     "case_statement": _Builder._case,
     "for_statement": _Builder._for,
     "while_statement": _Builder._while,
@@ -419,8 +367,14 @@ _STEPS: Mapping[str, Callable[[_Builder, Node], Step]] = {
 }
 
 
+def _require(holds: object, what: str) -> None:
+    """Raise RefusedError for what cannot be followed, unless a condition holds."""
+    if not holds:
+        raise RefusedError(f"{what} cannot be followed")
+
+
 def _is_odd(piece: Piece) -> bool:
     """Return whether a piece means something else when it is a part of a word."""
-    if isinstance(piece, Literal):
+    if isinstance(piece, tree.Literal):
         return piece.word.tilde or (piece.word.glob and "[" in piece.word.text)
-    return isinstance(piece, Substitution) and piece.file
+    return isinstance(piece, tree.Substitution) and piece.file

@@ -6,22 +6,21 @@ expansion but of variables, of commands and of numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from prsm_policy.shell.words import Word
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """A part of a word whose text is known."""
 
     word: Word
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """A part of a word that is the value of a variable.
 
     `derived` says that only a part of the value stands there, `counted` that it is the length.
@@ -33,8 +32,7 @@ class Variable:
     counted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Substitution:
+class Substitution(Struct, frozen=True):
     """A part of a word that is what commands print or, if it is a `file`, a file that holds it."""
 
     body: Step
@@ -42,8 +40,7 @@ class Substitution:
     file: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A part of a word that is a number, computed from the values of these variables."""
 
     names: tuple[str, ...] = ()
@@ -53,16 +50,14 @@ Piece = Literal | Variable | Substitution | Number
 Pieces = tuple[Piece, ...]  # one word, or one text
 
 
-@dataclass(frozen=True, slots=True)
-class Simple:
+class Simple(Struct, frozen=True):
     """A simple command, or nothing but assignments."""
 
     words: tuple[Pieces, ...]
     assigned: tuple[tuple[str, Pieces], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fed:
+class Fed(Struct, frozen=True):
     """What reads its input from files and texts."""
 
     body: Step
@@ -70,36 +65,31 @@ class Fed:
     feeds: tuple[Pieces, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Struct, frozen=True):
     """Steps one after the other."""
 
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(Struct, frozen=True):
     """Steps of which the first runs, and each other one or not, depending on those before it."""
 
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(Struct, frozen=True):
     """Steps at the same time, the output of each the input of the next."""
 
     parts: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Subshell:
+class Subshell(Struct, frozen=True):
     """Steps whose folder and variables do not last."""
 
     body: Step
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Conditions with what runs behind them; the last may have no condition.
 
     `subject` is what a `case` looks at.
@@ -109,8 +99,7 @@ class Choice:
     subject: Pieces = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """What runs for each of some words, or as long as a condition holds."""
 
     body: Step

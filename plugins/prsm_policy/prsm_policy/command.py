@@ -1,4 +1,4 @@
-"""`prsm policy`: what becomes of a command, the rules that decide it, and what runs say of them."""
+"""`prsm policy`: what becomes of a command, the rules behind it, and what runs say of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from prsm_core.commands import agents_may, json_option, text_argument, workspace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core import PermissionMode
     from prsm_core.commands import Launch, PolicyDesk
     from prsm_core.policies import CommandPolicy, Judgement
     from prsm_policy.recorded import Recorded
@@ -105,13 +104,13 @@ def suggest(
     from prsm_policy.replay import suggest as propose
 
     commands, policy, trusted = _loaded(launch, workspace, sessions, None)
-    found = propose(commands, policy, trusted, least=least)
+    suggestions = propose(commands, policy, trusted, least=least)
     if as_json:
-        click.echo(json.dumps(list(map(_suggestion, found)), indent=2))
+        click.echo(json.dumps(list(map(_suggestion, suggestions)), indent=2))
         return
-    if not found:
+    if not suggestions:
         click.echo(f"nothing harmless was approved {least} times or more", err=True)
-    for each in found:
+    for each in suggestions:
         _print_suggestion(each)
 
 
@@ -153,13 +152,9 @@ def _print_replay(rows: Sequence[Replayed], shown: Sequence[Replayed]) -> None:
     from prsm_core.commands import print_table
     from prsm_core.kit import first_line
 
-    counts = _counts(rows)
-    then, now = (
-        ", ".join(f"{times} {name}" for name, times in sorted(counts[when].items()))
-        for when in ("then", "now")
-    )
-    click.echo(f"then: {then or 'no commands'}", err=True)
-    click.echo(f"now:  {now or 'no commands'}", err=True)
+    for when, counts in _counts(rows).items():
+        listed = ", ".join(f"{times} {name}" for name, times in sorted(counts.items()))
+        click.echo(f"{when + ':':<5} {listed or 'no commands'}", err=True)
     if not shown:
         click.echo("nothing would change", err=True)
         return
@@ -170,24 +165,24 @@ def _print_replay(rows: Sequence[Replayed], shown: Sequence[Replayed]) -> None:
     print_table(("TIMES", "THEN", "NOW", "COMMAND", "REASON"), cells)
 
 
-def _suggestion(found: Suggestion) -> dict[str, object]:
+def _suggestion(each: Suggestion) -> dict[str, object]:
     return {
-        "rule": list(found.rule),
-        "approved": found.approved,
-        "covered": [{"command": command, "times": times} for command, times in found.covered],
+        "rule": list(each.rule),
+        "approved": each.approved,
+        "covered": [{"command": command, "times": times} for command, times in each.covered],
     }
 
 
-def _print_suggestion(found: Suggestion) -> None:
+def _print_suggestion(each: Suggestion) -> None:
     from prsm_core.kit import escape_exact, first_line
 
-    rule = shlex.join(found.rule)
-    click.echo(f"{escape_exact(rule)}: approved {found.approved} times; it would have covered")
-    for command, times in found.covered[:MAX_COVERED]:
+    rule = escape_exact(shlex.join(each.rule))
+    click.echo(f"{rule}: approved {each.approved} times; it would have covered")
+    for command, times in each.covered[:MAX_COVERED]:
         click.echo(f"  {times:>4}  {first_line(command)}")
-    if len(found.covered) > MAX_COVERED:
-        click.echo(f"  and {len(found.covered) - MAX_COVERED} other commands (--json lists all)")
-    click.echo(f"  to add it: prsm policy add allow {escape_exact(rule)}")
+    if len(each.covered) > MAX_COVERED:
+        click.echo(f"  and {len(each.covered) - MAX_COVERED} other commands (--json lists all)")
+    click.echo(f"  to add it: prsm policy add allow {rule}")
 
 
 @click.group(short_help="Check commands, and edit the rules on them.")
@@ -351,10 +346,14 @@ def _row_of(line: str) -> Mapping[str, Any]:
 def _checked(
     row: Mapping[str, Any], desk: PolicyDesk, mode: str, policy: CommandPolicy
 ) -> dict[str, Any]:
+    from prsm_core import PermissionMode
     from prsm_core.policies import CommandSetting
 
+    name = row.get("mode", mode)
+    if name not in MODES:
+        raise click.UsageError(f"{name!r} is no mode; modes: {', '.join(MODES)}")
     setting = CommandSetting(
-        mode=_mode(row.get("mode", mode)),
+        mode=PermissionMode(name),
         cwd=row.get("cwd", "."),
         workspace=desk.workspace,
         trusted=row.get("trusted", desk.trusted),
@@ -370,15 +369,6 @@ def _checked(
     else:
         judgement = desk.judge_tool(row["tool"], row.get("arguments", {}), policy, setting)
     return {"id": row.get("id"), **_told(judgement)}
-
-
-def _mode(name: str) -> PermissionMode:
-    from prsm_core import PermissionMode
-
-    try:
-        return PermissionMode(name)
-    except ValueError:
-        raise click.UsageError(f"{name!r} is no mode; modes: {', '.join(MODES)}") from None
 
 
 def _told(judgement: Judgement) -> dict[str, Any]:

@@ -46,10 +46,8 @@ _SUBCOMMANDS: Mapping[str, frozenset[str]] = {
     ),
     "cargo": word_set("nextest llvm-cov tarpaulin make hack xtask sqlx"),
     "go": word_set("mod tool work telemetry"),
-    **dict.fromkeys(word_set("make just task rake sbt"), frozenset[str]()),
-    **dict.fromkeys(word_set("gradle mvn"), frozenset[str]()),
+    **dict.fromkeys(word_set("make just task rake sbt gradle mvn mix"), frozenset[str]()),
     "dotnet": word_set("nuget tool sln add remove workload ef dev-certs user-secrets package"),
-    "mix": frozenset(),
     "swift": word_set("package"),
     "zig": word_set("libc"),
     **dict.fromkeys(("pip", "pip3"), word_set("cache index")),
@@ -83,8 +81,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_:-]*")
 def with_rules(ask: Ask, parts: Sequence[Part]) -> Ask:
     """Return an Ask that names the parts it is about, and the rules that its answers make.
 
-    An option without a rule is taken out: where one of the parts cannot be covered, and where it
-    is not clear which of several parts is to be denied.
+    It has no option without a rule: none to allow if one of the parts cannot be covered, none to
+    deny if it is not clear which of several parts that is about.
     """
     allow = [allow_rule(part, place) for part, place in parts]
     dangerous = [part for part, place in parts if command_danger(part, place) is not None]
@@ -118,9 +116,9 @@ def allow_rule(part: Command, place: Place) -> Rule | None:
 
 def deny_rule(part: Command) -> Rule | None:
     """Return the rule that denies the exact words of a command, None where words do not say it."""
-    is_bare = not (part.assigned or part.reads or part.writes or part.feeds)
-    is_known = all(word.known for word in part.words)
-    return part.texts if is_bare and is_known and _can_be_rule(part.texts) else None
+    says_more = part.assigned or part.reads or part.writes or part.feeds
+    is_known = not says_more and all(word.known for word in part.words)
+    return part.texts if is_known and _can_be_rule(part.texts) else None
 
 
 def _can_be_rule(words: Rule) -> bool:

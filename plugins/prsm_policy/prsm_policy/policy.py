@@ -1,16 +1,8 @@
 """The command policy: what a shell command needs, by rules and by what is known of commands.
 
-Whatever the mode, deny rules come first and look at every command that a text may run, however it
-is nested. Allow rules cover plain text only; what is known to be safe may also be put together in
-ways that can be followed. What cannot be told is never allowed.
-
-Looks for the words of a rule in a text that cannot be read: it finds too much, never too little.
-
-Its cost grows with the length of the text and nothing else.
-
-Which commands surely write in the workspace and nowhere else: a few plain ones.
-
-None of them makes, moves or copies a link, so that what a path leads to stays as it is judged.
+Deny rules come first in every mode, and look at every command that a text may run, however it is
+nested. Allow rules cover plain text only. Commands that are known to be safe may also be put
+together in ways that can be followed. What cannot be told is never allowed.
 """
 
 from __future__ import annotations
@@ -59,27 +51,15 @@ from prsm_policy.safe.asking import SECONDS as GIT_SECONDS
 from prsm_policy.safe.asking import Repositories
 from prsm_policy.safe.checks import CHECKERS, check_named
 from prsm_policy.safe.tools import READ_ONLY
-from prsm_policy.shell import read_script
+from prsm_policy.shell import read_script, wrappers
 from prsm_policy.shell.data_shells import DATA_SHELLS
 from prsm_policy.shell.inline import bare_name
 from prsm_policy.shell.runners import RUNNERS, may_be_code
 from prsm_policy.shell.words import Word, ansi_c
-from prsm_policy.shell.wrappers import (
-    EVALUATES,
-    FINDERS,
-    GNU_NAMES,
-    INTERPRETERS,
-    LOADER,
-    LOOSE,
-    LOOSE_AFTER,
-    READERS,
-    SHELLS,
-    WRAPPERS,
-)
 from prsm_policy.tree import Trees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from prsm_core import Verdict
     from prsm_core.policies import (
@@ -97,7 +77,7 @@ if TYPE_CHECKING:
 ASK_OPTIONS = ("once", "always", "allow_rule", "deny_rule", "deny")
 MAX_PART = 120  # characters of a command that a reason shows
 MAX_COMPOSED = 4_000  # characters; what a longer text does is not followed
-_CLASS_REASONS = {
+_CLASS_REASONS: Mapping[Rule, str] = {
     (LOOK_UPS,): f"it looks things up at a service; the rule allow {LOOK_UPS} is about all that do",
     (
         BUILDS,
@@ -181,13 +161,17 @@ _OTHERS = word_set(
     " brew port zypper emerge nix-env guix opam cabal stack luarocks cpan cpanm mix rebar3 lein"
 )
 _UNDERSTOOD = frozenset().union(
-    READ_ONLY, TOOLS, CHECKERS, SPEAKERS, WRITERS, WRAPPERS, SHELLS, LOOSE, LOOSE_AFTER, FINDERS,
-    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, RUNNERS, DATA_SHELLS, _OTHERS,
+    READ_ONLY, TOOLS, CHECKERS, SPEAKERS, WRITERS, RUNNERS, DATA_SHELLS, _OTHERS,
+    wrappers.WRAPPERS, wrappers.SHELLS, wrappers.LOOSE, wrappers.LOOSE_AFTER, wrappers.FINDERS,
+    wrappers.INTERPRETERS, wrappers.EVALUATES, wrappers.READERS, wrappers.GNU_NAMES,
     {"git", "eval", "trap", "hash", "exec"},
 )  # fmt: skip
 
 _NAMES_ANEW = word_set("ln cp mv install rsync link gln gcp gmv")
-_RUNS_OTHERS = frozenset().union(SHELLS, WRAPPERS, LOOSE, FINDERS, INTERPRETERS, DATA_SHELLS)
+_RUNS_OTHERS = frozenset().union(
+    DATA_SHELLS, wrappers.SHELLS, wrappers.WRAPPERS, wrappers.LOOSE, wrappers.FINDERS,
+    wrappers.INTERPRETERS,
+)  # fmt: skip
 _ENTERS = word_set("cd pushd")
 _SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/")
 
@@ -196,11 +180,9 @@ class BashPolicy(CommandPolicy):
     """The rules of all layers; deny beats ask beats allow, and safe commands need no rule.
 
     A rule is the first words of a command. `workspace_allow` holds only where the user trusts the
-    workspace it came from; ask and deny rules of an untrusted workspace are rules like any other.
-    `broken` says why not all rules to ask and to deny could be read: then nothing but safe
-    commands is allowed. `own` is PRSM's own state,
-    `written` what agents may have written of the project's environment, `git_seconds` how long git
-    may take for one answer.
+    workspace it came from. With `broken`, which says why not all rules to ask and to deny could be
+    read, nothing but safe commands is allowed. `own` is PRSM's own state, `written` what agents
+    may have written of the project's environment, `git_seconds` the time for one answer of git.
     """
 
     def __init__(
@@ -240,7 +222,9 @@ class BashPolicy(CommandPolicy):
         except UnaskedError:
             raise
         except Exception as error:  # noqa: BLE001 - a policy that fails refuses
-            return Judgement(verdict=_failed(error))
+            what = f"{type(error).__name__}: {error}"[:MAX_PART]
+            reason = f"the command policy failed on it ({what}); report it, and try another command"
+            return Judgement(verdict=Deny(reason))
 
     def _judged(self, command: str, setting: CommandSetting) -> Judgement:
         script = read_script(command)
@@ -354,13 +338,16 @@ class BashPolicy(CommandPolicy):
 
     def note_command(self, command: str, setting: CommandSetting) -> None:
         """Take note of a command that was let through: what of the environment it may write."""
-        if not _may_name(command) or self.safe(command, setting):
+        if _CLOSER_LOOK.search(command) is None or self.safe(command, setting):
             return
         script, place = read_script(command), self._place(setting)
         parts: list[Command] = []
         for part in script.commands:
-            only_reads = place is not None and not part.piped and _only_reads(part, place)
-            parts.append(replace(part, words=part.words[:1], feeds=()) if only_reads else part)
+            if place is not None and not part.piped and part.words:
+                bare = replace(part, writes=(), feeds=())
+                if is_safe(bare, place, trusted=False):  # it writes where its output goes
+                    part = replace(part, words=part.words[:1], feeds=())
+            parts.append(part)
         is_unasked = setting.mode is PermissionMode.BYPASS
         _note_command(self._written, script, command, parts, setting.workspace, unasked=is_unasked)
 
@@ -505,9 +492,7 @@ class _Finding:
 def _found(rules: Rules, script: Script) -> _Finding | None:
     """Return the best match of any rule with any command, None without one."""
     best: _Finding | None = None
-    if not rules:
-        return best
-    for command in script.commands:
+    for command in script.commands if rules else ():
         if not concerns(rules, command):
             hidden = hidden_rule(rules, command) if best is None else None
             if hidden and not is_understood(command):
@@ -523,11 +508,6 @@ def _found(rules: Rules, script: Script) -> _Finding | None:
             if may_contain(text, (program, *rest)):
                 return _Finding(Match.YES, " ".join((program, *rest)))
     return best
-
-
-def _only_reads(part: Command, place: Place) -> bool:
-    """Return whether a command does no more than read, but for where its output goes."""
-    return bool(part.words) and is_safe(replace(part, writes=(), feeds=()), place, trusted=False)
 
 
 def _by_mode(text: str, script: Script, place: Place | None, setting: CommandSetting) -> Judgement:
@@ -552,13 +532,13 @@ def _is_safe(text: str, script: Script, place: Place | None, setting: CommandSet
     trusted = setting.trusted
     if every_part(script, place, lambda part, where: is_safe(part, where, trusted=trusted)):
         return True
-    if place is None or not script.own or len(text) > MAX_COMPOSED or script.functions:
+    if place is None or not script.own or len(text) > MAX_COMPOSED:
         return False
-    if script.evaluates or script.opaque:
+    if script.functions or script.evaluates or script.opaque:
         return False
-    if script.plain and script.own == 1 and script.commands[0].texts[0] not in _BY_STRUCTURE:
-        return False  # one plain command has no other structure than itself
-    return is_safe_text(script.text or text, script.own, place, trusted=trusted)
+    # One plain command has no other structure than itself.
+    is_one = script.plain and script.own == 1 and script.commands[0].texts[0] not in _BY_STRUCTURE
+    return not is_one and is_safe_text(script.text or text, script.own, place, trusted=trusted)
 
 
 def _shown(part: Command | None) -> str:
@@ -567,11 +547,6 @@ def _shown(part: Command | None) -> str:
         return ""
     text = " ".join(part.texts)
     return f": {text if len(text) <= MAX_PART else text[:MAX_PART] + '…'}"
-
-
-def _failed(error: Exception) -> Deny:
-    what = f"{type(error).__name__}: {error}"[:MAX_PART]
-    return Deny(f"the command policy failed on it ({what}); report it, and try another command")
 
 
 def _named_paths(script: Script) -> NamedPaths:
@@ -601,15 +576,9 @@ def _walks(command: Command, *, passes_on: bool) -> bool:
 
 def _walk(command: Command) -> Walk:
     words = [word for word in command.words[1:] if not word.text.startswith("-")]
-    is_given = any(map(_PATTERN_GIVEN.match, command.texts[1:]))
-    if command.name in _SEARCHERS and not is_given:
+    if command.name in _SEARCHERS and not any(map(_PATTERN_GIVEN.match, command.texts[1:])):
         words = words[1:]
     return Walk(words, reads_here=not words and command.name in _SEARCHERS | _FINDERS)
-
-
-def _may_name(text: str) -> bool:
-    """Return quickly whether a command needs a closer look for what it writes."""
-    return _CLOSER_LOOK.search(text) is not None
 
 
 def _note_command(
@@ -628,14 +597,12 @@ def _note_command(
     """
     if not unasked and (fetched := _fetched(script)):
         written.forget(fetched)
-    untold = script.opaque or script.unresolved or script.doubtful or script.evaluates
-    written.note(
-        {
-            *_named(parts, root),
-            *(_names_in(text, root) if untold else ()),
-            *(_installed(script) if unasked else ()),
-        }
-    )
+    names = _named(parts, root)
+    if script.opaque or script.unresolved or script.doubtful or script.evaluates:
+        names |= _names_in(text, root)
+    if unasked:
+        names = names.union(*map(_folders_of_installer, script.commands))
+    written.note(names)
 
 
 def _named(parts: Iterable[Command], root: str) -> set[str]:
@@ -666,11 +633,6 @@ def _names_in(text: str, root: str) -> set[str]:
     for path in _SEPARATORS.split(text.replace(f"{root}/", "")):
         found |= names_of(path) | may_be_named(path.casefold().removeprefix("./"))
     return found
-
-
-def _installed(script: Script) -> set[str]:
-    """Return the folders that a command installs into."""
-    return {name for command in script.commands for name in _folders_of_installer(command)}
 
 
 def _folders_of_installer(command: Command) -> frozenset[str]:
@@ -793,8 +755,10 @@ def understood_programs() -> frozenset[str]:
 def is_understood(command: Command) -> bool:
     """Return whether it is known what the arguments of a command mean to its program."""
     name = command.name
-    is_named = name in _UNDERSTOOD or bare_name(name) in INTERPRETERS or by_name(name) is not None
-    return not name or is_named or name.startswith("git-") or LOADER.fullmatch(name) is not None
+    if not name or name in _UNDERSTOOD or bare_name(name) in wrappers.INTERPRETERS:
+        return True
+    is_kind = name.startswith("git-") or wrappers.LOADER.fullmatch(name) is not None
+    return is_kind or by_name(name) is not None
 
 
 def code_of_unknown_program(command: Command) -> str | None:

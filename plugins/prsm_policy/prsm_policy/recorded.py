@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -52,15 +53,15 @@ async def read_recorded(workspace: str, prefixes: Sequence[str]) -> list[Recorde
 
     Raises StoreError where there is no ledger, no such session, or more than one.
     """
-    found: list[Recorded] = []
+    commands: list[Recorded] = []
     for prefix in prefixes:
         async with open_session(workspace, prefix) as (store, session):
-            found += await _of_session(store, session.session_id, session.workspace)
+            commands += await _of_session(store, session.session_id, session.workspace)
     if not prefixes:
         async with open_ledger(workspace) as store:
             for session in reversed(await store.sessions()):
-                found += await _of_session(store, session.session_id, session.workspace)
-    return found
+                commands += await _of_session(store, session.session_id, session.workspace)
+    return commands
 
 
 async def _of_session(store: Store, session: str, workspace: str) -> list[Recorded]:
@@ -131,12 +132,10 @@ class _Reading:
     def _finish(self, entry: _Entry | None, data: Mapping[str, object]) -> None:
         if entry is None:
             return
-        reason = data.get("error")
-        is_refusal = isinstance(reason, str) and reason.startswith(_REFUSAL)
+        is_refusal = str(data.get("error")).startswith(_REFUSAL)
         entry.is_denied = data.get("status") == _DENIED or is_refusal
-        open_calls = self._unasked[entry.agent, entry.command]
-        if entry in open_calls:
-            open_calls.remove(entry)
+        with suppress(ValueError):
+            self._unasked[entry.agent, entry.command].remove(entry)
 
     def _ask(self, agent: str, request: str, command: str) -> None:
         waiting = self._unasked[agent, command]

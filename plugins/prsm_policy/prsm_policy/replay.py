@@ -1,7 +1,6 @@
 """Recorded commands, judged by other rules; and the rules that a person's approvals suggest.
 
-Nothing is run. Commands are judged in their folder as it is today, so that one about files which
-have gone since may be judged otherwise than it was.
+Nothing is run. Commands are judged in their folder as it is today.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from prsm_core import Allow, Ask
+from prsm_core import Allow, Ask, Deny
 from prsm_core.policies import CommandSetting
 from prsm_policy.recorded import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from prsm_core import Verdict
     from prsm_core.policies import CommandPolicy, Words
     from prsm_policy.recorded import Recorded
 
@@ -33,6 +31,7 @@ class Fate(StrEnum):
     DENIED = "denied"
 
 
+_FATES = {Allow: Fate.RUNS, Ask: Fate.ASKS, Deny: Fate.DENIED}
 # What the same rules would do again: an approval or a refusal answers a question.
 SAME = {
     Outcome.RAN: Fate.RUNS,
@@ -72,19 +71,19 @@ def replay(
 
     `trusted` are the workspaces that the user trusts.
     """
-    found = []
+    rows = []
     for recorded, times in Counter(commands).items():
         verdict = policy.judge(recorded.command, _setting(recorded, trusted)).verdict
-        found.append(
+        rows.append(
             Replayed(
                 command=recorded.command,
                 outcome=recorded.outcome,
-                fate=_fate(verdict),
+                fate=_FATES[type(verdict)],
                 reason=verdict.reason,
                 times=times,
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def suggest(
@@ -101,15 +100,23 @@ def suggest(
     counts = Counter(commands)
     candidates: dict[Words, _Candidate] = {}
     for recorded, times in counts.items():
-        if recorded.outcome is Outcome.APPROVED and recorded.by_person:
-            for rule in set(_rules(recorded, policy, trusted)):
+        # Nobody knows what a redacted command was.
+        is_approved = recorded.outcome is Outcome.APPROVED and recorded.by_person
+        if is_approved and REDACTED not in recorded.command:
+            for rule in set(policy.rules_for(recorded.command, _setting(recorded, trusted))):
                 candidates.setdefault(rule, _Candidate(rule)).approved += times
     wanted = [each for each in candidates.values() if each.approved >= least]
     for recorded, times in counts.items():
         for candidate in wanted:
             candidate.take(recorded, times, policy)
-    kept = [each.suggestion() for each in wanted if not each.is_refused]
-    return tuple(sorted(kept, key=lambda each: (-each.approved, each.rule)))
+    suggestions = [
+        Suggestion(
+            rule=each.rule, approved=each.approved, covered=tuple(each.covered.most_common())
+        )
+        for each in wanted
+        if not each.is_refused
+    ]
+    return tuple(sorted(suggestions, key=lambda each: (-each.approved, each.rule)))
 
 
 @dataclass(slots=True)
@@ -128,11 +135,6 @@ class _Candidate:
         self.covered[recorded.command] += times
         self.is_refused |= recorded.outcome is Outcome.REFUSED and recorded.by_person
 
-    def suggestion(self) -> Suggestion:
-        return Suggestion(
-            rule=self.rule, approved=self.approved, covered=tuple(self.covered.most_common())
-        )
-
 
 def _setting(recorded: Recorded, trusted: Collection[str]) -> CommandSetting:
     return CommandSetting(
@@ -141,18 +143,3 @@ def _setting(recorded: Recorded, trusted: Collection[str]) -> CommandSetting:
         workspace=recorded.workspace,
         trusted=recorded.workspace in trusted,
     )
-
-
-def _fate(verdict: Verdict) -> Fate:
-    if isinstance(verdict, Allow):
-        return Fate.RUNS
-    return Fate.ASKS if isinstance(verdict, Ask) else Fate.DENIED
-
-
-def _rules(
-    recorded: Recorded, policy: CommandPolicy, trusted: Collection[str]
-) -> tuple[Words, ...]:
-    """Return the rules by which a command would have run unasked; none where it is dangerous."""
-    if REDACTED in recorded.command:
-        return ()  # nobody knows what it was
-    return policy.rules_for(recorded.command, _setting(recorded, trusted))

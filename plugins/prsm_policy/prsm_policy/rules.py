@@ -43,10 +43,10 @@ def rule_words(rule: str | Sequence[str]) -> Rule:
 
 def by_program(rules: Iterable[Rule]) -> Rules:
     """Return rules by the name of their program, without its path."""
-    found: Rules = {}
+    by_name: Rules = {}
     for rule in rules:
-        found.setdefault(_name(rule[0]), []).append(rule)
-    return found
+        by_name.setdefault(rule[0].rpartition("/")[2] or rule[0], []).append(rule)
+    return by_name
 
 
 def best_match(rules: Rules, command: Command) -> tuple[Match, Rule]:
@@ -55,8 +55,7 @@ def best_match(rules: Rules, command: Command) -> tuple[Match, Rule]:
     The program counts under any path, and options between it and its subcommand do not.
     """
     best, best_rule = Match.NO, _NO_RULE
-    name = command.name
-    for program, words in _readings(name, command.words):
+    for program, words in _readings(command.name, command.words):
         for rule in rules.get(program, ()):
             match = _match(rule[1:], words, is_git=program == "git")
             if match > best:
@@ -120,7 +119,3 @@ def _compare(rest: Rule, words: Sequence[Word], start: int) -> Match:
         elif words[at].text != wanted:
             return Match.NO
     return match
-
-
-def _name(program: str) -> str:
-    return program.rpartition("/")[2] or program

@@ -11,7 +11,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import product
+from itertools import chain, product
+from math import prod
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
@@ -24,21 +25,8 @@ from prsm_policy.safe.producers import (
     output_of,
     simple_pattern,
 )
+from prsm_policy.shell import tree
 from prsm_policy.shell.script import Assignment, Command
-from prsm_policy.shell.tree import (
-    Choice,
-    Either,
-    Fed,
-    Literal,
-    Loop,
-    Number,
-    Pipeline,
-    Sequence,
-    Simple,
-    Subshell,
-    Substitution,
-    Variable,
-)
 from prsm_policy.shell.words import Kind, Word, bare
 
 if TYPE_CHECKING:
@@ -49,6 +37,7 @@ if TYPE_CHECKING:
 
     Judge = Callable[[Command, Place], bool]
     Values = Mapping[str, "Value"]
+    Choice = Mapping[str, Word | Output]
 
 MAX_CHECKS = 300  # of commands with all their values, for one text
 _OF_FILES = word_set("-e -f -d -s -r -w -x -nt -ot")  # tests that another process can change
@@ -91,11 +80,8 @@ class _State:
 def is_safe_structure(step: Step, place: Place, is_safe: Judge, takes_feed: Judge) -> bool:
     """Return whether a text of this structure does nothing but look.
 
-    Args:
-        step: The structure of all of the text.
-        place: Where it runs.
-        is_safe: Whether one simple command is safe in a place.
-        takes_feed: Whether a safe command may be fed any text.
+    `is_safe` judges one simple command in a place, `takes_feed` whether a safe one may be fed any
+    text.
     """
     try:
         _Walk(step, is_safe, takes_feed).walk(step, _State(place))
@@ -104,15 +90,15 @@ def is_safe_structure(step: Step, place: Place, is_safe: Judge, takes_feed: Judg
     return True
 
 
-def _waits(loop: Loop) -> bool:
+def _waits(loop: tree.Loop) -> bool:
     """Return whether a loop only sleeps until a file is there, or gone."""
     condition = loop.condition
-    if not isinstance(condition, Simple) or not isinstance(loop.body, Simple):
+    if not isinstance(condition, tree.Simple) or not isinstance(loop.body, tree.Simple):
         return False
     words = [
         pieces[0].word.text
         for pieces in (*condition.words, *loop.body.words[:1])
-        if len(pieces) == 1 and isinstance(pieces[0], Literal)
+        if len(pieces) == 1 and isinstance(pieces[0], tree.Literal)
     ]
     is_test = words[:1] in (["["], ["test"], ["[["]) and words[-1:] == ["sleep"]
     return is_test and not _OF_FILES.isdisjoint(words)
@@ -133,25 +119,25 @@ class _Walk:
         if self._left < 0:
             raise NotSafeError("it runs too much")
         match step:
-            case Simple():
+            case tree.Simple():
                 return self._simple(step, state, incoming)
-            case Fed():
+            case tree.Fed():
                 return self._fed(step, state)
-            case Sequence(steps):
+            case tree.Sequence(steps):
                 return reduce(lambda now, each: self.walk(each, now, incoming), steps, state)
-            case Either():
+            case tree.Either():
                 return self._either(step, state, incoming)
-            case Pipeline(parts):
+            case tree.Pipeline(parts):
                 return self._pipeline(parts, state, incoming)
-            case Subshell(body):
+            case tree.Subshell(body):
                 self._inside(body, state, incoming)
                 return state
-            case Choice():
+            case tree.Choice():
                 return self._choice(step, state, incoming)
-            case Loop():
+            case tree.Loop():
                 return self._loop(step, state, incoming)
 
-    def _either(self, step: Either, state: _State, incoming: Output) -> _State:
+    def _either(self, step: tree.Either, state: _State, incoming: Output) -> _State:
         state = self.walk(step.steps[0], state, incoming)
         for each in step.steps[1:]:
             state = state.moved(self.walk(each, state, incoming).place)
@@ -175,25 +161,23 @@ class _Walk:
 
     def _printed(self, step: Step, state: _State, incoming: Output) -> Output:
         """Return what a step that was walked through prints."""
-        if isinstance(step, Pipeline):
+        if isinstance(step, tree.Pipeline):
             for part in step.parts:
                 incoming = self._printed(part, state, incoming)
             return incoming
-        if isinstance(step, Fed) and isinstance(step.body, Simple):
+        if isinstance(step, tree.Fed) and isinstance(step.body, tree.Simple):
             printed = self._printed(step.body, state, ANYTHING)
             return printed if printed.kind is Kind.NUMBER else ANYTHING
-        if not isinstance(step, Simple) or not step.words:
+        if not isinstance(step, tree.Simple) or not step.words:
             return ANYTHING
         found = list(self._words(step, state).alternatives(step.words))
         if len(found) != 1:
             return ANYTHING
         return output_of(Command(found[0]), state.place, incoming)
 
-    def _choice(self, step: Choice, state: _State, incoming: Output) -> _State:
+    def _choice(self, step: tree.Choice, state: _State, incoming: Output) -> _State:
         subject = [step.subject] if step.subject else []
-        self._check_pieces(subject, state)
-        for _ in self._make_words(state, joined=True).alternatives(subject):
-            pass  # all its values are told
+        self._check_values(subject, state)
         lasting = state
         now = state
         for at, (condition, body) in enumerate(step.branches):
@@ -203,7 +187,7 @@ class _Walk:
             now = now.moved(self.walk(body, now, incoming).place)
         return lasting.moved(now.place)
 
-    def _loop(self, step: Loop, state: _State, incoming: Output) -> _State:
+    def _loop(self, step: tree.Loop, state: _State, incoming: Output) -> _State:
         inner = state
         if step.name:
             inner = self._bind(step.name, self._loop_value(step.words, state), state)
@@ -227,13 +211,12 @@ class _Walk:
         self._check_pieces(words, state)
         if len(words) == 1 and len(words[0]) == 1:
             piece = words[0][0]
-            if isinstance(piece, Number):
+            if isinstance(piece, tree.Number):
                 return Value(output=Output(Kind.NUMBER))
-            if isinstance(piece, Substitution) and not piece.file:
+            if isinstance(piece, tree.Substitution) and not piece.file:
                 return Value(output=replace(self._outputs[id(piece)], many=False))
-        known: list[Word] = []
-        for found in self._make_words(state).alternatives(words):
-            known += found
+        alternatives = self._make_words(state).alternatives(words)
+        known = list(chain.from_iterable(alternatives))
         if not all(word.exact and not word.tilde for word in known):
             return Value(output=ANYTHING)
         return Value(words=tuple(dict.fromkeys(known)))
@@ -247,7 +230,7 @@ class _Walk:
             value = Value(output=ANYTHING) if None in others else Value(tuple(words))
         return state.bound(name, value)
 
-    def _simple(self, step: Simple, state: _State, incoming: Output) -> _State:
+    def _simple(self, step: tree.Simple, state: _State, incoming: Output) -> _State:
         if not step.words:
             return self._assign(step, state)
         if read_names(step) is not None:
@@ -260,14 +243,12 @@ class _Walk:
                 self._check(command, state.place, incoming)
         return after
 
-    def _assign(self, step: Simple, state: _State) -> _State:
+    def _assign(self, step: tree.Simple, state: _State) -> _State:
         for name, pieces in step.assigned:
             self._check_pieces([pieces], state)
-            found = list(
-                Words(state.values, state.place, self._outputs, joined=True).alternatives([pieces])
-            )
-            words = [word for words in found for word in words]
-            if len(pieces) == 1 and isinstance(pieces[0], Substitution):
+            alternatives = self._make_words(state, joined=True).alternatives([pieces])
+            words = list(chain.from_iterable(alternatives))
+            if len(pieces) == 1 and isinstance(pieces[0], tree.Substitution):
                 value = Value(output=self._outputs[id(pieces[0])])
             elif all(word.exact and not word.tilde for word in words):
                 # What is assigned is no pattern until it stands unquoted somewhere.
@@ -288,7 +269,7 @@ class _Walk:
             raise NotSafeError("it may leave the workspace")
         return place
 
-    def _commands(self, step: Simple, state: _State) -> Iterable[Command]:
+    def _commands(self, step: tree.Simple, state: _State) -> Iterable[Command]:
         self._check_pieces(step.words, state)
         self._check_pieces((pieces for _, pieces in step.assigned), state)
         assigned: list[Assignment] = []
@@ -297,16 +278,16 @@ class _Walk:
             if len(found) != 1 or len(found[0]) != 1 or not found[0][0].known:
                 raise NotSafeError(f"{name} is only known when it runs")
             assigned.append(Assignment(name, found[0][0]))
-        if len(step.words[0]) != 1 or not isinstance(step.words[0][0], Literal):
+        if len(step.words[0]) != 1 or not isinstance(step.words[0][0], tree.Literal):
             raise NotSafeError("the program is only known when it runs")
         for words in self._words(step, state).alternatives(step.words):
             if not words or not words[0].known:
                 raise NotSafeError("the program is only known when it runs")
             yield Command(words, tuple(assigned))
 
-    def _words(self, step: Simple, state: _State) -> Words:
+    def _words(self, step: tree.Simple, state: _State) -> Words:
         first = step.words[0][0]
-        name = first.word.text if isinstance(first, Literal) else ""
+        name = first.word.text if isinstance(first, tree.Literal) else ""
         if name in {"[", "test"} and any(map(_may_split, step.words)):
             raise NotSafeError("a test may get other operands")
         return self._make_words(state, joined=name == "[[")
@@ -321,20 +302,16 @@ class _Walk:
         if command.texts[0] in _FLOW and not command.assigned and _all_numbers(command.words[1:]):
             return
         if command.texts[0] == "xargs":
-            self._check_carried(command, place, incoming)
+            inner = carried_by_xargs(command, place, incoming)
+            if inner is None or not all(self._is_safe(each, place) for each in inner):
+                raise NotSafeError("it cannot be told what xargs runs")
         elif not self._is_safe(command, place):
             raise NotSafeError(f"{command.name} may do more than look")
 
-    def _check_carried(self, command: Command, place: Place, incoming: Output) -> None:
-        inner = carried_by_xargs(command, place, incoming)
-        if inner is None or not all(self._is_safe(each, place) for each in inner):
-            raise NotSafeError("it cannot be told what xargs runs")
-
-    def _fed(self, step: Fed, state: _State) -> _State:
-        self._check_pieces((*step.reads, *step.feeds), state)
+    def _fed(self, step: tree.Fed, state: _State) -> _State:
+        self._check_pieces(step.reads, state)
+        self._check_values(step.feeds, state)
         incoming = self._opened(step.reads, state)
-        for _ in self._make_words(state, joined=True).alternatives(step.feeds):
-            pass  # all their values are told
         if step.feeds:
             self._check_feeds(step.body, state)
         return self.walk(step.body, state, incoming)
@@ -343,7 +320,7 @@ class _Walk:
         """Return what comes in from files and from what is substituted for one."""
         incoming = ANYTHING
         for pieces in reads:
-            if len(pieces) == 1 and isinstance(pieces[0], Substitution) and pieces[0].file:
+            if len(pieces) == 1 and isinstance(pieces[0], tree.Substitution) and pieces[0].file:
                 incoming = self._outputs[id(pieces[0])] if len(reads) == 1 else ANYTHING
                 continue
             for words in self._make_words(state).alternatives([pieces]):
@@ -353,21 +330,27 @@ class _Walk:
 
     def _check_feeds(self, body: Step, state: _State) -> None:
         """Raise NotSafeError unless what is fed can be any text."""
-        if isinstance(body, Loop) and body.condition is not None:
+        if isinstance(body, tree.Loop) and body.condition is not None:
             return
-        if not isinstance(body, Simple) or not body.words:
+        if not isinstance(body, tree.Simple) or not body.words:
             raise NotSafeError("it cannot be told what is fed")
         for command in self._commands(body, state):
             if not self._takes_feed(command, state.place):
                 raise NotSafeError(f"it cannot be told what {command.name} does with its input")
 
+    def _check_values(self, words: Iterable[Pieces], state: _State) -> None:
+        """Walk through what is substituted; raise NotSafeError if a value cannot be told."""
+        self._check_pieces(words, state)
+        for _ in self._make_words(state, joined=True).alternatives(words):
+            pass
+
     def _check_pieces(self, words: Iterable[Pieces], state: _State) -> None:
         """Walk through all that is substituted, and note what that prints."""
         for pieces in words:
             for piece in pieces:
-                if isinstance(piece, Substitution):
+                if isinstance(piece, tree.Substitution):
                     after = self._inside(piece.body, state)
-                    is_one = isinstance(piece.body, (Simple, Pipeline, Fed))
+                    is_one = isinstance(piece.body, (tree.Simple, tree.Pipeline, tree.Fed))
                     is_one = is_one and after.place == state.place
                     printed = self._printed(piece.body, state, ANYTHING) if is_one else ANYTHING
                     if piece.file and printed.kind is not Kind.NAME:
@@ -391,8 +374,8 @@ def _all_numbers(words: Iterable[Word]) -> bool:
 
 def _may_split(pieces: Pieces) -> bool:
     return any(
-        not isinstance(piece, (Literal, Number)) and not piece.quoted for piece in pieces
-    ) or any(isinstance(piece, Literal) and piece.word.glob for piece in pieces)
+        not isinstance(piece, (tree.Literal, tree.Number)) and not piece.quoted for piece in pieces
+    ) or any(isinstance(piece, tree.Literal) and piece.word.glob for piece in pieces)
 
 
 def may_be_set(name: str) -> bool:
@@ -406,10 +389,10 @@ def read_names(step: Step) -> tuple[str, ...] | None:
 
     Raises NotSafeError for one that does more.
     """
-    if not isinstance(step, Simple) or not step.words:
+    if not isinstance(step, tree.Simple) or not step.words:
         return None
     first = step.words[0][0]
-    if not isinstance(first, Literal) or first.word.text != "read":
+    if not isinstance(first, tree.Literal) or first.word.text != "read":
         return None
     words = _literal(step.words, is_pattern=True)
     separators = {name: _literal([value], is_pattern=True) for name, value in step.assigned}
@@ -427,7 +410,9 @@ def read_names(step: Step) -> tuple[str, ...] | None:
 
 def is_raw(condition: Step) -> bool:
     """Return whether a `read` takes backslashes for letters."""
-    return isinstance(condition, Simple) and condition.words[1:2] == ((Literal(Word("-r")),),)
+    return isinstance(condition, tree.Simple) and condition.words[1:2] == (
+        (tree.Literal(Word("-r")),),
+    )
 
 
 def sources(step: Step) -> Mapping[str, list[Source]]:
@@ -437,7 +422,7 @@ def sources(step: Step) -> Mapping[str, list[Source]]:
     while stack:
         each = stack.pop()
         if isinstance(each, tuple):
-            stack += [piece.body for piece in each if isinstance(piece, Substitution)]
+            stack += [piece.body for piece in each if isinstance(piece, tree.Substitution)]
             continue
         for name, source in _bound(each):
             found[name].append(source)
@@ -447,11 +432,11 @@ def sources(step: Step) -> Mapping[str, list[Source]]:
 
 def _bound(step: Step) -> list[tuple[str, Source]]:
     """Return the variables that one step sets."""
-    if isinstance(step, Simple) and not step.words:
+    if isinstance(step, tree.Simple) and not step.words:
         return [(name, _literal([value], is_pattern=False)) for name, value in step.assigned]
-    if isinstance(step, Loop) and step.name:
+    if isinstance(step, tree.Loop) and step.name:
         return [(step.name, _literal(step.words, is_pattern=True))]
-    if isinstance(step, Loop) and step.condition is not None:
+    if isinstance(step, tree.Loop) and step.condition is not None:
         return [(name, None) for name in read_names(step.condition) or ()]
     return []
 
@@ -459,24 +444,24 @@ def _bound(step: Step) -> list[tuple[str, Source]]:
 def _inside(step: Step) -> list[Step | Pieces]:
     """Return the steps and the words that a step is made of."""
     match step:
-        case Simple(words, assigned):
+        case tree.Simple(words, assigned):
             return [*words, *(value for _, value in assigned)]
-        case Fed(body, reads, feeds):
+        case tree.Fed(body, reads, feeds):
             return [body, *reads, *feeds]
-        case Sequence(parts) | Pipeline(parts) | Either(parts):
+        case tree.Sequence(parts) | tree.Pipeline(parts) | tree.Either(parts):
             return list(parts)
-        case Subshell(body):
+        case tree.Subshell(body):
             return [body]
-        case Choice(branches, subject):
+        case tree.Choice(branches, subject):
             return [subject, *(part for branch in branches for part in branch if part is not None)]
-        case Loop(body, _, words, condition):
+        case tree.Loop(body, _, words, condition):
             return [body, *words, *([] if condition is None else [condition])]
 
 
 def _literal(words: Iterable[Pieces], *, is_pattern: bool) -> Source:
     known: list[Word] = []
     for pieces in words:
-        if len(pieces) != 1 or not isinstance(pieces[0], Literal) or pieces[0].word.tilde:
+        if len(pieces) != 1 or not isinstance(pieces[0], tree.Literal) or pieces[0].word.tilde:
             return None
         word = pieces[0].word
         known.append(word if is_pattern else replace(word, glob=False))
@@ -504,6 +489,11 @@ class Value:
     words: tuple[Word, ...] = ()
     output: Output | None = None
 
+    @property
+    def choices(self) -> tuple[Word | Output, ...]:
+        """All that it may be."""
+        return self.words if self.output is None else (self.output,)
+
 
 def numeric(value: Value) -> bool:
     """Return whether a value is a number, which nothing evaluates any further."""
@@ -530,81 +520,75 @@ class Words:
     def alternatives(self, words: Iterable[Pieces]) -> Iterator[tuple[Word, ...]]:
         """Yield all that the words together may be; NotSafeError if that cannot be told."""
         words = tuple(words)
-        names = sorted({name for pieces in words for name in _names(pieces)} & set(self._values))
-        options = [self._choices(self._values[name]) for name in names]
-        count = 1
-        for each in options:
-            count *= len(each)
-        if count > _MAX_CHOICES:
+        pieces = chain.from_iterable(words)
+        used = {piece.name for piece in pieces if isinstance(piece, tree.Variable)}
+        names = sorted(used & set(self._values))
+        options = [self._values[name].choices for name in names]
+        if prod(map(len, options)) > _MAX_CHOICES:
             raise NotSafeError("it has too many values")
         for chosen in product(*options):
             choice = dict(zip(names, chosen, strict=True))
             found: list[tuple[Word, ...]] = [()]
-            for pieces in words:
-                ends = self._expanded(pieces, choice)
+            for word in words:
+                ends = self._expanded(word, choice)
                 found = [(*begin, *end) for begin in found for end in ends]
                 if len(found) > _MAX_CHOICES:
                     raise NotSafeError("it has too many values")
             yield from found
 
-    def _choices(self, value: Value) -> tuple[Word | Output, ...]:
-        return value.words if value.output is None else (value.output,)
-
-    def _expanded(
-        self, pieces: Pieces, choice: Mapping[str, Word | Output]
-    ) -> list[tuple[Word, ...]]:
+    def _expanded(self, pieces: Pieces, choice: Choice) -> list[tuple[Word, ...]]:
         if len(pieces) == 1:
             return self._whole(pieces[0], choice)
         return [(self._joined_word(pieces, choice),)]
 
-    def _whole(self, piece: Piece, choice: Mapping[str, Word | Output]) -> list[tuple[Word, ...]]:
-        if isinstance(piece, Literal):
+    def _whole(self, piece: Piece, choice: Choice) -> list[tuple[Word, ...]]:
+        if isinstance(piece, tree.Literal):
             return [(piece.word,)]
         known = self._part(piece, choice)
-        is_split = not (self._joined or isinstance(piece, Number) or piece.quoted)
+        is_split = not (self._joined or isinstance(piece, tree.Number) or piece.quoted)
         if isinstance(known, Word):
             return [self._split(known)] if is_split else [(known,)]
         if known.kind is Kind.NUMBER and not (known.many and is_split):
             return [(_unknown(Kind.NUMBER),)]
-        if isinstance(piece, Substitution) and piece.file:
+        if isinstance(piece, tree.Substitution) and piece.file:
             return [(_unknown(Kind.NAME),)]  # of a pipe that the shell made
         kind = self._kind(known, Passage.WORDS if is_split else Passage.LINES)
         if not is_split:
             return [(_unknown(kind),)]
         return [(_unknown(kind),) * count for count in _COUNTS]
 
-    def _joined_word(self, pieces: Pieces, choice: Mapping[str, Word | Output]) -> Word:
+    def _joined_word(self, pieces: Pieces, choice: Choice) -> Word:
         """Return what several pieces are together."""
         whole = Word("")
         kinds: set[Kind] = set()
         for piece in pieces:
-            known = piece.word if isinstance(piece, Literal) else self._part(piece, choice)
+            known = piece.word if isinstance(piece, tree.Literal) else self._part(piece, choice)
+            is_pattern = not isinstance(piece, (tree.Literal, tree.Number)) and not piece.quoted
+            is_split = is_pattern and not self._joined
             if isinstance(known, Word):
-                is_split = not isinstance(piece, (Literal, Number)) and not piece.quoted
-                if is_split and not self._joined and not simple_pattern(known.text):
+                if is_split and not simple_pattern(known.text):
                     raise NotSafeError("a word may become several")
-                if "[" in known.text and not isinstance(piece, Literal):
+                if "[" in known.text and not isinstance(piece, tree.Literal):
                     raise NotSafeError("a pattern is put together")
-                if is_split and not _PATTERN.isdisjoint(known.text):
+                if is_pattern and not _PATTERN.isdisjoint(known.text):
                     known = replace(known, glob=True, pattern=known.text)
                 whole += known
             else:
                 kinds.add(self._kind(known, Passage.LINES))
-                is_split = not isinstance(piece, (Literal, Number)) and not piece.quoted
-                if is_split and not self._joined and known.kind not in {Kind.NUMBER, Kind.HASH}:
+                if is_split and known.kind not in {Kind.NUMBER, Kind.HASH}:
                     whole = replace(whole, glob=True)  # it may become several words
         if not kinds:
             return replace(whole, kind=None)
         return replace(whole, exact=False, kind=_kind_of_parts(whole.text, kinds, pieces))
 
-    def _part(self, piece: Piece, choice: Mapping[str, Word | Output]) -> Word | Output:
-        if isinstance(piece, Number):
+    def _part(self, piece: Piece, choice: Choice) -> Word | Output:
+        if isinstance(piece, tree.Number):
             if not all(numeric(self._value(name)) for name in piece.names):
                 raise NotSafeError("a number is computed from what may be none")
             return Output(Kind.NUMBER)
-        if isinstance(piece, Substitution):
+        if isinstance(piece, tree.Substitution):
             return self._outputs[id(piece)]
-        if isinstance(piece, Literal):
+        if isinstance(piece, tree.Literal):
             return piece.word
         if piece.name in _TOLD or piece.counted:
             if piece.counted:
@@ -636,12 +620,6 @@ class Words:
         if output.names is None:
             return output.kind
         return Kind.NAME if output.names.are_harmless(self._place, passage) else Kind.TEXT
-
-
-def _names(pieces: Pieces) -> Iterator[str]:
-    for piece in pieces:
-        if isinstance(piece, Variable):
-            yield piece.name
 
 
 def _unknown(kind: Kind) -> Word:

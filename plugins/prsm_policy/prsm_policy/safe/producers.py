@@ -1,4 +1,8 @@
-"""What commands print, as far as it matters to those that take it for operands."""
+"""What commands print that others take for operands, and what find and xargs run with it.
+
+Names of files must not lead to a secret or out of the workspace, as the disk is, and must not
+become options or other words on the way.
+"""
 
 from __future__ import annotations
 
@@ -190,7 +194,9 @@ def output_of(command: Command, place: Place, incoming: Output) -> Output:
     name, words = command.name, command.words[1:]
     if name in _LINE_FILTERS and incoming is not ANYTHING and not command.reads:
         # Which of the lines are left, and in what order, is not followed.
-        return replace(incoming, lines=()) if _is_filter(name, words) else _counted(name, words)
+        if _is_filter(name, words):
+            return replace(incoming, lines=())
+        return _NUMBERS if name == "grep" and words and _counts_one(words, 1) else ANYTHING
     find = _PRODUCERS.get(name)
     return find(words, place) if find is not None else ANYTHING
 
@@ -204,10 +210,6 @@ def _is_filter(name: str, words: Sequence[Word]) -> bool:
         return len(operands) == 1
     takes_count = name in {"head", "tail"} and "-n" in {word.text for word in options}
     return len(operands) == int(takes_count)
-
-
-def _counted(name: str, words: Sequence[Word]) -> Output:
-    return _NUMBERS if name == "grep" and words and _counts_one(words, 1) else ANYTHING
 
 
 def _counts_one(words: Sequence[Word], operands: int) -> bool:
@@ -260,11 +262,6 @@ def _skipped(following: Sequence[Word]) -> int:
     return 2 if following and following[0].text in _FIND_NAMES | _FIND_QUIET else 1
 
 
-def _find(words: Sequence[Word], place: Place) -> Output:
-    names = names_of_find(words, place)
-    return ANYTHING if names is None else Output(Kind.NAME, names)
-
-
 def _ls(words: Sequence[Word], place: Place) -> Output:
     texts = [word.text for word in words]
     options = [text for text in texts if text.startswith("-")]
@@ -277,11 +274,7 @@ def _ls(words: Sequence[Word], place: Place) -> Output:
         return ANYTHING
     if "-d" not in options:
         return _files(operands[0], place)
-    return _matching(operands[0].text, place)
-
-
-def _matching(text: str, place: Place) -> Output:
-    last = text.rpartition("/")[2]
+    last = operands[0].text.rpartition("/")[2]
     patterns = (last,) if simple_pattern(last) else None
     return Output(Kind.NAME, Names(place.folders, patterns))
 
@@ -303,13 +296,11 @@ def _git(words: Sequence[Word], place: Place) -> Output:
         return ANYTHING
     if name == "ls-files" and all(map(_LS_FILES.fullmatch, set(options) - {"--"})):
         return _tracked(operands, place)
-    if name == "diff" and "--name-only" in options and not {"-p", "-u", "--stat"} & set(options):
-        behind = rest[rest.index("--") + 1 :] if "--" in rest else []
-        return _tracked(behind, place)
-    if name == "grep" and any(map(_LISTS_FILES.fullmatch, options)):
-        behind = rest[rest.index("--") + 1 :] if "--" in rest else []
-        return _tracked(behind, place)
-    return ANYTHING
+    lists = (
+        name == "diff" and "--name-only" in options and not {"-p", "-u", "--stat"} & set(options)
+    ) or (name == "grep" and any(map(_LISTS_FILES.fullmatch, options)))
+    behind = rest[rest.index("--") + 1 :] if "--" in rest else []
+    return _tracked(behind, place) if lists else ANYTHING
 
 
 def _prints_hashes(name: str, options: Sequence[str]) -> bool:
@@ -403,37 +394,28 @@ def _files(word: Word, place: Place) -> Output:
     return Output(lines=tuple(names))
 
 
-def _numbers(_words: Sequence[Word], _place: Place) -> Output:
-    return _NUMBERS
-
-
-def _wc(words: Sequence[Word], _place: Place) -> Output:
-    return ANYTHING if any(not word.text.startswith("-") for word in words) else _NUMBERS
-
-
-def _seq(words: Sequence[Word], _place: Place) -> Output:
-    is_number = all(word.text.isdigit() for word in words)
-    return Output(Kind.NUMBER, many=True) if is_number else ANYTHING
-
-
-def _date(words: Sequence[Word], _place: Place) -> Output:
-    return _NUMBERS if [word.text for word in words] == ["+%s"] else ANYTHING
-
-
 _PRODUCERS: Mapping[str, Callable[[Sequence[Word], Place], Output]] = {
     "echo": _echo,
     "printf": _printf,
-    "find": _find,
+    "find": lambda words, place: (
+        ANYTHING if (names := names_of_find(words, place)) is None else Output(Kind.NAME, names)
+    ),
     "ls": _ls,
     "git": _git,
     "grep": _grep,
     "egrep": _grep,
     "rg": _rg,
     "fd": _fd,
-    "nproc": _numbers,
-    "wc": _wc,
-    "seq": _seq,
-    "date": _date,
+    "nproc": lambda _words, _place: _NUMBERS,
+    "wc": lambda words, _place: (
+        _NUMBERS if all(word.text.startswith("-") for word in words) else ANYTHING
+    ),
+    "seq": lambda words, _place: (
+        Output(Kind.NUMBER, many=True) if all(word.text.isdigit() for word in words) else ANYTHING
+    ),
+    "date": lambda words, _place: (
+        _NUMBERS if [word.text for word in words] == ["+%s"] else ANYTHING
+    ),
 }
 
 

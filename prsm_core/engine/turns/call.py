@@ -1,4 +1,4 @@
-"""One orchestration call: what its handler sees, and what it needs of its turn."""
+"""One orchestration call, and what it needs of its turn."""
 
 from __future__ import annotations
 
@@ -41,10 +41,7 @@ ENDED = "this turn is over; the call has no effect"
 
 
 class Mended(Record, frozen=True):
-    """Arguments as a model means them, and what it is told of how they were read.
-
-    They are known to fit what its tool takes, or are to be checked.
-    """
+    """A call's arguments as its model means them, with a notice about how they were read."""
 
     arguments: Mapping[str, Any]
     notice: str | None = None
@@ -52,7 +49,7 @@ class Mended(Record, frozen=True):
 
 
 class Toolbox(Protocol):
-    """The tools of one agent, as its calls find them."""
+    """The tools of one agent."""
 
     specs: tuple[ToolSpec, ...]  # what its model sees of them
     names: frozenset[str]
@@ -67,30 +64,27 @@ class Toolbox(Protocol):
     def find(
         self, name: str, arguments: Mapping[str, Any], *, by_program: bool, fits: bool
     ) -> Handler:
-        """Return what handles a call; raise what is wrong with it, unless it is known to fit."""
+        """Return the handler of a call. Raise what is wrong with the call unless it `fits`."""
 
     def mend(self, name: str, arguments: Mapping[str, Any]) -> Mended:
-        """Return the arguments of a model's call as it means them; they need not be right."""
+        """Return the arguments as the model means them; they may still be wrong."""
 
     def is_repeatable(self, name: str) -> bool:
-        """Whether a call of this tool has no effect, so that it may be made again."""
+        """Whether calls of this tool have no effect, so that they may be made again."""
 
 
 class ByAnswer(Protocol):
     """What a call does by the step that closes it."""
 
     def writes(self) -> Sequence[Write]:
-        """Do it in memory; return what the step must carry.
-
-        Raises OrchestrationError where it cannot be done any more: nothing of it is done then.
-        """
+        """Act in memory and return the writes. Raises OrchestrationError if it is too late."""
 
     def take_back(self) -> None:
-        """Undo it in memory: the step was not written."""
+        """Undo it in memory, since the step was not written."""
 
 
 class EarlierCalls(Protocol):
-    """Calls of the turn that outlive their client's patience, as a call that waits sees them."""
+    """Calls of the turn that outlive their client's patience."""
 
     async def resume(self, follower: Call, token: str, seconds: float | None) -> ToolOutcome | None:
         """Return the answer of an earlier call; None when its own timeout ended it."""
@@ -166,11 +160,10 @@ class Reply(Struct):
 class Call(Struct, eq=False):
     """One orchestration call.
 
-    Handlers read `args`, may wait, and may once `open` it, before anything outside the engine
-    knows of it, or `begin` it, where it acts by a later step of the engine alone; a step that comes
-    at once has what `opens` it. What they do is noted in the step that does it, by `effect`. After
-    a crash the handler of a call without an answer runs again: it asks `recall` first, and does not
-    do it twice.
+    A handler reads `args` and may wait. Before it acts outside the engine it must `open` the call.
+    Where it acts by a later step of the engine it calls `begin`; where the step comes at once, it
+    adds `opens` to it. Effects go into the step that has them (`effect`). After a crash the handler
+    of an unanswered call runs again, so it asks `recall` before it acts.
     """
 
     id: str
@@ -214,12 +207,12 @@ class Call(Struct, eq=False):
 
     @property
     def is_left(self) -> bool:
-        """Whether it is let go of to be made again: what it asked stays asked."""
+        """Whether the call will be made again, so that what it asked stays asked."""
         return self.calls.is_left
 
     @property
     def is_idle(self) -> bool:
-        """Whether it does nothing but wait, for whomever."""
+        """Whether the call only waits, for an agent or a person."""
         return self.wait is not None or self.is_asking
 
     def row(
@@ -246,16 +239,13 @@ class Call(Struct, eq=False):
         )
 
     def begin(self, *told: Told) -> None:
-        """Stage the call: its agent's next step carries it, which may be the one it acts by."""
+        """Stage the call for its agent's next step, which may be the step by which it acts."""
         writes = (*self.opens(), *told)
         if writes:
             self.opening = self.calls.parts.steps.stage(self.record, *writes)
 
     def opens(self) -> tuple[CallOpened, ...]:
-        """Return what opens the call, once, for the very step by which it acts or is answered.
-
-        Nothing may come between. Where that step is refused the call is to `reopen`.
-        """
+        """Return what opens the call, for the step written next. If that fails, call `reopen`."""
         if self.opened:
             return ()
         self.opened = True
@@ -267,9 +257,9 @@ class Call(Struct, eq=False):
         reply: Reply | None = None,
         noted: EffectNoted | None = None,
     ) -> None:
-        """Commit the call and the messages it sends: from now on it may act outside.
+        """Commit the call with its messages, before it acts outside.
 
-        What it will `reply` then, whatever comes, is committed with it, and what is `noted`.
+        A `reply` that is certain already and what is `noted` are committed with it.
         """
         steps, opened = self.calls.parts.steps, self.opens()
         writes: list[Write] = [*opened, *[MessageSent(message=message) for message in messages]]
@@ -286,7 +276,7 @@ class Call(Struct, eq=False):
             raise
 
     def effect(self, name: str, ref: str | None = None, **data: Any) -> EffectNoted:
-        """Return what the step must carry that has this effect; `data` is told by `recall`."""
+        """Return the write that notes an effect; `recall` gives its `data` after a crash."""
         effect = Effect(
             turn_id=self.turn_id, call_id=self.id, name=name, ref=ref, data=data or None
         )
@@ -294,15 +284,15 @@ class Call(Struct, eq=False):
         return EffectNoted(effect=effect)
 
     async def note(self, name: str, ref: str | None = None, **data: Any) -> None:
-        """Commit an effect that comes next, outside the engine: it may then have been had."""
+        """Commit an effect just before it happens outside the engine."""
         await self.calls.parts.steps.write(self.record, self.effect(name, ref, **data))
 
     def recall(self, name: str) -> Effect | None:
-        """Return an effect that the call had before its engine died; None: it did not have it."""
+        """Return an effect that the call had before its engine died; None if it had none."""
         return self.effects.get(name)
 
     async def land(self) -> None:
-        """Have a call that has begun in the ledger: it goes on by a step of another agent."""
+        """Wait until the ledger has the call: another agent's step carries it on."""
         await self.calls.parts.steps.land(self.record.agent_id)
         if self.opening is not None and self.opening.refused is not None:
             raise self.opening.refused
@@ -315,7 +305,7 @@ class Call(Struct, eq=False):
         state: AgentState,
         on: str,
     ) -> Coroutine[Any, Any, RoutedMessage | None]:
-        """Wait for a message of one agent that matches; None when that is in vain."""
+        """Wait for a matching message of one agent; None if none can come."""
         router, own = self.calls.parts.router, self.record.agent_id
         wait = MessageWaitOf(
             state=state,
@@ -330,7 +320,7 @@ class Call(Struct, eq=False):
     def receive(
         self, wait: MessageWait, *, seconds: float | None = None
     ) -> Coroutine[Any, Any, RoutedMessage | None]:
-        """Wait for a message; None when the wait is in vain or `seconds` have passed."""
+        """Wait for a message; None if none can come or `seconds` have passed."""
         return self._receive(wait) if seconds is None else self._receive_within(wait, seconds)
 
     async def _receive(self, wait: MessageWait) -> RoutedMessage | None:
@@ -363,7 +353,7 @@ class Call(Struct, eq=False):
         return found[0] if found else None
 
     async def ask(self, work: Awaitable[T]) -> T:
-        """Await a person's answer: a wait that is none for other agents, and keeps the slot."""
+        """Await a person's answer. The agent keeps its slot and waits for no other agent."""
         self.is_asking = True
         self.calls.asking += 1
         try:
@@ -376,7 +366,7 @@ class Call(Struct, eq=False):
     async def wait_while(
         self, wait: Wait, work: Callable[[], Awaitable[object]], seconds: float | None
     ) -> bool:
-        """Do `work` as a wait of the agent; whether it ended within `seconds`."""
+        """Do `work` as a wait of the agent; return whether it ended within `seconds`."""
         self._begin_wait(wait)
         try:
             return await first_of(self.calls.parts.clock, seconds, work)
@@ -384,7 +374,6 @@ class Call(Struct, eq=False):
             self._end_wait()
 
     def _begin_wait(self, wait: Wait) -> None:
-        """Wait from now on, until `_end_wait`; not at all where this raises."""
         self.begin()
         self.wait = wait
         try:
@@ -398,10 +387,9 @@ class Call(Struct, eq=False):
         self.life.moved()
 
     def close_with(self, outcome: ToolOutcome) -> CallClosed:
-        """Return the stored form of the answer; the call counts as closed from now on.
+        """Close the call and return its answer as stored, with the images it cites.
 
-        What is too long is cut, for the model and the ledger alike. One that holds a message
-        shows the images that this cites.
+        Model and ledger get the same text, cut at the limit.
         """
         images: tuple[Image, ...] = ()
         if self.consumed and IMAGE_SCHEME in outcome.text:
@@ -424,25 +412,22 @@ class Call(Struct, eq=False):
         )
 
     def answer_now(self, reply: Reply) -> CallClosed | None:
-        """Return the answer as `close_with` does, for the step by which the call acts.
-
-        None where its agent has to wait for a slot first, to be answered then.
-        """
+        """Close the call within the step by which it acts; None if its agent has no slot yet."""
         if not self.life.is_working:
             return None
         outcome = ToolOutcome.of(reply.data, ends_turn=reply.ends_turn)
         return self.close_with(self.calls.turn.answered(self, outcome))
 
     def take(self, match: Match, limit: int) -> list[RoutedMessage]:
-        """Take up to `limit` unread messages that match, oldest first, without a wait."""
+        """Take up to `limit` matching unread messages, oldest first, without waiting."""
         taken = self.calls.parts.router.claim_all(self.record.agent_id, match, limit)
         self.consumed = (*self.consumed, *[message.message_id for message in taken])
         return taken
 
     def give_back(self, since: RoutedMessage | None = None) -> None:
-        """Let the messages that it has taken be unread again: all, or those from one on.
+        """Make messages unread again: all that were taken, or those `since` one.
 
-        No-op once it is closed: a close on its way will consume them.
+        No-op once the call is closed, since a commit under way consumes them.
         """
         if self.closed:
             return
@@ -451,18 +436,18 @@ class Call(Struct, eq=False):
         self.consumed = self.consumed[:first]
 
     def reopen(self, opening: Sequence[CallOpened] = ()) -> None:
-        """Count as open: the answer could not be stored; as new, where `opening` was not either."""
+        """Count as open, since the answer was not stored; as new if `opening` was not either."""
         self.opened = self.opened and not opening
         self.closed = False
         self.outcome = None
 
     @property
     def is_refused(self) -> bool:
-        """Whether what opens it could not be written: the ledger knows nothing of it."""
+        """Whether the write that opens the call failed, so that the ledger does not know it."""
         return self.opening is not None and self.opening.refused is not None
 
     def cut_off(self) -> Told:
-        """Return what tells of the end of a call that has no answer; its turn stores the rest."""
+        """Return the event for the end of a call without an answer."""
         data = {
             "call": self.id,
             "status": "failed",
@@ -476,5 +461,5 @@ class Call(Struct, eq=False):
 
 
 def turn_over() -> ToolOutcome:
-    """Return the outcome of a call that has no turn any more."""
+    """Return the outcome of a call whose turn is over."""
     return ToolOutcome.failed(OrchestrationError(ENDED, code="turn_over"))

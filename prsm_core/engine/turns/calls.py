@@ -1,10 +1,10 @@
-"""Orchestration calls of one turn: opened, perhaps waiting, closed, each exactly once.
+"""Run the orchestration calls of one turn: each is opened and closed exactly once.
 
-A call is durable before it acts outside, or in the step by which it acts. Its answer is durable
-before the provider gets it, unless the call is repeatable: it has no effect, and may be made again
-after a crash. The engine ends every call of a turn when the turn ends.
+A call is durable before it acts outside the engine, or in the step by which it acts. Its answer is
+durable before the provider gets it, unless the call is repeatable: it has no effect, and may be
+made again after a crash. All calls of a turn end with it.
 
-Some clients cut a call off that lasts. Its work goes on, and a token gives its answer later.
+Some clients give up a call that lasts. Its work goes on, and a token gives its answer later.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TurnCalls(Struct, eq=False):
     _twins: tuple[tuple[str, ...], ...] = ()  # calls to which it gave one id, by their own ids
 
     def all_wait(self, *, without: Call | None = None) -> bool:
-        """Whether there are open calls, but for one, and every one of them waits."""
+        """Whether there are open calls besides one, and all of them wait."""
         found = False
         for call in self.open:  # asked whenever any call moves
             if call is without:
@@ -87,7 +87,7 @@ class TurnCalls(Struct, eq=False):
 
     @property
     def has_completed(self) -> bool:
-        """Whether task_complete was accepted. From then on nothing of the turn undoes that."""
+        """Whether task_complete was accepted. Nothing in the turn undoes that."""
         return self.completing is not None
 
     @property
@@ -96,22 +96,19 @@ class TurnCalls(Struct, eq=False):
         return self.has_completed or any(c.name == "task_complete" for c in self.open)
 
     def opened(self, call_id: str) -> Call | None:
-        """Return the open call of this id; None where there is none."""
+        """Return the open call of this id, or None."""
         return next((call for call in self.open if call.id == call_id), None)
 
     def run(
         self, name: str, mended: Mended, call_id: str | None
     ) -> Coroutine[Any, Any, ToolOutcome]:
-        """Run one call to its stored answer; an error is an answer too.
-
-        The call runs in the task that awaits this, and begins there; see `_run`.
-        """
+        """Run one call in the awaiting task; an error is an answer too. See `_run`."""
         call = Call(call_id or "", name, mended.arguments, self)
         call.notice, call.fits = mended.notice, mended.fits
         return self._run(call)
 
     async def _instead(self, call: Call) -> ToolOutcome | None:
-        """Return what a new call comes to without being run; None where it begins."""
+        """Return the outcome of a call that is not run; None if it begins."""
         if call.is_again:
             return None
         if call.name != "task_complete" and self.turn.is_held:
@@ -133,7 +130,7 @@ class TurnCalls(Struct, eq=False):
         return None
 
     def _note_id(self, call: Call, wanted: str) -> None:
-        """Take note of the id of a call, and of an earlier one of its response with the same."""
+        """Note the id of a call, and whether its response used that id before."""
         if call.response != self._response:
             self._response, self._ids = call.response, ()
         if wanted in self._ids:
@@ -142,7 +139,7 @@ class TurnCalls(Struct, eq=False):
         self._ids = (*self._ids, call.id)
 
     def take_up(self, going_on: GoingOn, fold: TurnFold) -> None:
-        """Be as far as a turn that an earlier engine has left open, and fill what it produced."""
+        """Restore a turn that an earlier engine has left open, and fill `fold`."""
         self._going_on = going_on
         self._unbegun = tuple(map(self._again, going_on.open_calls))
         going_on.fill(fold)
@@ -150,18 +147,18 @@ class TurnCalls(Struct, eq=False):
             self.rows = put(self.rows, row.id, row)
 
     def leave_open(self) -> None:
-        """Let go of every call unanswered, to be made again after `take_back`; callers wait on."""
+        """Let go of every call unanswered, until `take_back`. Their callers keep waiting."""
         self.is_left, self._taken_up = True, asyncio.Event()
         self._cancel()
 
     def take_back(self, going_on: GoingOn) -> None:
-        """Be ready to `settle` the calls that were let go of: their session is gone."""
+        """Prepare to `settle` the calls that were let go of: their session is gone."""
         self._going_on, self._cut, self._left = going_on, _NONE, ()
         self._unbegun = tuple(map(self._again, going_on.open_calls))
         self._let_callers_go()
 
     def begin_anew(self) -> None:
-        """Take calls again: another session makes them."""
+        """Accept calls again, from a new session."""
         self._is_over = False
 
     async def _while_left(self) -> None:
@@ -174,10 +171,10 @@ class TurnCalls(Struct, eq=False):
             self._taken_up.set()
 
     async def settle(self) -> Mapping[str, ToolOutcome]:
-        """Have calls answered that an earlier session has left open; return what each was given.
+        """Run the handlers of calls that an earlier session left open; return their outcomes.
 
-        The same handlers run again, and recall what they have done. One runs here: an agent that
-        waits mostly waits in one, and for long. Several have a task each.
+        The handlers recall what they have done. A single call, the usual case, runs in this task,
+        since it may wait for long. Several have a task each.
         """
         self.settled = calls = self._unbegun
         if len(calls) == 1:
@@ -203,11 +200,11 @@ class TurnCalls(Struct, eq=False):
     async def _run(self, call: Call) -> ToolOutcome:
         """Have a call handled and its answer stored, in its caller's task.
 
-        Two may cancel that: whoever called, for whom the call is over, and the turn when it ends
-        (`_cancel`, which names the calls it has cut off). The turn's own cancellation is taken back
-        here, once the call has let go of what it claimed, so that the caller goes on and has an
-        answer. Where more cancellations are left than the caller brought along, one of them is the
-        caller's: it goes on to them. An error that is no answer is reported, and the call has none.
+        Both the caller and the end of the turn may cancel it. `_cancel` names the calls that the
+        turn's end cancels. That cancellation is taken back here once the call has given back what
+        it claimed, so that the caller gets an answer. If more cancellations are left than the
+        caller brought along, one is the caller's own and goes on. An error that is no answer is
+        reported.
         """
         if (instead := await self._instead(call)) is not None:
             return instead
@@ -242,7 +239,6 @@ class TurnCalls(Struct, eq=False):
         return call.outcome or turn_over()
 
     def _begun(self, call: Call) -> asyncio.Task[Any]:
-        """Count a call as open; return the task that it runs in."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call needs a task")
@@ -251,13 +247,13 @@ class TurnCalls(Struct, eq=False):
         return task
 
     def _handled(self, call: Call) -> Awaitable[Reply | ToolOutcome]:
-        """Return what awaits the handler's answer: the handler itself, unless it is watched."""
+        """Return the handler's awaitable itself unless checks watch calls."""
         if self.parts.broker.watches_calls and not call.is_again:  # else it was permitted
             return self._permitted(call)
         return self._handler(call)(call)
 
     async def _permitted(self, call: Call) -> Reply | ToolOutcome:
-        """Have a call handled unless a check, or the person whom it asks, is against it."""
+        """Have a call handled unless a check, or the person it asks, is against it."""
         verdict = await self.parts.permits.authorize_call(self.life, call.name, call.args)
         if isinstance(verdict, Deny):
             named = "" if verdict.check is None else f" (the permission check {verdict.check})"
@@ -274,7 +270,7 @@ class TurnCalls(Struct, eq=False):
         return self.tools.find(call.name, call.args, by_program=by_program, fits=call.fits)
 
     def _stored(self, call: Call) -> ToolOutcome | None:
-        """Return the answer to a call that was made before the turn was cut off, once."""
+        """Return the answer to a call that was made before a crash, once."""
         if self._going_on is None or call.is_again:
             return None
         return self._going_on.take_stored(call.name, call.args)
@@ -292,7 +288,7 @@ class TurnCalls(Struct, eq=False):
         self.turn.call_ended()
 
     def _tell_of_twins(self) -> None:
-        """Have the model told what calls came to that had one id, once all have ended.
+        """Tell the model the answers of calls that shared an id, once all have ended.
 
         Its vendor keeps one answer for an id, and may show it as that of another call.
         """
@@ -302,15 +298,15 @@ class TurnCalls(Struct, eq=False):
             self.turn.tell(render_twins([self.rows[call_id] for call_id in group]))
 
     def complete(self, call_id: str) -> None:
-        """Let the turn end with this call: every other open one is cancelled."""
+        """Let the turn end with this call, and cancel all others."""
         self.completing = call_id
         self._cancel()
 
     async def end(self) -> None:
-        """End every open call and wait until each has let go of what it claimed.
+        """End every open call and wait until each has given back what it claimed.
 
-        A task_complete that was accepted is not cut off: it ends its agent first. Those that nobody
-        has made again since an earlier session end before all others.
+        An accepted task_complete is not cancelled: it ends its agent first. Calls that nobody has
+        made again since an earlier session end before all others.
         """
         unbegun, self._unbegun = self._unbegun, ()
         for call in unbegun:
@@ -324,7 +320,7 @@ class TurnCalls(Struct, eq=False):
             self._let_callers_go()
 
     async def let_go(self) -> None:
-        """Wait until every call that was ended has let go of what it claimed."""
+        """Wait until every ended call has given back what it claimed."""
         if self.open:
             if self._let_go is None or self._let_go.done():
                 self._let_go = asyncio.get_running_loop().create_future()
@@ -339,14 +335,14 @@ class TurnCalls(Struct, eq=False):
                 call.task.cancel()
 
     def unique_id(self, call_id: str | None) -> str:
-        """Return the vendor's id of a call, or one like it that no call of the turn has."""
+        """Return the vendor's id of a call, made unique within the turn."""
         if not call_id:
             return self.parts.new_id()
         wanted = keepable(call_id, self.parts.journal.redact)
         return unused_id(wanted, lambda name: name in self.rows or self.opened(name) is not None)
 
     def _failure(self, call: Call, error: Exception) -> ToolOutcome:
-        """Return the answer to a call that failed; raises where no answer can be stored either."""
+        """Return the answer for a failed call. Raises if the ledger can store none."""
         if isinstance(error, PrsmError):
             if breaks_ledger(error):
                 raise error
@@ -388,7 +384,7 @@ class TurnCalls(Struct, eq=False):
             self.parts.steps.stage(self.life.record, *changes)
 
     def _by_answer(self, call: Call, outcome: ToolOutcome) -> tuple[ToolOutcome, Sequence[Write]]:
-        """Return an answer, and what is done by its step; where that cannot be, an error alone."""
+        """Return the answer and the writes of its step; an error alone if it is too late."""
         if call.by_answer is None or outcome.is_error:
             return outcome, ()
         try:
@@ -399,11 +395,12 @@ class TurnCalls(Struct, eq=False):
             return ToolOutcome.failed(error), ()
 
     def _is_withheld(self, call: Call) -> bool:
-        """Whether an answer is stored and not given, since the budget of its turn is used up.
+        """Whether a stored answer is kept back because the turn's budget is used up.
 
-        What the model says next would be paid for, and cut off. The turn ends instead, and ends the
-        call. If it does not end yet: a program that gets an answer asks no model by that; nobody
-        waits for what is made again; other calls that are open keep the model from going on.
+        The model's next response would be paid for and cut off. The end of the turn cancels the
+        call instead. Programs are exempt, as their answers ask no model; so are calls made again,
+        for which nobody waits, and calls beside others that are open: those keep the model from
+        going on.
         """
         if self.turn.is_held:
             return not self.has_completed
@@ -437,8 +434,6 @@ WAIT_TOOL = "wait_for_message"
 
 
 class _LongCall(Struct, eq=False):
-    """A call that outlives the client's patience; `outcome` is set once it has ended."""
-
     token: str
     key: str  # tool and arguments
     task: asyncio.Task[None] | None = None
@@ -449,7 +444,6 @@ class _LongCall(Struct, eq=False):
 
     @contextmanager
     def carried(self) -> Iterator[None]:
-        """Count as awaited by a client."""
         self.is_carried = True
         try:
             yield
@@ -467,7 +461,7 @@ class LongCalls(Struct, eq=False):
     async def run(
         self, name: str, mended: Mended, call_id: str | None, patience_s: float
     ) -> ToolOutcome:
-        """Run a call; answer `pending` with a token when `patience_s` seconds have passed."""
+        """Run a call; answer `pending` with a token after `patience_s` seconds."""
         arguments = mended.arguments
         if name == WAIT_TOOL and "token" in arguments:  # the work is another call's
             wanted = arguments.get("timeout") or arguments.get("timeout_seconds") or patience_s
@@ -490,11 +484,10 @@ class LongCalls(Struct, eq=False):
         return self._give(call)
 
     async def resume(self, follower: Call, token: str, seconds: float | None) -> ToolOutcome | None:
-        """Return the answer of an earlier call, waiting for it at most `seconds`.
+        """Return the answer of an earlier call after at most `seconds`; see `expire` for None.
 
-        None when the token is that of a wait whose own timeout ended it. An answer that was given
-        before is marked `again`. Raises MessageRoutingError for an unknown token, and where the
-        answer is being waited for already.
+        An answer that was given before is marked `again`. Raises MessageRoutingError for an unknown
+        token, or if another call already waits for the answer.
         """
         if token in self._expired:
             return None
@@ -539,7 +532,7 @@ class LongCalls(Struct, eq=False):
         return await first_of(self.calls.parts.clock, seconds, lambda: asyncio.wait({task}))
 
     async def _follow(self, follower: Call, call: _LongCall, seconds: float | None) -> bool:
-        """Await a call from within another, which waits for just what that one waits for."""
+        """Await a call from within another, which waits for the same."""
         leader = self.calls.opened(call.token)
 
         def its_wait() -> Wait | None:

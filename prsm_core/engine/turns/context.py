@@ -1,4 +1,4 @@
-"""Contexts: the role prompts, and what a turn starts from."""
+"""Build role prompts and the context that a turn starts from."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _PROMPTS: Mapping[AgentRole, str] = {
 
 
 class Prompt(Record, frozen=True, gc=False, kw_only=True):
-    """What a turn begins with; text None goes on where the last turn stopped."""
+    """What a turn begins with; without a text it continues where the last turn stopped."""
 
     text: str | None
     consumed: tuple[str, ...] = ()
@@ -92,10 +92,10 @@ def build_role_prompt(
     region: Sequence[str] | None = None,
     team: str = "",
 ) -> str:
-    """Return the system prompt of an agent: its role's template and the experts it may consult.
+    """Return an agent's system prompt.
 
-    `expert` is who the agent is, if it is one: what its profile says comes first. What differs
-    between siblings comes last: name, region and team.
+    The profile of an `expert` comes first. What differs between siblings comes last: name, region
+    and team.
     """
     text = _PROMPTS[role]
     if is_solo:
@@ -116,7 +116,6 @@ def build_role_prompt(
 
 
 def _known(profiles: Iterable[ExpertProfile]) -> Iterator[str]:
-    """Yield the lines that tell of experts to consult and of others to spawn."""
     told: dict[str, list[str]] = {}
     for profile in profiles:
         is_expert = profile.role is AgentRole.EXPERT
@@ -136,10 +135,10 @@ def assemble_context(
     toolbox: Toolbox,
     timeout_ms: int | None,
 ) -> AssembledContext:
-    """Return what an agent's next turn is given; nothing of it is written yet.
+    """Return the context of an agent's next turn. Writes nothing.
 
-    Its layers are counted as they are here: a thread that the vendor holds has them all already,
-    but for the current message.
+    Tokens are counted as if nothing was sent before. A thread that the vendor holds has everything
+    but the current message.
     """
     agent, history, held = record.descriptor, prompt.history, record.context_used
     system_prompt = parts.system_prompt(agent)
@@ -175,20 +174,20 @@ def assemble_context(
 
 
 def ledger_role(agent: AgentDescriptor) -> str:
-    """Return what the ledger calls an agent: manager, worker, or unified, which is both."""
+    """Return an agent's role in the ledger: manager, worker, or unified (both)."""
     if agent.role is not AgentRole.MASTER:
         return "worker"
     return "unified" if agent.is_solo else "manager"
 
 
 def window_of(record: AgentRecord, known: Callable[[str, str], int | None]) -> int | None:
-    """Return the window of an agent's model in tokens: as its vendor told it, else as is known."""
+    """Return the context window of an agent's model in tokens: the vendor's figure comes first."""
     agent = record.descriptor
     return record.context_window or known(agent.provider, agent.model)
 
 
 def room_of(descriptor: AgentDescriptor, settings: Settings, window: int | None) -> Room | None:
-    """Return how much of an agent's model's window is filled; None where nobody knows it."""
+    """Return how much of a model's window is filled; None if its size is unknown."""
     if window is None:
         return None
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
@@ -197,17 +196,16 @@ def room_of(descriptor: AgentDescriptor, settings: Settings, window: int | None)
 
 @lru_cache(maxsize=256)
 def _granted(mode: PermissionMode, tools: frozenset[str]) -> tuple[str, ...]:
-    """Return what an agent may do in words; most agents of a run may do the same."""
     return (mode.value, *sorted(tools))
 
 
 def thinking(effort: str | None) -> dict[str, str] | None:
-    """Return what a context says of how hard a model thinks; None leaves it to the vendor."""
+    """Return the thinking configuration; None leaves it to the vendor."""
     return {"effort": effort} if effort else None
 
 
 def render_messages(messages: Sequence[RoutedMessage], names: Mapping[str, str]) -> str:
-    """Return unread messages as the text of a new turn."""
+    """Return unread messages as the prompt of a new turn."""
     return "\n\n".join(_render(message, names) for message in messages)
 
 
@@ -228,7 +226,6 @@ def _render(message: RoutedMessage, names: Mapping[str, str]) -> str:
 
 
 def _ended(result: Mapping[str, Any]) -> str:
-    """Return how an agent ended, what it says, and how far that was looked into."""
     if not result["success"]:
         return f"has failed:\n{quote(result['error'] or result['summary'])}"
     gaps = "\n".join(result.get("evidence_gaps", ()))
@@ -238,12 +235,12 @@ def _ended(result: Mapping[str, Any]) -> str:
 
 
 def render_repeat(message: RoutedMessage, names: Mapping[str, str]) -> str:
-    """Return the text of a turn that repeats a question left unanswered."""
+    """Return the prompt that repeats an unanswered question."""
     return "You have not answered this question yet.\n" + _render(message, names)
 
 
 def render_untold(prompts: Sequence[str], calls: Sequence[CarriedCall]) -> str:
-    """Return the prompt of a turn that goes on: what no thread of the vendor's has of it."""
+    """Return the prompt of a continued turn: what the vendor's thread lacks."""
     if not calls:
         return "\n\n".join(prompts)
     return "\n\n".join((*prompts, "\n".join((_GOES_ON, *map(_answer, calls)))))
@@ -258,7 +255,7 @@ def _answer(call: CarriedCall) -> str:
 
 
 def render_twins(calls: Sequence[AgentToolCall]) -> str:
-    """Return what the calls of one response came to that their model gave the same id."""
+    """Return the answers of calls that their model gave the same id in one response."""
     lines = [
         f"You gave one id to {len(calls)} calls of one answer, so what you were shown as the "
         "answer of one may be that of another. They were answered:"
@@ -279,7 +276,7 @@ def session_request(
     carried: Carried | None = None,
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> SessionRequest:
-    """Return what binds the provider's session of this incarnation."""
+    """Return the request that opens the provider's session."""
     descriptor, rules = record.descriptor, settings.permissions
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
     tools, calls = rules.tools.values(), () if carried is None else carried.calls

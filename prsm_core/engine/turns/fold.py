@@ -1,4 +1,4 @@
-"""One turn as it streams: folds provider events into messages, calls, usage and an end."""
+"""Fold provider events into messages, calls, usage and an end."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TurnFold(Struct, eq=False):
 
     @property
     def partial_text(self) -> str:
-        """What the model has said so far: whole messages, and the one it was writing."""
+        """The text so far: whole messages and the one being written."""
         said = [m.content for m in self.messages if m.role == "assistant" and m.content]
         tail = "".join(self._partial)
         return "\n".join([*said, tail] if tail else said)
@@ -82,7 +82,7 @@ class TurnFold(Struct, eq=False):
     def add_message(
         self, role: str, text: str, thinking: str | None = None, *, again: bool = False
     ) -> AgentMessage:
-        """Append a message, later than all calls so far: so the ledger knows which made a call."""
+        """Append a message, dated later than all calls so far: calls follow their message."""
         self._said_at = max(self.now_ms(), self._called_at + 1)
         message = AgentMessage(
             id=self.new_id(),
@@ -97,12 +97,12 @@ class TurnFold(Struct, eq=False):
         return message
 
     def take_message(self, message: AgentMessage) -> None:
-        """Append a message that there is already."""
+        """Append an existing message."""
         self.messages = push(self.messages, message)
         self.said += message.role == "assistant"
 
     def fold(self, event: ProviderEvent) -> None:
-        """Take one provider event; what comes after the turn's end is ignored."""
+        """Take one provider event. After the turn's end only usage counts."""
         if self.end is not None and not isinstance(event, UsageReported):
             return
         match event:
@@ -124,14 +124,14 @@ class TurnFold(Struct, eq=False):
 
     @property
     def spent(self) -> Spent:
-        """What the turn has used so far; a cost that nobody told is reckoned where prices are."""
+        """What the turn has used so far; a cost that nobody reported is estimated from prices."""
         cost, source = self.cost_usd, self.cost_provenance
         if cost is None and self.price is not None:
             cost, source = cost_of(self.price, self.usage), Provenance.ESTIMATED
         return Spent.of_turn(self.usage, cost, self.usage_provenance, source)
 
     def end_partial(self) -> AgentMessage | None:
-        """Make a message of what the model was writing when the turn ended, if anything."""
+        """Make a message of the text that the turn's end cut off, if any."""
         if not self._partial:
             return None
         message = self.add_message("assistant", "".join(self._partial))
@@ -139,7 +139,7 @@ class TurnFold(Struct, eq=False):
         return message
 
     def contradicts(self, event: ProviderEvent) -> bool:
-        """Whether a vendor's call begins a second time, or writes or ends and is not open."""
+        """Whether a call begins twice, or writes or ends without being open."""
         if not isinstance(event, (ToolCallStarted, ToolOutput, ToolCallFinished)):
             return False
         call = self.calls.get(event.call_id)
@@ -164,7 +164,7 @@ class TurnFold(Struct, eq=False):
         return (call.completed_at - call.started_at) / 1000
 
     def call_begins(self) -> tuple[int, int]:
-        """Return number and time, in Unix ms, of a call that begins now, the vendor's or ours."""
+        """Return number and Unix time in ms of a call that begins now."""
         self.calls_begun += 1
         self._called_at = max(self.now_ms(), self._said_at)
         return self.calls_begun, self._called_at
@@ -178,14 +178,14 @@ class TurnFold(Struct, eq=False):
             self.cost_provenance = spent.cost_from
 
     def end_calls(self, how: Callable[[AgentToolCall], tuple[str, str]]) -> None:
-        """End the vendor's calls that nobody saw the end of: `how` gives status and error."""
+        """End the vendor's open calls; `how` gives the status and error of each."""
         for call in self.open_calls():
             status, error = how(call)
             ends = self._ends(call)
             self.take_call(replace(call, status=status, error=error, completed_at=ends))
 
     def result(self) -> TurnResult:
-        """Return the turn's result; a stream without an end is an error."""
+        """Return the turn's result. A stream without an end is an error."""
         end = self.end or TurnEnded(
             StopReason.ERROR,
             AgentError(
@@ -283,13 +283,13 @@ class TurnFold(Struct, eq=False):
 
 
 def unused_id(wanted: str, is_used: Callable[[str], bool]) -> str:
-    """Return an id, or one like it that is not used: some vendors use one twice in a turn."""
+    """Return an unused id like the wanted one: some vendors use an id twice in a turn."""
     names = chain([wanted], (f"{wanted}#{number}" for number in count(2)))
     return next(name for name in names if not is_used(name))
 
 
 def plain_turn(error: BaseException, fold: TurnFold) -> TurnResult:
-    """Return the result of a turn whose own cannot be written: what it used, and why."""
+    """Return a result with usage and cause, for a turn whose own cannot be written."""
     _log.error("a turn cannot be written", exc_info=error)
     why = f"what the turn said cannot be kept: {describe(error)}"
     counts = {name: n if type(n) is int else None for name, n in fold.usage.to_dict().items()}
@@ -304,6 +304,6 @@ def plain_turn(error: BaseException, fold: TurnFold) -> TurnResult:
 
 
 def plain_call(call: AgentToolCall, redact: Callable[[Any], Any]) -> AgentToolCall:
-    """Return a call of a turn that cannot be written, with nothing but what can be kept."""
+    """Return a call without any content that may not be writable."""
     name = keepable(call.tool_name, redact)
     return replace(call, tool_name=name, params={}, result=None, error=None)

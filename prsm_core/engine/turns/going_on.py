@@ -1,21 +1,20 @@
-"""A turn that an earlier engine has left open, and that goes on in this one.
+"""Continue a turn that an earlier engine left open.
 
-A crash leaves three things unsaid. Which calls had an effect? Each is noted in the step that had
-it, so that the same handler runs again and finds what it did. Which answers and prompts did the
-model get? It shows that it has them by what it says next: what came after its last word may be
-lost. And a vendor writes its thread a little later than it goes on, so that a kill takes the end of
-what was heard. What may be lost is carried to the provider, which knows what the vendor's thread
-holds; what it does not hold the model is told by a prompt.
+A crash leaves three questions. Which calls had an effect? The step that had it notes it, so the
+handler runs again and finds it. Which answers and prompts did the model get? Its next words show
+that it has them; what came after its last words may be lost. What does the vendor's thread hold? A
+vendor writes it a little late, so a kill loses its end. What may be lost is carried to the
+provider, which knows its thread; the rest is told to the model by a prompt.
 
-A turn may go on many times. The next time that prompt is what may be lost, and nothing before it
-(`WentOn`). So nothing is told twice.
+A turn may be continued many times. Next time only that prompt and what follows it may be lost
+(`WentOn`), so nothing is told twice.
 
-A call with an effect that the model makes again, for it does not know its answer, is given the
-stored one, once. A receive has none: its old answer would keep a new message back.
+If the model repeats a call with an effect, not knowing its answer, it gets the stored answer, once.
+A receive has no effect: its old answer would keep a new message back.
 
-Where the vendor's thread is lost, the next session is given the conversation as history, and acts
-on what it hears. What the model had not acted on must not end as history: receives are undone
-(`lost_receives`), so that their messages are unread again, and prompts are told again (`retold`).
+Without the vendor's thread, the next session gets the conversation as history and acts only on what
+it hears. So receives that the model had not acted on are undone (`lost_receives`), which makes
+their messages unread again, and its prompts are told again (`retold`).
 """
 
 from __future__ import annotations
@@ -56,32 +55,31 @@ WITHHELD = "cut off with its engine while a person was asked whether it may run:
 
 
 class ReceivedAnswer(Record, frozen=True):
-    """What a receive was answered: the messages that it used, and its data."""
+    """The answer of a receive: the messages it consumed, and its data."""
 
     messages: tuple[str, ...]
     data: Mapping[str, Any]
 
 
 class NoSession(ProviderSession):
-    """Stands for the session that a turn does not have yet, while its calls are answered."""
+    """Stands in for the provider's session while a continued turn settles its calls."""
 
     def __init__(self, resume_token: str | None) -> None:
         self.resume_token = resume_token
 
     def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Raise RuntimeError: nobody streams here."""
+        """Raise RuntimeError: without a session nothing streams."""
         raise RuntimeError("a turn without a session cannot stream")
 
 
 class GoingOn:
-    """What is known of a turn that goes on."""
+    """A turn that is continued."""
 
     __slots__ = ("_sent", "_stored", "_went_on", "is_parked", "outcomes", "state")
 
     def __init__(
         self, state: TurnState, went_on: WentOn | None = None, *, is_parked: bool = False
     ) -> None:
-        """Know the turn, and how far it was when it went on before; others may need its process."""
         self.state = state
         self.is_parked = is_parked
         is_same = went_on is not None and went_on.turn == state.turn_id
@@ -91,7 +89,7 @@ class GoingOn:
         self._sent = _sent_in(state)
 
     def fill(self, fold: TurnFold) -> None:
-        """Let a turn be as far as it was."""
+        """Restore the turn's progress."""
         state = self.state
         for message in state.messages:
             fold.take_message(message)
@@ -106,12 +104,12 @@ class GoingOn:
 
     @property
     def open_calls(self) -> Sequence[CallState]:
-        """The engine's own calls that have no answer."""
+        """The engine's own unanswered calls."""
         return [one for one in self._own if one.call.completed_at is None]
 
     @property
     def answered(self) -> Sequence[AgentToolCall]:
-        """The engine's own calls that have one, those that were undone since among them."""
+        """The engine's own answered calls, including those undone since."""
         calls = [one.call for one in self.state.calls]
         return [one for one in calls if one.orchestration and one.completed_at is not None]
 
@@ -121,7 +119,7 @@ class GoingOn:
 
     @property
     def _lately(self) -> Iterator[tuple[CallState, bool]]:
-        """The calls whose answers its thread may lack, and whether the model has spoken after."""
+        """The calls whose answers the thread may lack, and whether the model spoke after each."""
         last = {id(one) for one in self._last}
         for one in self.state.calls:
             if one.is_undone:
@@ -132,7 +130,7 @@ class GoingOn:
 
     @property
     def _heard_prompts(self) -> Iterator[AgentMessage]:
-        """The prompts that the model has spoken after, and that its thread may lack."""
+        """The prompts that the model spoke after, and that its thread may lack."""
         state, sent = self.state, {message.id for message in self._sent}
         old = [one.call.started_at for one in state.calls if one.response <= self._newest - LAG]
         since = max(old, default=0)
@@ -149,10 +147,10 @@ class GoingOn:
 
     @property
     def _last(self) -> list[CallState]:
-        """The calls whose answers the model may not have: open ones, and all of its last response.
+        """The calls whose answers the model may not have: open ones, and its last response's.
 
-        Those of one response are answered together. What the model says after them shows that it
-        has their answers.
+        Calls of one response are answered together. What the model says next shows that it has the
+        answers.
         """
         calls = [one for one in self.state.calls if not one.is_undone]
         last = [one for one in calls if one.response == self._newest]
@@ -161,7 +159,7 @@ class GoingOn:
         return [one for one in calls if one.answered_at is None or (one in last and not is_heard)]
 
     def carried(self, images: Callable[[Sequence[str]], tuple[Image, ...]]) -> Carried:
-        """Return what the vendor's thread may lack; `images` returns those that texts cite."""
+        """Return what the vendor's thread may lack; `images` finds those that texts cite."""
         calls = tuple(self._carried(one, heard, images) for one, heard in self._lately)
         heard = {message.id: message.content for message in self._heard_prompts}
         prompts = heard | {message.id: message.content for message in self._sent}
@@ -193,18 +191,15 @@ class GoingOn:
 
     @property
     def unheard(self) -> frozenset[str]:
-        """The ids of the prompts that the model has not answered: what is `retold` has them all."""
+        """The ids of unanswered prompts; `retold` has the texts of all."""
         return frozenset(message.id for message in _unheard_in(self.state)) if self._sent else NONE
 
     def retold(self) -> str | None:
-        """Return the prompts that the model has not answered, for a session without a thread."""
+        """Return the unanswered prompts, for a session without a thread."""
         return "\n\n".join(message.content for message in self._sent) or None
 
     def lost_receives(self, calls: Collection[Call]) -> Mapping[str, ReceivedAnswer]:
-        """Return what calls have received that nobody has acted on, by their ids.
-
-        They have done nothing else. `calls` are those that were answered since.
-        """
+        """Return the receives by id that nobody acted on; `calls` were answered since."""
         since = {call.id: call for call in calls}
         lost = {}
         for one in self._last:
@@ -219,7 +214,7 @@ class GoingOn:
         return lost
 
     def undo(self, calls: Collection[str]) -> None:
-        """Take note of receives that are undone: they count as never made."""
+        """Count these receives as never made."""
         undone = (
             replace(one, is_undone=True) if one.call.orchestration and one.call.id in calls else one
             for one in self.state.calls
@@ -227,10 +222,10 @@ class GoingOn:
         self.state = replace(self.state, calls=tuple(undone))
 
     def untold(self, carried: Carried, taken: Collection[str] | None) -> str | None:
-        """Return what the model must be told, since the vendor's thread does not hold it.
+        """Return what the model must be told because the vendor's thread lacks it.
 
-        Where it is not known what that has `taken`, it is all that the model has not heard. Of
-        calls that was told already where the turn went on before, and its model said nothing since.
+        If what the thread has `taken` is unknown, tell all that the model has not heard. Calls are
+        not told twice if the turn was continued before and the model has said nothing since.
         """
         held = _held(carried, taken)
         is_told = any(message.again for message in self._sent)
@@ -239,7 +234,7 @@ class GoingOn:
         return render_untold(prompts, calls) if prompts or calls else None
 
     def _lost(self, carried: Carried, held: Collection[str]) -> list[CarriedCall]:
-        """Return the calls that the thread lacks, and that no prompt has told since."""
+        """Return the calls that the thread lacks and no prompt has told."""
         until = 0 if self._went_on is None else self._went_on.responses
         told = {one.call.id for one in self.state.calls if one.response < until}
         return [
@@ -249,10 +244,10 @@ class GoingOn:
         ]
 
     def store(self, carried: Carried | None, taken: Collection[str] | None = None) -> None:
-        """Keep the answers for a model that makes a call with an effect again.
+        """Keep answers for a model that repeats a call with an effect.
 
-        Those that were carried, but for what its thread has taken: it has read them there, and
-        means another call. Without a thread it is told all anew, and they are those of the turn.
+        Of the carried answers, those in the thread are left out: the model has read them and means
+        a new call. Without a thread it is told all anew, so every answer of the turn counts.
         """
         told = None if carried is None else self._to_store(carried, _held(carried, taken))
         stored = defaultdict[tuple[str, str], list[ToolOutcome]](list)
@@ -263,7 +258,7 @@ class GoingOn:
         self._stored = stored or NOTHING
 
     def _to_store(self, carried: Carried, held: Collection[str]) -> set[str]:
-        """Return the calls that a model may make again: what told them may be lost as well."""
+        """Return the calls that the model may repeat: their telling may be lost as well."""
         again = {message.id for message in self.state.messages if message.again}
         is_retold = any(key in again and key not in held for key in carried.prompts)
         lost = carried.calls if is_retold else self._lost(carried, held)
@@ -272,22 +267,22 @@ class GoingOn:
     def answer_of(
         self, call_id: str, name: str, arguments: Mapping[str, Any]
     ) -> ToolOutcome | None:
-        """Return the answer of a call that is made again by its own id."""
+        """Return the answer of a call repeated under its own id."""
         for call in (one.call for one in self._own if one.call.id == call_id):
             if _key(name, arguments) == _key(call.tool_name, call.params):
                 return self._outcome(call)
         return None
 
     def take_stored(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome | None:
-        """Return the answer of a call that was made before, once."""
+        """Return the stored answer of a repeated call, once."""
         found = self._stored.get(_key(name, arguments)) if self._stored else None
         return found.pop(0) if found else None
 
 
 def _sent_in(state: TurnState) -> tuple[AgentMessage, ...]:
-    """Return what a turn's model was sent since it last said something, each text once.
+    """Return what the model was sent since it last spoke, each text once.
 
-    What was told `again` is all that the thread lacked by then.
+    A message marked `again` repeats everything that the thread lacked before it.
     """
     sent: list[AgentMessage] = []
     for message in _unheard_in(state):
@@ -298,7 +293,6 @@ def _sent_in(state: TurnState) -> tuple[AgentMessage, ...]:
 
 
 def _unheard_in(state: TurnState) -> tuple[AgentMessage, ...]:
-    """Return all that a turn's model was sent since it last said something."""
     newest = max((one.call.started_at for one in state.calls), default=-math.inf)
     unheard: list[AgentMessage] = []
     for message in state.messages:
@@ -310,14 +304,14 @@ def _unheard_in(state: TurnState) -> tuple[AgentMessage, ...]:
 
 
 def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:
-    """Return what needs no telling: what the thread has, or else what was heard."""
+    """Return what the model needs no telling of."""
     if taken is not None:
         return taken
     return carried.heard.union(call.call_id for call in carried.calls if call.heard)
 
 
 def ended_turn(end: TurnEnd) -> TurnResult:
-    """Return what a turn that is over means for what follows it: how it ended, its last words."""
+    """Return a finished turn's result as far as later turns need it."""
     said = AgentMessage(id="", role="assistant", content=end.last_text, sequence=1, created_at=0)
     told = end.error
     error = None if told is None else AgentError(**{**told, "kind": ErrorKind(told["kind"])})
@@ -332,7 +326,7 @@ def ended_turn(end: TurnEnd) -> TurnResult:
 
 
 def cut_short(state: TurnState, now_ms: int, reason: StopReason) -> TurnResult:
-    """Return the result of a turn whose agent had ended when its engine died."""
+    """Return the result of an open turn whose agent had ended when its engine died."""
     calls = []
     for one in state.calls:
         call = one.call
@@ -361,7 +355,7 @@ def how_cut_off(state: TurnState, call: AgentToolCall) -> tuple[str, str]:
 
 
 def stored_outcome(call: AgentToolCall) -> ToolOutcome | None:
-    """Return the answer of a call as it was given; None where it has none."""
+    """Return a call's answer as it was given, or None."""
     if call.completed_at is None:
         return None
     is_error = call.status != "completed"

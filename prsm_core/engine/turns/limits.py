@@ -1,7 +1,7 @@
-"""What ends one turn before its own end: a clock that runs out, a budget that is used up, a person.
+"""End a turn early: for a clock, a budget or a person.
 
-A person is told of a provider that does not answer. A budget is noted as used up when it is, and
-ends the turn once its open calls had time to close.
+A person is warned about a silent provider. A used-up budget ends the turn once its open calls had
+time to close.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=16)
 def _shared(*seconds: float) -> tuple[float, ...]:
-    """Return limits as one value for all turns that have the same."""
+    """Share equal limits among turns."""
     return seconds
 
 
 class TurnClock:
     """Measures one turn: reasoning time without tools, silence, and each vendor tool call.
 
-    `bound` says how long it may reason; what the agent's earlier turns reasoned is given as `used`.
-    `idle_seconds` bounds the silence while no tool runs, `tool_seconds` one vendor call.
+    `bound` limits the reasoning, to which `used` adds that of earlier turns. `idle_seconds` limits
+    silence while no tool runs, `tool_seconds` one vendor call.
     """
 
     __slots__ = (
@@ -79,11 +79,11 @@ class TurnClock:
         return self._used + running
 
     def left_of(self, agent_seconds: float) -> int:
-        """Return how much of an agent's reasoning time is left, in milliseconds, rounded up."""
+        """Return the rest of an agent's reasoning time in milliseconds, rounded up."""
         return max(0, math.ceil(round((agent_seconds - self.reasoning) * 1000, 3)))
 
     def bound(self, timeout_ms: int) -> None:
-        """Let no more reasoning pass from now on than that."""
+        """Limit further reasoning to this time."""
         self._limits = _shared(self.reasoning + timeout_ms / 1000, *self._limits[1:])
 
     def touch(self) -> None:
@@ -92,7 +92,7 @@ class TurnClock:
 
     @property
     def open_tools(self) -> int:
-        """How many tool calls, of any kind, run now."""
+        """How many tool calls of any kind run now."""
         return self._open
 
     def tool_started(self, vendor_call: str | None = None) -> None:
@@ -107,7 +107,7 @@ class TurnClock:
         self.touch()  # who calls is not silent
 
     def tool_finished(self, vendor_call: str | None = None) -> None:
-        """Let the reasoning clock go on once no tool runs."""
+        """Let the reasoning clock continue once no tool runs."""
         if vendor_call is not None and drop(self._vendor, vendor_call) is None:
             return
         self._open -= 1
@@ -138,14 +138,14 @@ class TurnClock:
 
     @property
     def soonest(self) -> float:
-        """Seconds within which nothing runs out that begins to count now."""
+        """Seconds for which no clock can run out that starts now."""
         agent_seconds, idle_seconds, tool_seconds = self._limits
         if not (self._open or self._is_paused):
             agent_seconds -= self._clock.now() - self._since
         return min(agent_seconds - self._used, idle_seconds, tool_seconds)
 
     def remaining(self) -> float:
-        """Return the seconds until something may run out, as things stand."""
+        """Return the seconds until a clock may run out, as things stand."""
         agent_seconds, idle_seconds, tool_seconds = self._limits
         now = self._clock.now()
         ends = [start + tool_seconds - now for start in self._vendor.values()]
@@ -170,18 +170,17 @@ _EXPIRED = {
 
 
 class Owner(Protocol):
-    """Whose turn it is."""
+    """The session that a turn belongs to."""
 
     def give_up(self) -> Coroutine[Any, Any, None]:
         """Fail the agent, whose provider does not end a turn."""
 
 
 class TurnStop(Struct, eq=False):
-    """Owns why one turn is to end, and sees to it that it does.
+    """Owns why one turn is to end early, and ends it.
 
-    The provider is asked, once. Where it does not end the turn in time, the turn is cancelled.
-    Where it keeps that to itself and goes on, its agent is given up. A turn without a session is
-    cancelled at once.
+    The provider is asked once. If it is late, the turn is cancelled. If it swallows that, its agent
+    is given up. A turn without a session is cancelled at once.
     """
 
     background: Background
@@ -200,7 +199,7 @@ class TurnStop(Struct, eq=False):
     _over: asyncio.Event | None = None  # made by the first that waits for it
 
     def begin(self, task: asyncio.Task[Any] | None, *, is_alone: bool = False) -> None:
-        """Take note of the task in which the turn streams, or waits without a session."""
+        """Note the task in which the turn streams, or waits without a session."""
         self._task, self._is_alone = task, is_alone
 
     def attach(self, provider: ProviderSession) -> None:
@@ -208,19 +207,19 @@ class TurnStop(Struct, eq=False):
         self._provider = provider
 
     def pause(self) -> None:
-        """Take note that no task streams for now; who goes on looks whether it is to `end`."""
+        """Note that nothing streams for now. Whoever continues must check `end`."""
         self.closing()
         self._late = self._task = None
         self._is_cut_off = False
 
     def expire(self, clock: str) -> None:
-        """Have the turn end because a clock has run out: reasoning, idle, tool."""
+        """End the turn because a clock has run out: reasoning, idle or tool."""
         message, setting = _EXPIRED[clock]
         self.expired = AgentTimeoutError(message, hint=f"engine.{setting} allows more")
         self.ask()
 
     def ask(self) -> None:
-        """Ask the provider to end the turn, and end it where that does not help."""
+        """Ask the provider to end the turn; cancel the turn if it does not."""
         if self._late is not None or self._is_cut_off or self._task is None:
             return
         if self._is_alone:
@@ -231,13 +230,12 @@ class TurnStop(Struct, eq=False):
         self._late = background.start(self._cut_off_late(name), name=f"cutting off {name}")
 
     def _cut_off(self, task: asyncio.Task[Any]) -> None:
-        """Cancel the turn; what it waited for, it waits for no more: that makes no knot."""
+        """Cancel the turn; it waits for nothing any more, so it is in no deadlock."""
         self._is_cut_off = True
         self._life.moved()
         task.cancel()
 
     async def _cut_off_late(self, name: str) -> None:
-        """Cancel the turn unless the interrupt ends it in time."""
         await self._clock.sleep(STUCK_SECONDS)
         if self._task is not None:
             self._cut_off(self._task)
@@ -246,20 +244,20 @@ class TurnStop(Struct, eq=False):
             self.background.launch(self._owner.give_up(), name=f"giving up {name}")
 
     async def hear(self) -> None:
-        """Be cancelled now, where the turn was cut off by its own task and has not waited since.
+        """Let a cancellation of the current task arrive now.
 
-        A call that is made again runs there: what it has written may end the turn, as where it
-        uses a budget up. The cancellation would come with the next wait, whatever that is for.
+        A call made again may have ended its own turn, for instance by using up a budget. Otherwise
+        the cancellation would hit the next wait, whatever that is for.
         """
         if self._is_cut_off:
             await asyncio.sleep(0)
 
     def take_back(self) -> bool:
-        """Take the engine's own cancellation back; whether the turn was cancelled by it alone."""
+        """Withdraw the engine's cancellation; return whether it was the only one."""
         return self._is_cut_off and self._task is not None and self._task.uncancel() == 0
 
     def end(self) -> TurnEnded | None:
-        """Return how a turn ends that was stopped, whatever the provider says; else None."""
+        """Return the end of a stopped turn, whatever the provider says; else None."""
         if self.expired is not None:
             error = AgentError(kind=ErrorKind.TIMEOUT, message=self.expired.message)
             return TurnEnded(StopReason.TIMEOUT, error)
@@ -268,12 +266,12 @@ class TurnStop(Struct, eq=False):
         return None
 
     def closing(self) -> None:
-        """Take note that the turn has ended and is written: it is not cancelled any more."""
+        """Stop threatening to cancel: the turn has ended and is being written."""
         if self._late is not None:
             self._late.cancel()
 
     def over(self) -> None:
-        """Take note that nothing of the turn goes on."""
+        """Note that nothing of the turn runs any more."""
         self.closing()
         self._task = None
         self._is_over = True
@@ -281,9 +279,9 @@ class TurnStop(Struct, eq=False):
             self._over.set()
 
     async def hold(self) -> bool:
-        """Wait for the end of a turn that its budget ends; False, at once, for every other one.
+        """Wait for the end of a turn that its budget ends; else return False at once.
 
-        What the model asks for meanwhile is not begun: its answer would be one response more.
+        What the model asks for meanwhile does not begin: its answer would cost another response.
         """
         if self.over_budget is None:
             return False
@@ -297,16 +295,16 @@ QUIET_SECONDS = 5.0  # without StepEnded, an agent that only waits is blocked af
 
 
 class Limited(Protocol):
-    """What the limits need to know of their turn."""
+    """What the limits need of their turn."""
 
     fold: TurnFold  # counts the calls, the vendor's and ours
 
     def warn(self, what: str) -> None:
-        """Tell a person what a provider does."""
+        """Warn a person about the provider."""
 
     @property
     def has_open_call(self) -> bool:
-        """Whether one of them has not been answered."""
+        """Whether a call is unanswered."""
 
     @property
     def is_completing(self) -> bool:
@@ -323,9 +321,9 @@ class Limited(Protocol):
 
 
 class TurnLimits(Struct, eq=False):
-    """Owns when a turn is looked at, and has it stopped; tells each silence of a provider once.
+    """Plans checks of one turn, stops it in time, and reports each silence of a provider once.
 
-    Nobody is silent while a tool runs or a person is asked, nor who may be without end.
+    Silence does not count while a tool runs, while a person is asked, or without a limit.
     """
 
     turn: Limited
@@ -341,11 +339,10 @@ class TurnLimits(Struct, eq=False):
     _asked: float = 0.0  # since when it is waited for an answer
 
     def __post_init__(self) -> None:
-        """Begin with the turn."""
         self._begun = self._asked = self.time.now()
 
     def heard(self, event: ProviderEvent) -> None:
-        """Take note of an event: a notice is no answer, but a warning has just said how it is."""
+        """Note an event. A notice is no answer, but a warning restarts the wait for one."""
         if not isinstance(event, Notice):
             self._has_spoken = True
         elif event.level != "info":
@@ -360,7 +357,7 @@ class TurnLimits(Struct, eq=False):
         return self.clock.last_event if self._is_answered else self._asked
 
     def _silent_in(self, left: float) -> float:
-        """Return the seconds until the silence is to be told, in a turn that has so many left."""
+        """Return the seconds until silence is reported; `left` is what remains of the turn."""
         since = self._silent_since
         if self.clock.open_tools or since == self._told or left == math.inf:
             return math.inf
@@ -368,7 +365,6 @@ class TurnLimits(Struct, eq=False):
         return since + bound - self.time.now()
 
     def _tell_silence(self) -> None:
-        """Tell of a silence that lasts too long."""
         left, now = self.clock.remaining(), self.time.now()
         if self._silent_in(left) > 0:
             return
@@ -379,18 +375,18 @@ class TurnLimits(Struct, eq=False):
         self.turn.warn(f"{what}; it is waited for {left:.0f} s more at most")
 
     def begin(self) -> None:
-        """Look at the turn from now on."""
+        """Start checking the turn."""
         is_simple = self.allowance is None  # then it is known when, without a closer look
         self._plan(self._soonest if is_simple else self.look_in())
 
     def end(self) -> None:
-        """Look at it no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def hurry(self) -> None:
-        """Look sooner where that matters now: something counts that did not."""
+        """Check earlier if something has begun to count."""
         planned, now = self._due - _MARGIN_SECONDS, self.time.now()
         soonest = 0.0 if self.is_used_up else self._soonest
         if self._timer is None or planned <= now + soonest:
@@ -407,7 +403,7 @@ class TurnLimits(Struct, eq=False):
         self._timer = self.time.call_later(seconds, self)
 
     def __call__(self) -> None:
-        """Take the look that was planned."""
+        """Make the planned check."""
         self._timer = None
         try:
             if self.look():
@@ -417,7 +413,7 @@ class TurnLimits(Struct, eq=False):
 
     @property
     def _soonest(self) -> float:
-        """Seconds within which nothing matters that begins to count now, but for a budget."""
+        """Seconds for which nothing but a budget can matter that starts to count now."""
         return min(QUIET_SECONDS, self.clock.soonest)
 
     @property
@@ -426,9 +422,9 @@ class TurnLimits(Struct, eq=False):
         return self.allowance is not None and self.allowance.error is not None
 
     def use_up(self, error: BudgetExceededError) -> None:
-        """Take note that a budget is used up: the turn ends at the model's next step.
+        """End the turn at the model's next step: a budget is used up.
 
-        One that only waits for other agents ends now: an answer would be the model's next step.
+        A turn that only waits for other agents ends now, as an answer would be the next step.
         """
         if self.allowance is None:
             raise RuntimeError("no budget limits this turn") from error
@@ -437,7 +433,7 @@ class TurnLimits(Struct, eq=False):
             self._end_over_budget(self.allowance)
 
     def heed(self, event: ProviderEvent) -> None:
-        """Take note of an event of the turn: it may be the model's next step."""
+        """Note an event: it may be the model's next step."""
         if self.allowance is None:
             return
         calls, is_calling = self.turn.fold.calls_begun, self.turn.has_open_call
@@ -447,14 +443,14 @@ class TurnLimits(Struct, eq=False):
             self.hurry()
 
     def answered(self) -> None:
-        """Take note that the last open call was answered."""
+        """Note that the last open call was answered."""
         if self.allowance is not None and self.allowance.answered(is_calling=False):
             self._end_over_budget(self.allowance)
 
     def withholds(self) -> bool:
-        """Whether an answer, with which the model would go on, is not to be given.
+        """Whether the model must not get an answer with which it would go on.
 
-        Then the turn ends: now, or once the response is complete that has made the call.
+        The turn then ends: now, or once the response that made the call is complete.
         """
         if self.allowance is None or self.allowance.error is None or self.turn.is_completing:
             return False
@@ -466,7 +462,7 @@ class TurnLimits(Struct, eq=False):
         return True
 
     def look_in(self) -> float:
-        """Return the seconds until a clock may have run out, or silence means something."""
+        """Return the seconds until a clock may run out, or silence counts."""
         left = self.clock.remaining()
         told = self._silent_in(left)
         if self.allowance is not None:
@@ -474,7 +470,7 @@ class TurnLimits(Struct, eq=False):
         return min(left, self.turn.quiet_in(), max(0.0, told))
 
     def look(self) -> bool:
-        """End the turn if a clock has run out; return whether to look again."""
+        """End the turn if a clock has run out; return whether to check again."""
         if self.turn.quiet_in() <= 0:
             self.turn.fall_quiet()
         if self.allowance is not None and self.allowance.remaining() <= 0:

@@ -1,4 +1,4 @@
-"""The parameters of models: what aliases set of them, and what a provider does not pass on."""
+"""Find the parameters that aliases set for a model."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class ModelParameters(NamedTuple):
-    """What the settings say of a model's answers; None leaves it to the vendor."""
+    """Settings for a model's answers; None leaves one to the vendor."""
 
     max_response_tokens: int | None = None
     temperature: float | None = None
 
 
 def model_parameters(provider: str, model: str, settings: Settings) -> ModelParameters:
-    """Return what the aliases of a model set; no two of them differ."""
+    """Return what a model's aliases set; no two of them differ."""
     if not settings.models:
         return ModelParameters()
     found = {
@@ -31,7 +31,7 @@ def model_parameters(provider: str, model: str, settings: Settings) -> ModelPara
 
 
 def describe_ignored(provider: str, settings: Settings, capabilities: ProviderCapabilities) -> str:
-    """Return which keys of aliases count for nothing with a provider, for people; else blank."""
+    """Return a note on alias keys that a provider ignores, or a blank."""
     keys = [
         f"models.{alias}.{name}"
         for alias, model in settings.models.items()

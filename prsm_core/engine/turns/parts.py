@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class TurnImages(Struct, eq=False):
-    """Finds the images that a turn's texts cite, and tells of those that its model is not shown."""
+    """Finds the images that texts cite, and reports those that the model is not shown."""
 
     state_dir: Path
     capable: Callable[[str], ProviderCapabilities]
     journal: Journal
 
     def __call__(self, record: AgentRecord, texts: Sequence[str]) -> tuple[Image, ...]:
-        """Return the images to show; a person is told what is left out, and why."""
+        """Return the images to show; tell a person which are left out, and why."""
         if not any(IMAGE_SCHEME in text for text in texts):
             return ()
         from prsm_core.workspace.images import IMAGES, cited_images  # once there is an image
@@ -62,7 +62,7 @@ class TurnImages(Struct, eq=False):
 
 
 class TurnParts(Record, frozen=True, kw_only=True):
-    """What the turns of all agents use, and their calls."""
+    """What the turns and calls of all agents use."""
 
     settings: Settings
     workspace: Callable[[str], str]  # of the session, for who works in a folder

@@ -1,4 +1,4 @@
-"""Permits: what agents ask to do, decided by the broker and, where it asks, by a person."""
+"""Decide what agents ask to do, by the broker and, if it asks, a person."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Standing(Struct, eq=False):
-    """Tells how agents stand: their mode, place, folder and regions."""
+    """Tells the mode, place, folder and regions of agents."""
 
     roster: Roster
     # Returns the regions of others, by an agent's id.
@@ -52,7 +52,7 @@ class Standing(Struct, eq=False):
     interactive: bool
 
     def context(self, life: Life, *, sandboxed: bool = False) -> PermissionContext:
-        """Return what decisions about this agent depend on now."""
+        """Return what decisions about an agent depend on now."""
         descriptor = life.record.descriptor
         return PermissionContext(
             mode=descriptor.mode,
@@ -88,7 +88,7 @@ _WHY_NOT = {
 
 @contextmanager
 def _paused(turn: Turn | None) -> Iterator[None]:
-    """Count a turn as running a tool: while a person decides nobody reasons or is silent."""
+    """Count a turn as running a tool: while a person decides, nobody reasons or is silent."""
     if turn is None:
         yield
         return
@@ -117,7 +117,7 @@ class Permits(Struct, eq=False):
     ) -> Allow | Deny:
         """Decide a permission request; `sandboxed` is a command that keeps to all regions.
 
-        What is allowed and may write runs from then on, until it is told that it has ended.
+        A permitted request that may write counts as running until its end is reported.
         """
         turn = life.turn
         await self.journal.hold()
@@ -130,7 +130,7 @@ class Permits(Struct, eq=False):
     async def _let_in(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool
     ) -> Allow | Deny:
-        """Decide a request; what may write passes the gate, where a quiet moment holds it."""
+        """Decide a request; what may write waits while a quiet moment holds it back."""
         if not await self.broker.may_write(request, self.standing.context(life)):
             return await self._decide(life, request, sandboxed=sandboxed)
         call = self.quiet.of(life.record.descriptor, request)
@@ -149,7 +149,7 @@ class Permits(Struct, eq=False):
     async def authorize_call(
         self, life: Life, name: str, arguments: Mapping[str, Any]
     ) -> Allow | Deny:
-        """Have the checks that see orchestration calls, and whom they ask, decide about one."""
+        """Decide an orchestration call by the checks that see it, and whom they ask."""
         descriptor = life.record.descriptor
         request = PermissionRequest(
             agent_id=descriptor.agent_id, tool=name, arguments=arguments, cwd=descriptor.cwd
@@ -162,7 +162,7 @@ class Permits(Struct, eq=False):
             return await self._settle(life, request, await decide(), decide)
 
     async def ask_user(self, life: Life, question: Question) -> Answer:
-        """Ask a person, or what stands in for one; without an answer its text says so."""
+        """Ask a person, or their stand-in; without an answer the text says why."""
         record, turn = life.record, life.turn
         if life.is_over or (turn is not None and await turn.hold()):
             return Answer(text=ENDED)
@@ -180,7 +180,7 @@ class Permits(Struct, eq=False):
     async def _decide(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool
     ) -> Allow | Deny:
-        """Decide by the leases that hold when it is over: one may begin while a person thinks."""
+        """Decide by the leases that hold at the end: one may begin while a person thinks."""
         broker, standing = self.broker, self.standing
 
         def again() -> Awaitable[Verdict]:
@@ -209,7 +209,7 @@ class Permits(Struct, eq=False):
         verdict: Verdict,
         again: Callable[[], Awaitable[Verdict]],
     ) -> Allow | Deny:
-        """Have a person answer an Ask, and tell what the check of a plugin has forbidden."""
+        """Have a person answer an Ask, and record what a plugin's check forbids."""
         if life.is_over:  # meanwhile: whoever asked has gone
             return Deny(_WHY_NOT["agent_ended"])
         if isinstance(verdict, Ask):

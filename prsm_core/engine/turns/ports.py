@@ -1,4 +1,4 @@
-"""Ports: what turns need of the agents above them. A port names what its users call, no more."""
+"""What turns need of the agents above them. Each port names only what its users call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Ends(Protocol):
-    """How a part ends agents."""
+    """Ends agents."""
 
     async def end_agent(
         self,
@@ -40,30 +40,30 @@ class Ends(Protocol):
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:
-        """Fail an agent, keeping what it said; its live children are killed first."""
+        """Fail an agent, keeping its words; its live children are killed first."""
 
     async def stop_and_fail(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
-        """Fail an agent whose life goes on by itself: that is stopped first."""
+        """Stop an agent's life, then fail it."""
 
     async def kill_tree(self, record: AgentRecord, reason: str) -> AgentResult:
-        """Kill what still lives of an agent and of those below it."""
+        """Kill an agent and all below it, as far as they live."""
 
     async def kill_children(self, record: AgentRecord, reason: str) -> None:
-        """Kill the live children of an agent with all below them."""
+        """Kill an agent's live children and all below them."""
 
 
 class Steered(Protocol):
-    """What is said to models within their turns."""
+    """Delivers messages within running turns."""
 
     def look(self, agent_id: str) -> None:
-        """Have an agent's running turn given what peers have written, if there is any."""
+        """Give an agent's running turn what peers have written, if anything."""
 
     async def settled(self, agent_id: str) -> None:
-        """Wait for what an agent's vendor is being given: it may come back unread."""
+        """Wait for deliveries to an agent's vendor: they may come back unread."""
 
 
 class Life(Protocol):
-    """One life of an agent, as what works in its turns sees it."""
+    """One life of an agent, as seen from its turns."""
 
     @property
     def record(self) -> AgentRecord:
@@ -71,11 +71,11 @@ class Life(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether this life may do nothing more; the agent's next one may have begun."""
+        """Whether this life may act no more; the agent's next one may have begun."""
 
     @property
     def turn(self) -> Turn | None:
-        """The running turn, or the last one; None before the first."""
+        """The running or last turn; None before the first."""
 
     @property
     def is_working(self) -> bool:
@@ -83,41 +83,41 @@ class Life(Protocol):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether all that the agent does is waiting, as far as nobody has moved it since."""
+        """Whether the agent only waits, as far as nobody has moved it since."""
 
     def moved(self) -> None:
-        """Note that the agent is not blocked any more, or about to move."""
+        """Note that the agent moves or is about to, so it is not blocked."""
 
     def blocked(self, waits: Sequence[Wait]) -> None:
-        """Become WAITING and give the slot back: everything that the agent does is waiting."""
+        """Become WAITING and give the slot back: the agent only waits."""
 
     def idles(self) -> None:
-        """Note that nothing of the agent acts, while it keeps its slot: a person is asked."""
+        """Note that the agent only waits for a person; it keeps its slot."""
 
     async def take_slot(self) -> None:
-        """Hold a slot; waits in line for it."""
+        """Wait in line for a slot and hold it."""
 
     def resume(self) -> tuple[StateChanged, ...]:
-        """Let a waiting agent run again, if it holds a slot; return what a step must carry."""
+        """Let a waiting agent that holds a slot run again; return the writes for a step."""
 
     async def runs_again(self, rests: Callable[[], bool]) -> None:
-        """Become RUNNING, unless by the time that it has a slot the turn rests again."""
+        """Become RUNNING, unless the turn rests again by the time a slot is free."""
 
     @property
     def has_only_talked(self) -> bool:
-        """Whether nothing but orchestration of this life can have done anything, for sure."""
+        """Whether this life provably did nothing but orchestrate."""
 
     async def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
     ) -> Evidence:
-        """Look into what the agent says that it has done."""
+        """Check what the agent says it has done."""
 
 
 class Turn(Protocol):
-    """A turn, as those see it who decide for its agent."""
+    """A turn, as seen by those who decide for its agent."""
 
     async def hold(self) -> bool:
-        """Wait for the end of a turn that its budget ends; False, at once, for every other one."""
+        """Wait for the end of a turn that its budget ends; else return False at once."""
 
     def pause(self) -> None:
         """Count as running a tool: while a person decides nobody reasons or is silent."""

@@ -1,18 +1,16 @@
-"""Running one turn: opened in the ledger, streamed from the provider, closed in the ledger.
+"""Run one turn: opened in the ledger, streamed from the provider, closed in the ledger.
 
-The phases of a turn are a table. In RESTING the agent is blocked and gives its slot back.
+The phases are a table. In RESTING the agent is blocked and gives its slot back.
 
-NEW ⇄ STREAMING: it is opened in the ledger, or the ledger refuses it and nothing has begun.
-STREAMING ⇄ RESTING: the model's response is complete while some call is still open, until the
-last call is answered or the model speaks all the same. From both → CLOSING → CLOSED: the stream
-is over, what works for the turn is ended, its end is written. From both → VOID → CLOSED: its
-provider does not let go, so that somebody else closes it; what the provider still yields counts
-for nothing. Nothing leaves CLOSED, so that no turn is closed twice.
+NEW ⇄ STREAMING: the ledger opens the turn, or refuses and nothing has begun. STREAMING ⇄ RESTING:
+the model's response is complete while a call is open, until the last call is answered or the model
+speaks again. Both → CLOSING → CLOSED: the stream is over, what works for the turn is ended, its end
+is written. Both → VOID → CLOSED: the provider does not let go, so somebody else closes the turn and
+ignores what the provider still yields. Nothing leaves CLOSED, so no turn is closed twice.
 
-A turn that an earlier engine has left open begins otherwise: NEW → SETTLING, its calls are
-answered while there is no provider, → STREAMING, or → CLOSING where it ends with that. RESTING →
-PARKED → SETTLING is one whose session is closed for others to have its process: until that has
-ended nothing is answered, and then it goes on alike.
+A turn left open by an earlier engine goes NEW → SETTLING: its calls are answered without a
+provider. Then it is STREAMING, or CLOSING if it ends with that. RESTING → PARKED → SETTLING: the
+session is closed to give its process to others. Nothing is answered until it has ended.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ if TYPE_CHECKING:
 
 
 class TurnPhase(StrEnum):
-    """How far a turn is."""
+    """The phases of a turn."""
 
     NEW = "new"
     PARKED = "parked"
@@ -93,17 +91,17 @@ class TurnPhase(StrEnum):
 
     @property
     def is_live(self) -> bool:
-        """Whether the provider streams the turn, and what it says counts."""
+        """Whether the provider streams the turn, and its events count."""
         return self in _LIVE
 
     @property
     def is_open(self) -> bool:
-        """Whether the turn has to be closed in the ledger, and nobody does so yet."""
+        """Whether the turn must be closed in the ledger, and nobody does so yet."""
         return self in _OPEN
 
     @property
     def may_rest(self) -> bool:
-        """Whether no response of the model's is under way."""
+        """Whether the model gives no response now."""
         return self in _RESTING
 
 
@@ -141,7 +139,7 @@ class TurnOwner(Owner, Protocol):
 
 
 class TurnRun:
-    """Owns one turn: its phase, its beginning and end in the ledger, and what is told of it."""
+    """Owns one turn: its phase, its beginning and end in the ledger, and its events."""
 
     __slots__ = (
         "_earlier",
@@ -232,7 +230,7 @@ class TurnRun:
 
     @property
     def is_idle(self) -> bool:
-        """Whether its session does nothing: all that runs waits for other agents, or a person."""
+        """Whether the session does nothing: all that runs waits for agents or a person."""
         calls = self.calls.open
         no_other_tool = bool(calls) and self.clock.open_tools == len(calls)
         return self._phase is RESTING and no_other_tool and all(call.is_idle for call in calls)
@@ -246,17 +244,17 @@ class TurnRun:
         return no_other_tool and self.calls.all_wait(without=without)
 
     def call_began(self) -> None:
-        """Stop the reasoning clock; until the call waits, the agent moves."""
+        """Stop the reasoning clock; the agent moves until the call waits."""
         self._life.moved()
         self.clock.tool_started()
 
     def call_ended(self) -> None:
-        """Let the reasoning clock go on."""
+        """Let the reasoning clock continue."""
         self.clock.tool_finished()
         self.call_closed()
 
     def calls_changed(self) -> None:
-        """Let the agent wait, if everything that it does is waiting."""
+        """Let the agent wait if everything it does is waiting."""
         life, is_blocked = self._life, self.is_blocked()
         newest: object = life.turn
         may_change = is_blocked or life.is_blocked or self.calls.asking
@@ -280,7 +278,7 @@ class TurnRun:
         self.calls_changed()
 
     def call_closed(self) -> None:
-        """Take note that a call was answered: after the last one the model streams again."""
+        """Note that a call was answered; after the last one the model streams again."""
         if self.has_open_call or self._phase is PARKED:
             return
         self._stream_goes_on()
@@ -288,17 +286,16 @@ class TurnRun:
 
     @property
     def has_open_call(self) -> bool:
-        """Whether a call, the vendor's or ours, runs and has not been answered."""
+        """Whether any call, the vendor's or ours, is unanswered."""
         return bool(self.calls.open) or self.fold.has_running
 
     async def model_speaks(self) -> None:
-        """Take note that the model streams, although a call may still wait."""
+        """Note that the model streams, even if a call still waits."""
         if self._phase is RESTING:
             self._stream_goes_on()
             await self._life.runs_again(self.is_blocked)
 
     def _rest(self, resting: bool) -> None:
-        """Take note that the model's response is complete, or that another streams."""
         phase = RESTING if resting else STREAMING
         if self._phase.is_live and self._phase is not phase:
             self._enter(phase)
@@ -314,12 +311,12 @@ class TurnRun:
         return self.calls.is_completing
 
     def fall_quiet(self) -> None:
-        """Take it that the model's response is complete."""
+        """Take the model's response to be complete."""
         self._rest(True)
         self.calls_changed()
 
     def quiet_in(self) -> float:
-        """Return the seconds until silence means that the model's stream has ended."""
+        """Return the seconds until silence means that the response is complete."""
         if self._phase is not STREAMING:
             return math.inf
         if not self._only_waits():
@@ -327,21 +324,21 @@ class TurnRun:
         return self.clock.last_event + QUIET_SECONDS - self._parts.clock.now()
 
     def warn(self, what: str) -> None:
-        """Tell a person what the provider does."""
+        """Warn a person about the provider."""
         agent = self._record.descriptor
         text = f"{agent.provider}/{agent.model} {what}"
         self._parts.journal.note("notice", agent.agent_id, level="warning", text=text)
 
     async def run(self) -> TurnResult | None:
-        """Run the turn to its end and return what it produced; the ledger has it by then.
+        """Run the turn to its end in the ledger and return its result; None if it was parked.
 
-        None: it was parked. Its session is to be left now, before it is taken up and settled.
+        A parked turn's session must be left before the turn is taken up and settled.
 
-        Two may cancel the task: the engine, when a turn that is to stop does not (`TurnStop` counts
-        that one), and whoever ends the agent, before or after; the provider may keep either to
-        itself. So `take_back` withdraws the engine's own and says whether it was the only one: then
-        the turn goes on to its orderly end, with the reason it was stopped for. Any other goes on
-        to the caller. A turn that was closed meanwhile ends like one that was cancelled.
+        Two may cancel the task: the engine, if a turn does not stop when asked, and whoever ends
+        the agent. The provider may swallow either. `take_back` withdraws the engine's own
+        cancellation and says whether it was the only one; the turn then ends in order, with the
+        reason for the stop. Any other cancellation goes on to the caller. A turn closed meanwhile
+        ends as if cancelled.
         """
         self.stop.begin(asyncio.current_task())
         try:
@@ -377,16 +374,16 @@ class TurnRun:
             self._let_go()
 
     async def _check_room(self) -> None:
-        """Raise StoreError, and leave the turn open, where it failed for want of room on a disk."""
+        """Raise StoreError and leave the turn open if a full disk made it fail."""
         end, journal = self.fold.end, self._parts.journal
         if end is not None and end.error and await journal.stops_for(end.error.message):
             journal.soundness.check()
 
     def _endure(self, error: BaseException) -> None:
-        """Take the engine's own cancellation back, or raise what ended the stream.
+        """Withdraw the engine's cancellation, or raise what ended the stream.
 
-        Once task_complete was accepted, what the provider breaks is only told. What keeps the
-        ledger from being written is not the provider's.
+        Once task_complete was accepted, the provider's errors are only reported; the ledger's are
+        raised.
         """
         if isinstance(error, asyncio.CancelledError):
             if not self.stop.take_back():
@@ -398,33 +395,33 @@ class TurnRun:
         self._parts.journal.note("notice", self._record.agent_id, level="warning", text=text)
 
     def _is_put_off(self) -> bool:
-        """Whether it is parked, and goes on in another session; then that is noted."""
+        """Whether the turn is parked; if so, note its use so far."""
         if self.is_parked:
             self._keep_used()
             self.stop.pause()
         return self.is_parked
 
     def _let_go(self) -> None:
-        """Take note that nothing of the turn runs any more, unless it is parked."""
+        """Note that nothing of the turn runs any more, unless it is parked."""
         self.limits.end()
         if not self.is_parked:
             self.stop.over()
             self._parts.budgets.drop_turn(self.turn_id)  # it may not even have begun
 
     def forget(self) -> None:
-        """Let go of what knows it: its agent has ended, and nobody asks for it any more."""
+        """Drop the circular references of an ended agent's turn."""
         del self.calls.turn
         del self.limits
 
     @property
     def is_parked(self) -> bool:
-        """Whether it is open, and its session is closed for others to have the process."""
+        """Whether the turn is open with its session closed, to give the process to others."""
         return self._phase is PARKED
 
     def park(self) -> bool:
-        """Have the session closed, and leave the turn open, if it only waits; whether it does.
+        """Close the session of a turn that only waits, leaving the turn open; whether it does.
 
-        Its calls are let go of at once, and not answered.
+        Its calls are let go of at once, unanswered.
         """
         if self.stop.end() is not None or self._record.is_condemned or not self.is_idle:
             return False
@@ -442,17 +439,17 @@ class TurnRun:
             self.stop.ask()  # unless it has ended with that
 
     def take_up(self, going_on: GoingOn, nobody: ProviderSession) -> None:
-        """Be to settle again, once the session of a parked turn is gone; see `settle`."""
+        """Prepare a parked turn whose session is gone for `settle`."""
         self.going_on, self._provider = going_on, nobody
         self._earlier = None  # their client is gone, and knows no token any more
         self.stop.attach(nobody)
         self.calls.take_back(going_on)
 
     async def settle(self) -> TurnResult | None:
-        """Have the calls answered that an earlier session has left open, without a provider.
+        """Answer the calls that an earlier session left open, without a provider.
 
-        Where the turn ends with that, its result is returned; else it is `run` once it has a
-        session attached. One that was closed meanwhile ends as in `run`.
+        Return the result if the turn ends with that. Else the turn is `run` once a session is
+        attached. A turn closed meanwhile ends as in `run`.
         """
         going_on = self.going_on
         if going_on is None:
@@ -482,18 +479,18 @@ class TurnRun:
         return result
 
     def _check_open(self) -> None:
-        """Take note that nothing streams or settles any more; raise if others closed the turn."""
+        """Note that nothing streams or settles any more; raise if others closed the turn."""
         if not self._phase.is_open:
             raise asyncio.CancelledError  # this one too
         self.fold.end = self.stop.end() or self.fold.end
 
     async def drop(self) -> None:
-        """Close a turn that goes on no further, and was not even settled."""
+        """Close a turn that is not continued and was not settled."""
         self._enter(TurnPhase.SETTLING)
         await self.abandon()
 
     def attach(self, provider: ProviderSession, prompt: Prompt) -> None:
-        """Be run by this session, with what its vendor's thread does not hold."""
+        """Use this session from now on; `prompt` has what the vendor's thread lacks."""
         self._provider, self._prompt = provider, prompt
         self.stop.attach(provider)
         self.calls.begin_anew()
@@ -501,21 +498,21 @@ class TurnRun:
 
     @property
     def is_running(self) -> bool:
-        """Whether the provider streams this turn, and what it says counts."""
+        """Whether the provider streams the turn, and its events count."""
         return self._phase.is_live and self.fold.end is None
 
     @property
     def is_open(self) -> bool:
-        """Whether it goes on, with a session or without."""
+        """Whether the turn continues, with a session or without."""
         return self._phase.is_open and self.fold.end is None
 
     def interrupt(self) -> None:
-        """Let the turn end soon because a person wants it."""
+        """End the turn soon because a person wants it."""
         self.stop.is_by_person = True
         self.stop.ask()
 
     async def steer(self, text: str) -> bool:
-        """Say something to the model within the turn; whether the provider took it."""
+        """Say something to the model within the turn; return whether the provider took it."""
         shown = self._parts.images(self._record, (text,))
         if not self.is_running or not await self._provider.steer(text, shown):
             return False
@@ -524,7 +521,7 @@ class TurnRun:
         return True
 
     def tell(self, text: str) -> None:
-        """Have the model told something with its next answer, or prompt."""
+        """Tell the model something with its next answer or prompt."""
         self._stuck.tell(text)
 
     async def _open(self) -> Events:
@@ -550,9 +547,9 @@ class TurnRun:
         return self._provider.stream(context)
 
     def _beginning(self, prompt: Prompt, text: str | None) -> tuple[AssembledContext, Step]:
-        """Return what the model is given, with `text` for the prompt's own, and the step.
+        """Return the context and the step by which the turn begins or continues.
 
-        By that step the turn begins, or goes on.
+        `text` replaces the prompt's own.
         """
         record, steps = self._record, self._parts.steps
         message = None if text is None else self.fold.add_message("user", text, again=prompt.again)
@@ -575,7 +572,7 @@ class TurnRun:
         return context, steps.build(record, *writes, *self._kept_thread())
 
     def _opened(self, prompt: Prompt, context: AssembledContext) -> TurnOpened:
-        """Return what opens the turn; the agent's next one comes after it."""
+        """Return the write that opens the turn."""
         record, agent = self._record, self._record.descriptor
         record.next_turn += 1
         record.head_turn_id, record.context_used = self.turn_id, context.token_budget.used
@@ -602,9 +599,9 @@ class TurnRun:
         )
 
     def _kept_thread(self, *, is_over: bool = False) -> tuple[ThreadKept, ...]:
-        """Take note of the vendor's thread; return what keeps it, if it is another than before.
+        """Note the vendor's thread; return the write if it has changed.
 
-        Once its turn `is_over` a session that names none has none; before, it may not know it yet.
+        A session may learn its thread late, so a missing one counts only once the turn `is_over`.
         """
         token = self._provider.resume_token
         thread = sanitize(token) if isinstance(token, str) else None
@@ -614,19 +611,18 @@ class TurnRun:
         return (ThreadKept(thread=thread),)
 
     def _keep_used(self) -> None:
-        """Have the next step carry what the turn has used, and the thread: a crash may come."""
+        """Put usage and thread into the next step, in case of a crash."""
         self._keep_reasoning()
         metered = TurnMetered(turn_id=self.turn_id, spent=self.fold.spent)
         self._record.ride(metered, *self._kept_thread())
 
     def _keep_reasoning(self) -> None:
-        """Take note of how long the agent has reasoned; a crash may lose a second of it."""
+        """Note the reasoning time; a crash may lose a second of it."""
         self._record.reasoning_used = seconds = self.clock.reasoning
         if seconds - self._record.notes.reasoning_s >= 1.0:
             self._record.note(reasoning_s=round(seconds, 3))
 
     def _told(self, message: AgentMessage) -> Told:
-        """Return what tells of the turn's newest message."""
         data = {
             "turn": self.turn_id,
             "role": message.role,
@@ -643,7 +639,7 @@ class TurnRun:
         await self._parts.journal.fact(told.kind, self._record.agent_id, **told.data)
 
     async def _take_last(self, event: ProviderEvent) -> bool:
-        """Take an event that the provider streams; whether it is the last one of the turn."""
+        """Take a provider's event; return whether it is the last one of the turn."""
         self.clock.touch()
         known: ProviderEvent | None = sanitize(event)
         if isinstance(known, (ToolCallStarted, ToolCallFinished, ToolOutput)):
@@ -699,7 +695,7 @@ class TurnRun:
         self.limits.heed(event)
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
-        """Take note of an answer; return it with what the agent has to be told."""
+        """Note an answer; return it with what the agent must be told."""
         outcome = self._stuck.answered(call, outcome)
         return self._parts.with_news(self._record, call.name, outcome)
 
@@ -709,7 +705,7 @@ class TurnRun:
         return self.stop.over_budget is not None
 
     async def hold(self) -> bool:
-        """Wait for the end of a turn that its budget ends; False, at once, for every other one."""
+        """Wait for the end of a turn that its budget ends; else return False at once."""
         return self.stop.over_budget is not None and await self.stop.hold()
 
     def permitted(self, tool: str) -> None:
@@ -717,23 +713,23 @@ class TurnRun:
         self.fold.permit(tool)
 
     def asks(self, request: PermissionRequest) -> PermissionRequest:
-        """Take note of a call of the vendor's that is asked about; return it for `allow`."""
+        """Note a vendor's call that needs permission; return the request for `allow`."""
         return self._vendors.asks(request)
 
     async def allow(self, request: PermissionRequest) -> bool:
-        """Take note of a call of the vendor's that may run; False: the turn is over."""
+        """Note a vendor's call that may run; False if the turn is over."""
         if self.is_open:
             await self._vendors.allowed(request)
         return self.is_open
 
     async def abandon(self) -> None:
-        """Close a turn in the ledger whose provider does not let go although it was cancelled."""
+        """Close a turn in the ledger although its provider ignored the cancellation."""
         if self._phase.is_open and not self._parts.journal.is_suspended:
             self._enter(TurnPhase.VOID)
             await self._cut_short(asyncio.CancelledError())
 
     async def _break_off(self, error: BaseException) -> None:
-        """Close a turn that was cancelled or whose provider broke, unless it is suspended."""
+        """Close a turn that was cancelled or whose provider broke, unless suspended."""
         if isinstance(error, Exception):
             await self._parts.journal.stops_for(describe(error))
         if self._parts.journal.is_suspended:
@@ -770,7 +766,7 @@ class TurnRun:
             return await self._write(self._cut_off_calls(), error)
 
     async def _end_handlers(self) -> None:
-        """End what works for the turn: open calls, and requests that wait for a person."""
+        """End open calls, and requests that wait for a person."""
         parts, agent = self._parts, self._record.agent_id
         resolved = parts.requests.close_agent(agent, "turn_ended")
         await self.calls.end()
@@ -780,7 +776,7 @@ class TurnRun:
         parts.quiet.turn_over(agent)
 
     async def _write(self, cut_off: Sequence[Told], unfit: Exception | None = None) -> TurnResult:
-        """Write the end; where that is not fit to be written, what the turn used, and why."""
+        """Write the end. If it is `unfit` to be stored, write only usage and cause."""
         record, parts, fold = self._record, self._parts, self.fold
         result = fold.result() if unfit is None else plain_turn(unfit, fold)
         ours = list(self.calls.rows.values())
@@ -805,7 +801,7 @@ class TurnRun:
         return result
 
     def _thread_tokens(self, calls: Iterable[AgentToolCall]) -> int | None:
-        """Return how much the vendor's thread holds now: as it says, else with what came to it."""
+        """Return the size of the vendor's thread: reported, else estimated."""
         held = self._record.context_used
         if self.fold.thread_used is not None or held is None:
             return self.fold.thread_used
@@ -815,14 +811,12 @@ class TurnRun:
         return held + sum(map(count_tokens, said))
 
     def _cut_off_text(self) -> list[Told]:
-        """Return what tells of the message that the turn's end has cut off."""
         if self._live is not None:
             self._live.end_all()
         partial = self.fold.end_partial()
         return [] if partial is None else [self._told(partial)]
 
     def _cut_off_calls(self) -> list[Told]:
-        """Return what tells of the calls that the turn's end has cut off, and the ledger has."""
         told = [call.cut_off() for call in self.calls.cut_off if not call.is_refused]
         for call in self.fold.open_calls():
             data = {"call": call.id, "status": "unknown", "error": UNTOLD}

@@ -1,4 +1,4 @@
-"""Going round in circles: found by an agent's calls and messages, told, then its failure."""
+"""Find agents that go round in circles by their calls and messages; warn, then fail them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pattern(StrEnum):
 
 
 class Finding(Record, frozen=True):
-    """A pattern that has reached its limit, or twice its limit: then it is final."""
+    """A pattern at its limit, or at twice its limit: then it is final."""
 
     pattern: Pattern
     text: str
@@ -56,18 +56,15 @@ class _Call(Record, frozen=True):
 
 
 class StuckDetector(Struct, eq=False):
-    """Counts how long each pattern goes on, in constant memory.
+    """Counts how long each pattern lasts, in constant memory.
 
-    A pattern is found when it reaches its limit and once more, for good, at twice that:
+    A pattern is found at its limit and again, finally, at twice the limit. Repeat: the same call
+    with the same result, `repeats` times in a row. Alternation: two calls by turns, `rounds` full
+    rounds. Monologue: `messages` messages in one turn, or the same text `texts` times over any
+    number of turns, without a call between them.
 
-    - repeat: the same call with the same result, `repeats` times in a row;
-    - alternation: two different ones by turns, `rounds` full rounds;
-    - monologue: `messages` messages within one turn, or the same text `texts` times over any
-      number of turns, without a call between them.
-
-    A call that only asks how others are doing is given `polls` repeats or rounds. Everything counts
-    from the last prompt that was not the same as the one before it: an agent that is told something
-    new is not where it was. A limit of 0 switches its pattern off.
+    A call that only asks how others are doing has `polls` as its limit. A new prompt restarts all
+    counts: the agent knows something new. A limit of 0 switches its pattern off.
     """
 
     _limits: StuckSettings
@@ -81,7 +78,7 @@ class StuckDetector(Struct, eq=False):
     _texts: int = 0
 
     def turn_began(self, prompt: int | None) -> None:
-        """Take note of a turn and the hash of its prompt; None goes on where the last stopped."""
+        """Note a turn and its prompt's hash; None continues the last turn."""
         self._messages = 0
         if prompt is not None and prompt != self._prompt:
             self._prompt = prompt
@@ -92,7 +89,7 @@ class StuckDetector(Struct, eq=False):
     def called(
         self, tool: str, arguments: int, result: int, *, polls: bool = False
     ) -> Finding | None:
-        """Take note of a call that has ended, by the hashes of its arguments and its result."""
+        """Note an ended call by the hashes of its arguments and result."""
         self._fall_silent()
         call = _Call(tool, arguments, result, polls)
         if call == self._last:
@@ -108,7 +105,7 @@ class StuckDetector(Struct, eq=False):
         return _graver(repeat, self._alternation(call))
 
     def said(self, text: int) -> Finding | None:
-        """Take note of a message that has ended, by the hash of its text."""
+        """Note an ended message by its text's hash."""
         self._messages += 1
         self._texts = self._texts + 1 if text == self._text else 1
         self._text = text
@@ -133,7 +130,6 @@ class StuckDetector(Struct, eq=False):
         return Finding(Pattern.REPEAT, text, self._repeats > limit)
 
     def _alternation(self, call: _Call) -> Finding | None:
-        """Look at an even number of steps."""
         other, rounds = self._before, self._steps // 2
         if other is None:
             return None
@@ -150,7 +146,6 @@ def _monologue(text: str, count: int, limit: int) -> Finding | None:
 
 
 def _graver(one: Finding | None, other: Finding | None) -> Finding | None:
-    """Return the final one of two findings, else whichever there is."""
     return other if one is None or (other is not None and other.is_final) else one
 
 
@@ -159,7 +154,7 @@ def _is_due(count: int, limit: int) -> bool:
 
 
 def _short(tool: str) -> str:
-    """Return a tool's name at a length that a person can read: a vendor may tell anything."""
+    """Return a tool's name cut and quoted for people: a vendor may send anything."""
     name = tool if len(tool) <= _SHOWN else f"{tool[:_SHOWN]}…"
     return name if name.isprintable() else quote_word(name)
 
@@ -176,7 +171,7 @@ _ADVICE = "Do something else; if you cannot go on, call task_complete and say wh
 
 
 class StuckWatch(Struct, eq=False):
-    """Owns the detector of one incarnation and what the agent has not been told yet."""
+    """Owns the detector of one incarnation and the notices for its agent."""
 
     _life: Life
     _limits: StuckSettings | None  # None: nobody watches
@@ -197,7 +192,7 @@ class StuckWatch(Struct, eq=False):
         return self._made
 
     def go_on(self, turn: TurnState) -> None:
-        """Count what the agent did in a turn before its engine died; that was told already."""
+        """Count what the agent did in a turn before its engine died."""
         detector = self._detector
         if detector is None:
             return
@@ -214,7 +209,7 @@ class StuckWatch(Struct, eq=False):
                 self._answered(act.tool_name, act.params, outcome.without_notice())
 
     def begin_turn(self, prompt: str | None) -> str | None:
-        """Take note of a turn; return its prompt, with what the agent has to be told."""
+        """Note a turn; return its prompt with any notices."""
         if self._made is not None:
             self._made.turn_began(None if prompt is None else hash(prompt))
         else:
@@ -225,16 +220,16 @@ class StuckWatch(Struct, eq=False):
         return f"{prompt}\n\n{notice}"
 
     def tell(self, text: str) -> None:
-        """Have the agent told something with its next answer, or prompt."""
+        """Tell the agent something with its next answer or prompt."""
         self._notice = text if self._notice is None else f"{self._notice}\n\n{text}"
 
     def said(self, text: str) -> None:
-        """Take note of a message that has ended; one that only thinks is none."""
+        """Note an ended message, unless it was only thinking."""
         if self._detector is not None and text.strip():
             self._act(self._detector.said(hash(text.strip())))
 
     def ended(self, call: AgentToolCall, *, denied: bool = False) -> None:
-        """Take note of a vendor's call that has ended, or was not allowed."""
+        """Note a vendor's call that has ended or was denied."""
         self._act(self._ended(call, denied=denied))
 
     def _ended(self, call: AgentToolCall, *, denied: bool = False) -> Finding | None:
@@ -249,7 +244,7 @@ class StuckWatch(Struct, eq=False):
         )
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
-        """Take note of an orchestration call; return its answer, with a notice if there is one."""
+        """Note an orchestration call; return its answer with any notices."""
         self._act(self._answered(call.name, call.args, outcome))
         notices = [text for text in (call.notice, self._notice) if text is not None]
         self._notice = None
@@ -283,7 +278,7 @@ class StuckWatch(Struct, eq=False):
 
 
 def _in_order(turn: TurnState) -> list[AgentMessage | AgentToolCall]:
-    """Return what an agent has said and done in a turn, as it came to an end."""
+    """Return an agent's messages and calls in a turn, in the order of their ends."""
     said = [
         (one.created_at, 0, one)
         for one in turn.messages
@@ -299,7 +294,7 @@ def _in_order(turn: TurnState) -> list[AgentMessage | AgentToolCall]:
 
 
 def hash_arguments(arguments: Mapping[str, Any]) -> int:
-    """Hash arguments: only this engine compares it, so that the faster encoder may write them."""
+    """Hash arguments within this engine, with the faster encoder where it can."""
     try:
         return hash(_encode_sorted(arguments))
     except (TypeError, UnicodeEncodeError):  # a key that is no text, half a surrogate pair

@@ -1,13 +1,12 @@
-"""The vendor's own calls of one turn, the plan that the model keeps by them, and live texts.
+"""Track the vendor's own calls of one turn, its plan and its live texts.
 
-Readers, the broker and the watch for circles are told of them. What is allowed is a call from then
-on, whether or not the vendor ever tells of it. The permission broker hears what became of each, so
-that repeats are seen.
+What is allowed counts as a call, whether or not the vendor ever reports it. The broker learns the
+result of each call, to see repeats.
 
-A permission and the events of its call come by different ways: either may be first, and some
-vendors give them different ids, or the permission none. So a call is known by its id where both
-name it, else by its tool and its text: the command, or the paths. Each permission belongs to one
-call. Of several like it, the newest is meant: an older one that was never told has ended unseen.
+A permission and the events of its call come by different ways, in any order, and ids may differ or
+be missing. So they are matched by id if both have one, else by tool and command or paths. Each
+permission belongs to one call. Of several alike the newest is meant: an older unreported one has
+ended unseen.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ _STOPS = frozenset({AssistantMessage, ToolCallStarted, StepEnded, TurnEnded})
 
 
 class LiveTexts(Struct, eq=False):
-    """Owns the texts of the message that a model is at, by the kind of their pieces.
+    """Owns the texts of the model's current message, by kind.
 
-    A text that goes on later has its place behind what was told of it. What may be the beginning of
-    a secret is held back until the text goes on, or something comes that a person sees beside it.
+    What may be the beginning of a secret is held back until the text continues, or something
+    visible comes beside it.
     """
 
     _journal: Journal
@@ -74,11 +73,10 @@ class LiveTexts(Struct, eq=False):
     _number: int = 1  # of the message in its turn
 
     def __post_init__(self) -> None:
-        """Begin with the message that the model is at."""
         self._number = self._fold.said + 1
 
     def heed(self, event: ProviderEvent) -> None:
-        """Tell a piece of text, and end the texts that go on no further."""
+        """Publish a piece of text, and end the texts that are complete."""
         kind = type(event)
         if isinstance(event, (TextDelta, ThinkingDelta)):
             if kind is not self._newest:
@@ -97,7 +95,7 @@ class LiveTexts(Struct, eq=False):
                 output.end()
 
     def _output(self, event: ToolOutput) -> None:
-        """Tell what a call writes, as much as its result may be long."""
+        """Publish a call's output, up to the limit of its result."""
         call = event.call_id
         if call not in self._outputs:
             output = self._journal.live_text(
@@ -107,7 +105,6 @@ class LiveTexts(Struct, eq=False):
         self._outputs[call].feed(event.text)
 
     def _begin(self, kind: type) -> None:
-        """Let a text go on where another one was, or nothing."""
         self.end()
         self._newest = kind
         if kind not in self._texts:
@@ -116,13 +113,13 @@ class LiveTexts(Struct, eq=False):
             self._texts = put(self._texts, kind, text)
 
     def end(self) -> None:
-        """Tell what is held back."""
+        """Publish what is held back."""
         if self._newest is not None:
             self._texts[self._newest].end()
             self._newest = None
 
     def end_all(self) -> None:
-        """Tell what is held back of all texts: the turn is over."""
+        """Publish what is held back of all texts: the turn is over."""
         self.end()
         for output in self._outputs.values():
             output.end()
@@ -145,28 +142,27 @@ class _Call(Struct):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether its permission may be that of another call like it."""
         return self.is_asked and self.told_as not in {None, self.asked_as}
 
 
 class AllowedCalls(Struct, eq=False):
-    """Owns the open calls of one turn, by the id that the ledger has for each."""
+    """Owns the open calls of one turn by their ledger ids."""
 
     open: dict[str, _Call] = field(default_factory=dict)
     # Asked about, and not allowed so far.
     _refused: list[PermissionRequest] = field(default_factory=list)
 
     def is_told(self, vendor_id: str) -> bool:
-        """Return whether the vendor has told of an open call by this id."""
+        """Return whether the vendor has reported an open call by this id."""
         return any(call.told_as == vendor_id for call in self.open.values())
 
     def id_of(self, vendor_id: str) -> str | None:
-        """Return the open call that the vendor means; None if it is none."""
+        """Return the open call that the vendor means, or None."""
         told = (one for one, call in self.open.items() if call.told_as == vendor_id)
         return next(told, None) or self._untold(vendor_id)
 
     def ask(self, request: PermissionRequest) -> None:
-        """Take note that a permission is asked for: until it is given its call may not run."""
+        """Note that a permission is asked for; its call may not run until it is given."""
         self._refused.append(request)
 
     def is_refused(self, call_id: str) -> bool:
@@ -179,7 +175,7 @@ class AllowedCalls(Struct, eq=False):
         )
 
     def find_asked(self, request: PermissionRequest) -> str | None:
-        """Return the open call that a permission is given for; None if there is none yet."""
+        """Return the open call that a permission is given for, or None."""
         self._refused = [one for one in self._refused if one is not request]
         wanted = request.call_id
         call_id = None
@@ -195,7 +191,7 @@ class AllowedCalls(Struct, eq=False):
         return call_id
 
     def find_told(self, vendor_id: str, told: PermissionRequest) -> str | None:
-        """Return the allowed call that the vendor tells of now; None if it is no such."""
+        """Return the allowed call that the vendor reports now, or None."""
         call_id = self._untold(vendor_id) or self._newest(
             lambda call: call.told_as is None and _are_alike(call.request, told)
         )
@@ -204,10 +200,10 @@ class AllowedCalls(Struct, eq=False):
         return call_id
 
     def end(self, call_id: str) -> _Call | None:
-        """Take note that a call has ended; return it.
+        """End a call and return it.
 
-        One without a permission was refused, or it was it that a permission of another like it was
-        for: that waits for its own.
+        A call without a permission was refused, or its permission was counted for another call like
+        it, which then waits for its own.
         """
         call = self.open.pop(call_id, None)
         if call is None or call.is_asked or self._take_refusal(call, by_id=True):
@@ -220,7 +216,6 @@ class AllowedCalls(Struct, eq=False):
         return call
 
     def _take_refusal(self, call: _Call, *, by_id: bool) -> bool:
-        """Forget the refusal of a call; return whether there was one."""
         for one in reversed(self._refused):
             is_its = one.call_id == call.told_as if by_id else _are_alike(one, call.request)
             if is_its:
@@ -229,7 +224,7 @@ class AllowedCalls(Struct, eq=False):
         return False
 
     def _untold(self, vendor_id: str) -> str | None:
-        """Return the allowed call of this id that the vendor has not told of."""
+        """Return the allowed call of this id that the vendor has not reported."""
         return self._newest(lambda call: call.told_as is None and call.asked_as == vendor_id)
 
     def _newest(self, is_meant: Callable[[_Call], bool]) -> str | None:
@@ -237,7 +232,7 @@ class AllowedCalls(Struct, eq=False):
 
 
 class VendorCalls(Struct, eq=False):
-    """Tells the ledger, the broker and the quiet moment of the calls of one turn."""
+    """Reports the calls of one turn to the ledger, the broker and the quiet moment."""
 
     _life: Life
     _fold: TurnFold
@@ -247,14 +242,14 @@ class VendorCalls(Struct, eq=False):
     _plan: list[dict[str, str]] = field(default_factory=list)
 
     def asks(self, request: PermissionRequest) -> PermissionRequest:
-        """Take note of a permission that is asked for; return it for `allowed`."""
+        """Note a permission that is asked for; return it for `allowed`."""
         cwd = normpath(Path(self._life.record.descriptor.cwd, request.cwd))
         placed = replace(request, cwd=cwd)
         self._calls.ask(placed)
         return placed
 
     def settle(self) -> None:
-        """End the calls of a turn that is over which were asked about and not allowed."""
+        """End the calls of an ended turn that were asked about and not allowed."""
         for call in self._fold.open_calls():
             if self._calls.is_refused(call.id):
                 ended = ToolCallFinished(call.id, "denied", error=NOT_ALLOWED)
@@ -263,9 +258,9 @@ class VendorCalls(Struct, eq=False):
                 self._parts.journal.note("tool_call_finished", self._life.record.agent_id, **data)
 
     async def allowed(self, request: PermissionRequest) -> None:
-        """Take note that a call may run; return once the ledger has it.
+        """Begin an allowed call unless reported already; return once the ledger has it.
 
-        One that the vendor has not told of begins now. `request` is what `asks` has returned.
+        `request` is what `asks` returned.
         """
         descriptor = self._life.record.descriptor
         call_id = self._calls.find_asked(request)
@@ -280,10 +275,7 @@ class VendorCalls(Struct, eq=False):
         await self._parts.steps.land(descriptor.agent_id)
 
     def known(self, event: CallEvent) -> CallEvent | None:
-        """Return what the vendor tells of a call, by the id that the ledger has for it.
-
-        None: it contradicts what was told before.
-        """
+        """Return an event of a call under its ledger id; None if it contradicts earlier ones."""
         if not isinstance(event, ToolCallStarted):
             call_id = self._calls.id_of(event.call_id)
         elif self._calls.is_told(event.call_id):
@@ -299,7 +291,7 @@ class VendorCalls(Struct, eq=False):
         return replace(event, call_id=call_id)
 
     async def started(self, event: ToolCallStarted) -> None:
-        """Take note of a call that has begun; the ledger has it where it was allowed before."""
+        """Note a call that has begun, unless it was allowed before."""
         if self._calls.open[event.call_id].since is None:
             await self._begin(event.call_id)
 
@@ -325,7 +317,7 @@ class VendorCalls(Struct, eq=False):
         return unused_id(wanted, self._fold.calls.__contains__)
 
     async def ended(self, event: ToolCallFinished) -> None:
-        """Take note of how a call has ended; the fold has it already."""
+        """Note the end of a call; the fold has it already."""
         ended, parts = self._calls.end(event.call_id), self._parts
         if (call := self._fold.calls.get(event.call_id)) is not None:
             self._stuck.ended(call, denied=event.status == "denied")
@@ -347,7 +339,7 @@ class VendorCalls(Struct, eq=False):
         )
 
     async def planned(self, event: PlanUpdated) -> None:
-        """Tell the model's plan, cut, unless it is what it was."""
+        """Publish the model's plan, cut, if it has changed."""
         plan = [
             {"text": entry.text[:ENTRY_LIMIT], "status": entry.status}
             for entry in event.entries[:PLAN_LIMIT]
@@ -360,7 +352,7 @@ class VendorCalls(Struct, eq=False):
             await self._parts.journal.fact("plan_updated", agent, entries=plan)
 
     def _request(self, event: ToolCallStarted) -> PermissionRequest:
-        """Return what a permission for the call is asked by."""
+        """Return the permission request that matches the call."""
         descriptor, paths = self._life.record.descriptor, event.arguments.get("paths")
         return PermissionRequest(
             agent_id=descriptor.agent_id,
@@ -373,13 +365,13 @@ class VendorCalls(Struct, eq=False):
 
 
 def _with_folder(request: PermissionRequest, cwd: str) -> dict[str, Any]:
-    """Return the arguments of a request, with the folder of a command that runs elsewhere."""
+    """Return a request's arguments, with the folder of a command that runs elsewhere."""
     runs_elsewhere = request.command is not None and request.cwd != normpath(cwd)
     return {**({"cwd": request.cwd} if runs_elsewhere else {}), **request.arguments}
 
 
 def _outcome(event: ToolCallFinished) -> Outcome | None:
-    """Return how a call has ended, None where not all of its output was told."""
+    """Return how a call ended; None if part of its output is missing."""
     if event.status == "denied":
         return DENIED
     if event.result is None or not event.is_whole or event.result.endswith(CUT_MARK):
@@ -394,7 +386,6 @@ def _text(arguments: Mapping[str, Any], name: str) -> str | None:
 
 
 def _are_alike(one: PermissionRequest, other: PermissionRequest) -> bool:
-    """Whether tool and text of two requests are the same."""
     tools = {one.tool, other.tool}
     if len(tools) > 1 and not tools <= EDIT_TOOLS:
         return False
@@ -409,7 +400,6 @@ def _are_alike(one: PermissionRequest, other: PermissionRequest) -> bool:
 
 
 def _asked_paths(request: PermissionRequest) -> Iterator[str]:
-    """Yield the files that a request names, as seen from its folder."""
     told = [request.arguments.get(key) for key in _PATH_KEYS]
     for value in (request.paths, *told):
         for path in [value] if isinstance(value, str) else value or ():

@@ -1,4 +1,4 @@
-"""Waits: for any message, of the parent, of a live child, or of a person; and for what else."""
+"""What an agent may wait for: a message, or something else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AnyMessage(Record, frozen=True, eq=False):
-    """A wait that a message ends; smaller than one made of functions, for many agents wait so."""
+    """A wait that a message ends, kept small because many agents wait so."""
 
     state: ClassVar[AgentState] = AgentState.WAITING_FOR_CHILD
     on: ClassVar[str] = "a message"
@@ -32,7 +32,7 @@ class AnyMessage(Record, frozen=True, eq=False):
         return self._record.senders()
 
     def ready(self) -> bool:
-        """Whether something ends it now, or will in any case."""
+        """Whether something ends it now, or is certain to."""
         news = self._router.has_unread(self._record.agent_id, self.fits)
         return self._is_timed or news or self.is_vain()
 
@@ -41,15 +41,12 @@ class AnyMessage(Record, frozen=True, eq=False):
         return self._record.is_prompted_by(message)
 
     def is_vain(self) -> bool:
-        """Whether it is over without one."""
+        """Whether no message can come."""
         return self._record.waits_in_vain()
 
 
 class AllResults(AnyMessage, frozen=True, eq=False):
-    """The wait for the result of every child; what has to be acted on ends it before.
-
-    It has the same targets: each of them may send what ends it.
-    """
+    """The wait for all children's results; anything to act on ends it earlier."""
 
     on: ClassVar[str] = "all results"
 
@@ -58,12 +55,12 @@ class AllResults(AnyMessage, frozen=True, eq=False):
         return message.type is not MessageType.TASK_RESULT and self._record.is_prompted_by(message)
 
     def is_vain(self) -> bool:
-        """Whether it is over without one: no child is left, or a question is shown again."""
+        """Whether no child is left, or a question is shown again."""
         return bool(self._record.notes.reminders) or not self._record.live_children
 
 
 class WaitOf(Record, frozen=True, kw_only=True, eq=False):
-    """A wait that is made of functions."""
+    """A wait made of functions."""
 
     state: AgentState
     on: str
@@ -72,7 +69,7 @@ class WaitOf(Record, frozen=True, kw_only=True, eq=False):
 
 
 class MessageWaitOf(WaitOf, frozen=True, kw_only=True, eq=False):
-    """One that a message ends."""
+    """A wait made of functions that a message ends."""
 
     fits: Callable[[RoutedMessage], bool]
     is_vain: Callable[[], bool]
@@ -83,5 +80,5 @@ Wait: TypeAlias = AnyMessage | WaitOf
 
 
 def edge_of(wait: Wait) -> WaitFor:
-    """Return a wait as the wait graph knows it."""
+    """Return a wait as an edge of the wait graph."""
     return WaitFor(wait.targets(), key=wait)

@@ -1,8 +1,8 @@
-"""Compaction: a conversation that is too long is summarised, and goes on from its summary.
+"""Compaction: summarise a conversation that is too long, and continue from the summary.
 
-One step writes all of it: the turn of the type `compaction` with what it used, its row among the
-compactions, and that the vendor's thread is given up. So a crash leaves the old thread or the new
-conversation, and never half of either; what was used of a summary that was cut off is not charged.
+One step writes the `compaction` turn with its usage, its row among the compactions, and that the
+vendor's thread is given up. So a crash leaves the old thread or the new conversation, never half of
+either. A summary that a crash cuts off is not charged.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _ASK = "Summarise this conversation, in {words} words at most."
 
 
 def summary_tokens(room: int) -> int:
-    """Return how long a summary may be in a context that has so much room."""
+    """Return how long a summary may be in a context of this size."""
     return max(1, min(MAX_TOKENS, room // _SHARE))
 
 
 def parts(messages: Sequence[AgentMessage], room: int) -> Iterator[tuple[AgentMessage, ...]]:
-    """Yield the messages in order, as many at a time as one request can hold, cut if need be."""
+    """Yield the messages in order, in parts that each fit one request, cut if need be."""
     left = room - count_tokens(SYSTEM_PROMPT) - count_tokens(_ask(room)) - 2 * summary_tokens(room)
     part: list[AgentMessage] = []
     for message in messages:
@@ -81,7 +81,7 @@ def parts(messages: Sequence[AgentMessage], room: int) -> Iterator[tuple[AgentMe
 
 
 def request_text(before: str | None, part: Sequence[AgentMessage], room: int) -> str:
-    """Return what the summariser is asked: a part of the conversation, and what it has so far."""
+    """Return the request for one part, with the summary of the parts before."""
     told = quote_conversation((message.role, message.content) for message in part)
     texts = [told, _ask(room)]
     return "\n\n".join(texts if before is None else [f"{_BEFORE}\n{quote(before)}", *texts])
@@ -92,7 +92,7 @@ def _ask(room: int) -> str:
 
 
 class Compaction:
-    """One compaction of an agent's conversation, between two turns and without a session."""
+    """One compaction of an agent's conversation, between turns and without a session."""
 
     def __init__(
         self,
@@ -131,9 +131,10 @@ class Compaction:
         self._fold = self._query.fold
 
     async def run(self) -> None:
-        """Compact the conversation; the ledger has it by then.
+        """Compact the conversation and write it to the ledger.
 
-        Raises CompactionFailedError, and then it is as it was; BudgetExceededError.
+        Raises BudgetExceededError, or CompactionFailedError, which leaves the conversation as it
+        was.
         """
         if all(message.role != "assistant" for message in self._remembered.messages):
             raise CompactionFailedError(
@@ -173,7 +174,7 @@ class Compaction:
         self._over_budget = error
 
     def _summariser(self) -> ModelChoice:
-        """Return the model that writes the summary: the configured one, else the agent's own."""
+        """Return the model for the summary: the configured one, else the agent's own."""
         text = self._contexts.settings.context.summary_model
         try:
             return resolve_model(text, self._own, self._contexts.listings.names)
@@ -183,7 +184,7 @@ class Compaction:
             return self._own
 
     async def _summarise(self, older: Sequence[AgentMessage]) -> str:
-        """Return the summary, written in as many parts as the summariser has room for."""
+        """Return the summary, written in as many parts as the summariser needs."""
         try:
             provider = await self._query.provider()
             room, summary = self._room_of_summariser(), self._remembered.summary
@@ -200,7 +201,7 @@ class Compaction:
         return summary
 
     def _room_of_summariser(self) -> int:
-        """Return how many tokens the summariser may be asked; the agent's, where nobody knows."""
+        """Return the summariser's room in tokens; the agent's if its own is unknown."""
         choice = self._choice
         window = self._contexts.providers.context_window(choice.provider, choice.model)
         if choice.name == self._own.name or window is None:
@@ -208,7 +209,6 @@ class Compaction:
         return Room.of(window, self._contexts.settings.context.fill).fill
 
     async def _ask(self, provider: GuardedProvider, text: str) -> str:
-        """Return what the model answers to one request."""
         self._asked += count_tokens(SYSTEM_PROMPT) + count_tokens(text)
         answer, end = await self._query.ask(provider, text)
         why = why_failed(end)
@@ -233,7 +233,7 @@ class Compaction:
         )
 
     def _done(self, count: int, summary: str) -> tuple[TurnResult, Mapping[str, Any]]:
-        """Return the turn, and what is told of it; the vendor's thread is given up with it."""
+        """Return the turn and its event's data; the vendor's thread is given up."""
         record, fold = self._record, self._fold
         kept = self._remembered.messages[count:]
         is_kept = any(message.role == "user" for message in kept)

@@ -1,8 +1,8 @@
-"""Untie a knot of waits: by a reminder, then by an empty answer, then by one victim.
+"""Untie a knot of waits: by a reminder, else by an empty answer, else by one victim.
 
-The holder of a question that was delivered and forgotten is shown it once more. Or a member that
-waits for what others write has its wait end without a message, once. Else the deepest and youngest
-member fails, so that its parent hears of it and goes on.
+A member that was given a question and forgot it is shown it once more. Else a member that waits for
+what others write has its wait end without a message, once. Else the deepest and youngest member
+fails, so that its parent can go on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger("prsm.engine")
 
 
 class KnotResolver(Struct, eq=False):
-    """Decides and acts in the loop step in which a knot was found."""
+    """Unties a knot in the loop step in which it was found."""
 
     roster: Roster
     detector: DeadlockDetector
@@ -91,10 +91,10 @@ class KnotResolver(Struct, eq=False):
         return None, None
 
     def _only_lacks_a_message(self, record: AgentRecord, inside: Container[str]) -> bool:
-        """Whether any message moves an agent: all that it waits for besides can still come.
+        """Whether any message would move an agent.
 
-        Its model goes on when every call of the response is answered. One that also waits for a
-        member of the knot stays in it, whatever it is told.
+        Its model goes on when every call of the response is answered. If the agent also waits for a
+        member of the knot, no message helps.
         """
         if record.state is not AgentState.WAITING_FOR_CHILD:
             return False
@@ -102,7 +102,7 @@ class KnotResolver(Struct, eq=False):
         return len(stuck) == 1 and isinstance(stuck[0].key, AnyMessage)
 
     def _find_listener(self, members: list[AgentRecord]) -> AgentRecord | None:
-        """Return a member that goes on once it knows that nobody writes to it now."""
+        """Return a member that can continue once it knows that nobody writes to it now."""
         inside = {record.agent_id for record in members}
         for record in sorted(members, key=_depth_and_age, reverse=True):
             stuck = self._stuck_waits(record, inside)
@@ -112,7 +112,7 @@ class KnotResolver(Struct, eq=False):
         return None
 
     def _stuck_waits(self, record: AgentRecord, inside: Container[str]) -> list[WaitFor]:
-        """Return the waits of a member for members alone, and for what is not there."""
+        """Return a member's waits that only members or ended agents could end."""
 
         def is_lost(target: str) -> bool:
             return target in inside or self.roster.get(target).has_ended
@@ -130,7 +130,7 @@ class KnotResolver(Struct, eq=False):
         await self.ends.stop_and_fail(victim, error.message, error.code)
 
     async def _tell(self, record: AgentRecord, told: Told) -> None:
-        """Commit what is told of a knot, after all the waits that it is made of."""
+        """Commit the event of a knot, after all the waits that form it."""
         await self.steps.land()
         await self.steps.write(record, told)
 
@@ -146,6 +146,5 @@ class KnotResolver(Struct, eq=False):
 
 
 def _depth_and_age(record: AgentRecord) -> tuple[int, float, str]:
-    """Order members so that the deepest, then the youngest, is the last."""
     descriptor = record.descriptor
     return (descriptor.depth, descriptor.created_at, descriptor.agent_id)

@@ -1,4 +1,4 @@
-"""The ends of agents: each is settled once, and its parent is told of it.
+"""End agents: each is settled once, and its parent is told.
 
 Other agents see an end only once it is committed (`record.has_ended`).
 """
@@ -44,8 +44,8 @@ CLOSING_SECONDS = 2.0  # how long run_finished waits for the last turn's usage
 class AgentEnds(Struct, eq=False):
     """Ends the lives of all agents.
 
-    Whoever fails or is killed is condemned first: it does nothing more. Then its children end,
-    those at the bottom first, and then it does.
+    An agent that fails or is killed is condemned first, so it does nothing more. Then its
+    descendants end from the bottom up, and the agent itself last.
     """
 
     roster: Roster
@@ -75,9 +75,9 @@ class AgentEnds(Struct, eq=False):
     ) -> AgentResult:
         """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
 
-        One step has what is written `besides`, the end, and the `answer` to its call. An agent that
-        has ended keeps its first result. Where the step cannot be written the agent fails: with
-        what was `besides`, or without it if that is what could not be written.
+        One step has what is written `besides`, the end, and the `answer` to its call. An ended
+        agent keeps its first result. If the step cannot be stored the agent fails instead, and
+        `besides` is dropped only if that was what could not be stored.
         """
         if (known := _known_end(record, result)) is not None:
             return known
@@ -165,7 +165,7 @@ class AgentEnds(Struct, eq=False):
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:
-        """Fail an agent, keeping what it said or a `summary`; its live children end first."""
+        """Fail an agent with a `summary` or its last words; its live children end first."""
         self._condemn(record, AgentState.FAILED, message, kind)
         await self._land(record)
         await self.kill_children(record, "its parent has failed")
@@ -178,7 +178,7 @@ class AgentEnds(Struct, eq=False):
         return result
 
     async def stop_and_fail(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
-        """Fail an agent whose life goes on by itself: that is stopped first."""
+        """Stop an agent's life, then fail it."""
         self._condemn(record, AgentState.FAILED, message, kind)
         await self.lives.stop(record)
         return await self.fail_agent(record, message, kind)
@@ -186,7 +186,7 @@ class AgentEnds(Struct, eq=False):
     def _failure(
         self, record: AgentRecord, error: str, kind: str, said: str | None = None
     ) -> AgentResult:
-        """Return the result of an agent that fails, by default with what it said."""
+        """Return the result of a failed agent, by default with its last words."""
         if said is None:
             session = self.lives.session_of(record.agent_id)
             said = "" if session is None else session.partial_text
@@ -195,7 +195,7 @@ class AgentEnds(Struct, eq=False):
         )
 
     async def kill_tree(self, record: AgentRecord, reason: str) -> AgentResult:
-        """Kill what still lives of an agent and its descendants; return the agent's result."""
+        """Kill an agent and its descendants; return the agent's result."""
         if not record.state.is_terminal:
             self._condemn(record, AgentState.KILLED, reason, "killed")
             self.detector.moved(record.agent_id)
@@ -206,17 +206,17 @@ class AgentEnds(Struct, eq=False):
         return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
 
     def stop_below(self, record: AgentRecord) -> None:
-        """Begin to stop all agents below one at once: those at the bottom wait for nobody's end."""
+        """Begin to stop all descendants at once: those at the bottom wait for nobody's end."""
         for child in record.live_children.values():
             child.is_condemned = True
             self.lives.begin_stop(child)
             self.stop_below(child)
 
     def _condemn(self, record: AgentRecord, state: AgentState, reason: str, kind: str) -> None:
-        """Decide an agent's end; with agents below it, its next step tells of that.
+        """Decide an agent's end. If it has live children, its next step says so.
 
-        So whoever goes on after a crash in the midst of their ends goes on with these. Below one
-        that is condemned itself nobody need be told of.
+        After a crash in the midst of these ends, a resume continues them. Below a condemned agent
+        the note is not needed.
         """
         record.is_condemned = True
         parent = self.roster.parent_of(record)
@@ -225,12 +225,12 @@ class AgentEnds(Struct, eq=False):
             record.note(ending=Ending(state=state.value, reason=reason, kind=kind))
 
     async def _land(self, record: AgentRecord) -> None:
-        """Have that in the ledger, if no step of the agent has carried it there by now."""
+        """Write that note unless a step of the agent has carried it already."""
         if record.notes.ending is not None and record.riders and not record.state.is_terminal:
             await self.steps.write(record)
 
     async def kill_children(self, record: AgentRecord, reason: str) -> None:
-        """Kill the live children of an agent with all below them, those at the bottom first."""
+        """Kill the live children of an agent and all below them, from the bottom up."""
         kills = [self.kill_tree(child, reason) for child in record.live_children.values()]
         ends = await asyncio.gather(*kills, return_exceptions=True)  # none is left to itself
         for end in ends:
@@ -238,13 +238,13 @@ class AgentEnds(Struct, eq=False):
                 raise end
 
     async def end_below(self, master: AgentRecord, why: str) -> None:
-        """Kill what lives below the master of a run that ends; wait until all have let go."""
+        """Kill what lives below the master of an ending run; wait until all have let go."""
         for child in [*master.live_children.values()]:
             await self.kill_tree(child, why)
         await self.lives.drain_all(CLOSING_SECONDS)
 
     async def end_masters(self, why: str) -> None:
-        """Kill all that live of a run that nobody drives, also where it was only being begun."""
+        """Kill all agents of a run that nobody drives, even if it was only beginning."""
         for record in [*self.roster.records()]:
             if record.descriptor.parent_id is None and not record.state.is_terminal:
                 await self.kill_tree(record, why)
@@ -252,5 +252,5 @@ class AgentEnds(Struct, eq=False):
 
 
 def _known_end(record: AgentRecord, result: AgentResult) -> AgentResult | None:
-    """Return the result of an agent that has ended; None where it has not."""
+    """Return the result of an agent that has ended, else None."""
     return (record.result or result) if record.state.is_terminal else None

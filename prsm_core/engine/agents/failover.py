@@ -1,8 +1,8 @@
-"""Failover: what an agent goes on with after a turn that failed.
+"""Failover: how an agent continues after a failed turn.
 
-In this order: another login of the provider, a pause and the same again, another model. Where a
-login or a limit is in the way of all of them, the agent is held. A switch is never silent: it is a
-notice, and the ledger has the agent's new model.
+The order: another login of the provider, a retry after a pause, another model. If a login or a
+limit blocks all of these, the agent is held. A switch is never silent: there is a notice, and the
+ledger has the agent's new model.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ _OPENING_SECONDS = 2.0  # after the first of them; twice as many after the secon
 
 
 class Recovery(Record, frozen=True, kw_only=True):
-    """How to go on: after a pause, and in a new session where login or model are others.
+    """How to continue: after `delay_s`, and in a new session if login or model changed.
 
-    An agent `is_held` until a person or time has mended what keeps its provider from answering,
-    after `delay_s` where that is told.
+    A held agent waits until a person or time has cured its provider.
     """
 
     delay_s: float | None = 0.0
@@ -57,7 +56,7 @@ class Recovery(Record, frozen=True, kw_only=True):
 
 
 class Failover(Struct, eq=False):
-    """Decides what the failures in a row of one life lead to; the agent's notes count them."""
+    """Decides how one life continues after failures in a row, which the agent's notes count."""
 
     _record: AgentRecord
     _parts: SessionParts
@@ -67,18 +66,18 @@ class Failover(Struct, eq=False):
 
     @property
     def breaker(self) -> CircuitBreaker:
-        """The breaker of the provider the agent runs on now."""
+        """The breaker of the agent's present provider."""
         return self._parts.breakers.of(self._record.descriptor.provider)
 
     def opening(self) -> None:
-        """Note with which login the session is opened that comes next."""
+        """Note the login with which the next session is opened."""
         provider = self._record.descriptor.provider
         self._login = self._parts.providers.profiles(provider).current
 
     def pause_to_open(self, error: PrsmError) -> float | None:
-        """Return the seconds after which to open a session again that failed; None: never.
+        """Return the seconds before a failed session is opened again; None means never.
 
-        In a life that was cut off, what its dead engine has left may be in the way.
+        In a life that was cut off, leftovers of the dead engine may be in the way.
         """
         self.unopened += 1
         if not self._was_cut_off or self.unopened == _OPENINGS:
@@ -94,7 +93,7 @@ class Failover(Struct, eq=False):
         self.breaker.succeeded()
 
     async def after(self, error: AgentError) -> Recovery | None:
-        """Return how to go on after the newest turn, which failed; None = give up."""
+        """Return how to continue after the newest turn, which failed; None to give up."""
         record = self._record
         failures = record.notes.failures + 1
         record.note(failures=failures, settled=record.head_turn_id)
@@ -112,7 +111,7 @@ class Failover(Struct, eq=False):
         return Recovery(delay_s=delay)
 
     async def _without_retry(self, error: AgentError, *, is_long: bool) -> Recovery | None:
-        """Return how to go on where trying the same again soon is of no use."""
+        """Return how to continue where a retry soon is of no use."""
         if error.kind in _OF_THE_MODEL and await self._take_other_model(error.message):
             return Recovery(reopen=True)
         if error.kind not in EXHAUSTED and not is_long:
@@ -124,7 +123,7 @@ class Failover(Struct, eq=False):
         return Recovery(delay_s=seconds, is_held=True)
 
     def _tell_retry(self, error: AgentError, delay: float) -> None:
-        """Tell that the same is tried again, and how long that can go on."""
+        """Announce the retry, and how long retries can go on."""
         failures = self._record.notes.failures
         to_come = self._parts.retry.pauses_to_come(failures, error, self.breaker.pause_after)
         self._parts.journal.note(
@@ -150,7 +149,7 @@ class Failover(Struct, eq=False):
         return True
 
     async def replace_provider(self, error: PrsmError) -> bool:
-        """Go on where a session cannot be opened, with another login or model; whether it can."""
+        """Switch to another login or model after a session could not be opened, if possible."""
         refused = AgentError(kind=ErrorKind.AUTH_FAILURE, message=error.message)
         if error.code == NOT_LOGGED_IN and self._take_other_login(refused):
             self._record.resume_token = None
@@ -158,7 +157,7 @@ class Failover(Struct, eq=False):
         return await self._take_other_model(error.message)
 
     async def _take_other_model(self, why: str) -> bool:
-        """Go on with the next model of the fallback chain; whether there is one."""
+        """Switch to the next model of the fallback chain; return whether there is one."""
         record, parts = self._record, self._parts
         was = model_of(record.descriptor)
         self._try(was)
@@ -173,7 +172,7 @@ class Failover(Struct, eq=False):
         return False
 
     async def take_chosen(self) -> bool:
-        """Go on between turns with the model that a person has chosen; whether there is one."""
+        """Switch between turns to a model that a person chose; return whether there is one."""
         was, chosen = model_of(self._record.descriptor), self._record.notes.chosen
         if chosen is None:
             return False
@@ -183,7 +182,7 @@ class Failover(Struct, eq=False):
         return True
 
     async def _switch(self, choice: ModelChoice, level: str, text: str, **notes: Any) -> None:
-        """Run on another model, to which the thread means nothing; one step says so."""
+        """Run on another model by one step; the old thread means nothing to it."""
         record = self._record
         record.switch_model(choice.provider, choice.model, choice.reasoning_effort)
         record.ride(ThreadKept(thread=None))  # one that waits for its step is of the other model
@@ -197,7 +196,7 @@ class Failover(Struct, eq=False):
             self._record.note(tried=(*tried, choice.name))
 
     def _chain(self, first: ModelChoice) -> Iterator[ModelChoice]:
-        """Yield the models that may take over, first the one that a person has replaced."""
+        """Yield the models that may take over, first the one that a person replaced."""
         parts, granted = self._parts, self._record.descriptor.grant.models
         if (left := self._record.notes.left) is not None:
             yield left

@@ -1,7 +1,7 @@
-"""Agents that a login or a limit holds: a person or time can mend that, so it is no failure.
+"""Hold agents that lack a login or hit a limit: a person or time can cure that.
 
-A held agent is RUNNING, and has neither a slot nor a session. By `engine.limits` a person is asked,
-the agent waits, or the run ends once nothing else can move, and can be resumed.
+A held agent is RUNNING, without a slot or a session. `engine.limits` says whether a person is
+asked, the agent waits, or the run ends, resumable, once nothing else can move.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MEANWHILE = {
 
 
 class HeldBy(Record, frozen=True, gc=False, kw_only=True):
-    """What holds an agent: the error of its turn, and when it is over, in Unix seconds, if told."""
+    """What holds an agent: its turn's error, and the end in Unix seconds, if known."""
 
     error: AgentError
     until: float | None = None
@@ -64,14 +64,14 @@ class HeldBy(Record, frozen=True, gc=False, kw_only=True):
         return f"{what} until {datetime.fromtimestamp(self.until).astimezone():%Y-%m-%d %H:%M:%S}"
 
     def seconds(self, now: float, tries: int) -> float:
-        """Return how long the agent waits before the next try, after so many in vain."""
+        """Return how long the agent waits before the next try, after `tries` in vain."""
         if self.until is not None:
             return max(self.until - now, LEAST_SECONDS)
         return min(FIRST_SECONDS * 2.0 ** min(tries, 10), MOST_SECONDS)
 
 
 class _Asking(Struct, eq=False):
-    """Who asks a person about one provider, how often that was answered, and how it was last."""
+    """The question to a person about one provider, its count of answers, and the last one."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     answers: int = 0
@@ -99,13 +99,12 @@ class Holds(Struct, eq=False):
     end_run: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
-        """Look whenever the detector does."""
         self.detector.on_look = self._look
 
     async def outlast(self, record: AgentRecord, by: HeldBy, tries: int) -> bool:
-        """Hold an agent until its turn may be tried again; False: it has to fail.
+        """Hold an agent until its turn may be tried again; False if it must fail.
 
-        `tries` is how often that was in vain. Does not return where the run ends.
+        Does not return if the run ends.
         """
         way = END if self.limits == ASK and not self.requests.policy.interactive else self.limits
         if way == END and not self.leads:
@@ -127,12 +126,12 @@ class Holds(Struct, eq=False):
         return is_over
 
     def release(self, agent_id: str) -> None:
-        """Let an agent that is held go on at once: a person has chosen another model for it."""
+        """Let a held agent continue at once: a person chose another model for it."""
         if (patience := self._patience.get(agent_id)) is not None:
             patience.reschedule(asyncio.get_running_loop().time())
 
     async def _wait(self, record: AgentRecord, by: HeldBy, way: str, tries: int) -> bool:
-        """Wait until the agent may go on; False where it may not, and its run is not ended."""
+        """Wait until the agent may continue; False if it may not and its run is not ended."""
         if way == ASK:
             way = await self._ask(record, by)
         if way == WAIT:
@@ -144,7 +143,7 @@ class Holds(Struct, eq=False):
         return True
 
     async def _tell(self, record: AgentRecord, by: HeldBy, way: str) -> None:
-        """Have the ledger know that an agent is held, by what, and what is done about it."""
+        """Write that an agent is held, by what, and what is done about it."""
         provider = record.descriptor.provider
         text = f"held by {by.on} ({provider}: {by.error.message}); {_MEANWHILE[way]}"
         self.journal.note("notice", record.agent_id, level="warning", text=text)
@@ -155,10 +154,10 @@ class Holds(Struct, eq=False):
         await self.steps.write(record, *moved, held)
 
     async def _ask(self, record: AgentRecord, by: HeldBy) -> str:
-        """Return what a person wants: to try again, to WAIT, or to END the run.
+        """Return a person's choice: to try again, to WAIT, or to END the run.
 
-        One answer is for all agents of a provider that are held. At the time that the vendor
-        tells it is tried again without one. Where nobody answers in time, the run ends.
+        One answer covers all held agents of a provider. If the vendor names a time, the next try
+        needs no answer. If nobody answers in time, the run ends.
         """
         asking = self._asking.setdefault(record.descriptor.provider, _Asking())
         before = asking.answers
@@ -193,7 +192,7 @@ class Holds(Struct, eq=False):
         self.requests.resolve(request, "question", {"choices": [], "text": None}, by="reset")
 
     async def _until_ended(self, record: AgentRecord, by: HeldBy) -> None:
-        """Wait for the run's end, for which the agent is one reason until it is killed."""
+        """Wait for the run's end, with the agent as one reason for it."""
         self._ending[record.agent_id] = by
         try:
             self._look()
@@ -203,7 +202,7 @@ class Holds(Struct, eq=False):
             self._look()
 
     def _look(self) -> None:
-        """End the run if agents wait for its end, and nobody else can move."""
+        """End the run if agents wait for its end and nobody else can move."""
         if not self._ending or any(map(self._moves, self.roster.records())):
             return
         held = [
@@ -220,6 +219,6 @@ class Holds(Struct, eq=False):
 
 
 def released(record: AgentRecord) -> AgentHeld:
-    """Let nothing hold an agent any more; return what tells so."""
+    """Let nothing hold an agent any more; return the write."""
     record.waiting_on = None
     return AgentHeld(waiting_on=None)

@@ -1,4 +1,4 @@
-"""Labels of agents: who may set them, and who reads them."""
+"""Labels of agents: who may set and read them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Labelling(Struct, eq=False):
-    """Says what the labels of agents are, and changes them."""
+    """Computes and changes the labels of agents."""
 
     roster: Roster
     steps: AgentSteps
@@ -44,7 +44,7 @@ class Labelling(Struct, eq=False):
     def of_run(
         self, given: Mapping[str, str], known: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """Return the labels that a person gives a master, laid over its own; raise ConfigError."""
+        """Return a master's labels after a person's changes. Raises ConfigError."""
         if not given:
             return dict(known or {})
         return self._laid(known or {}, given, None, ConfigError)
@@ -53,7 +53,7 @@ class Labelling(Struct, eq=False):
     def laid(
         self, master: AgentRecord, given: Mapping[str, str]
     ) -> Iterator[Sequence[AgentRelabelled]]:
-        """Lay labels over a master's while a further run begins; yield what is to be written."""
+        """Change a master's labels while a further run begins; yield the writes."""
         known = master.descriptor.labels
         labels = self.of_run(given, known)
         master.descriptor = replace(master.descriptor, labels=labels)
@@ -67,7 +67,7 @@ class Labelling(Struct, eq=False):
     def of_child(
         self, parent: AgentDescriptor, given: Mapping[str, str | None] | None
     ) -> Mapping[str, str]:
-        """Return a new child's labels: its parent's, with those laid over that it is given."""
+        """Return a new child's labels: its parent's, with the `given` changes."""
         if given is None:
             return parent.labels
         owner = self.owner_of(parent, AgentSpawnError)
@@ -76,7 +76,7 @@ class Labelling(Struct, eq=False):
     def of_tool(
         self, agent: AgentDescriptor, changes: Mapping[str, str | None], prefix: str
     ) -> Mapping[str, str]:
-        """Return an agent's labels with those laid over that a plugin's tool sets."""
+        """Return an agent's labels after changes by a plugin's tool."""
         labels = self._laid(agent.labels, changes, prefix, OrchestrationError)
         plain = next((name for name in changes if "/" not in name), None)
         if plain is not None:
@@ -101,7 +101,7 @@ class Labelling(Struct, eq=False):
     def owner_of(
         self, agent: AgentDescriptor, error: type[OrchestrationError] = OrchestrationError
     ) -> str:
-        """Return the program that an agent's provider is; raise `error` where it is none."""
+        """Return the program that an agent's provider is; raise `error` if it is none."""
         owner = self.program_of(agent.provider)
         if owner is None:
             raise error(
@@ -114,7 +114,7 @@ class Labelling(Struct, eq=False):
     async def relabel(
         self, life: Life, changes: Mapping[str, str | None], agent: str | None
     ) -> Mapping[str, str]:
-        """Change labels of an agent, or of a child of it; see AgentHost."""
+        """Change labels of an agent or its child; see AgentHost."""
         record = life.record
         if life.is_over:
             raise OrchestrationError(f"{record.descriptor.name} has ended", code="agent_ended")
@@ -144,7 +144,7 @@ _WHAT = "its answer to whether the master is solo"
 async def ask_checks(
     labels: Mapping[str, str], workspace: str, checks: Iterable[PermissionCheckSpec]
 ) -> tuple[bool, list[Notice]]:
-    """Return whether any check says so of these labels, and what kept others from an answer."""
+    """Return whether any check says yes to these labels, and the troubles of others."""
     troubles: list[Notice] = []
     for spec in checks:
         if spec.solo is None or spec.labels.isdisjoint(labels):
@@ -172,10 +172,10 @@ def tell_unread(
     specs: Iterable[ProviderSpec | ToolContribution | EventSinkSpec],
     checks: Iterable[PermissionCheckSpec],
 ) -> list[Notice]:
-    """Return one warning on the names of labels that no active plugin declares to read.
+    """Return one warning about labels that no active plugin reads.
 
-    One that is like a name that is read is told in each run. Others may be a person's own notes,
-    and are to be shown once.
+    A likely misspelling is reported in each run. Other labels may be a person's own notes, and are
+    reported once.
     """
     names = (*(spec.reads_labels for spec in specs), *(check.labels for check in checks))
     read = sorted(name for name in set(chain.from_iterable(names)) if "/" not in name)

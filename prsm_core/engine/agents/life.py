@@ -1,4 +1,4 @@
-"""One life of an agent: its slot, what it waits for, and the host that its provider asks."""
+"""One life of an agent: its slot, its waits, and the host that its provider calls."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class AgentLife:
 
     @property
     def is_over(self) -> bool:
-        """Whether this life may do nothing more; the agent's next one may have begun."""
+        """Whether this life may act no more; the agent's next one may have begun."""
         has_passed = self.record.incarnation != self._number
         return has_passed or self.record.is_over or self._parts.is_closing()
 
     @property
     def holds_slot(self) -> bool:
-        """Whether the agent counts as one that works."""
+        """Whether the agent holds a slot."""
         return self._lease.held
 
     @property
@@ -74,7 +74,7 @@ class AgentLife:
         return self._lease.held and self.record.state is AgentState.RUNNING
 
     async def take_slot(self) -> None:
-        """Hold a slot, waiting in line for it; the log tells first who has left theirs."""
+        """Wait in line for a slot; the log first says who has left theirs."""
         if self._lease.held:
             return
         await self._lease.acquire()
@@ -83,17 +83,17 @@ class AgentLife:
                 await self._parts.steps.land(act.step.agent_id)
 
     def release_slot(self) -> None:
-        """Hold no slot for now."""
+        """Give the slot back for now."""
         self._lease.release()
 
     def leave_slot(self) -> None:
-        """Hold no slot, and never again; nothing of this life writes any more."""
+        """Give the slot back for good; nothing of this life writes any more."""
         self._lease.close()
         if self.record.incarnation == self._number:  # else the next one may have begun
             self._parts.quiet.turn_over(self.record.agent_id)
 
     def leave(self) -> None:
-        """Let go of everything: it is over. Where the agent has ended nobody asks what it said."""
+        """Let go of everything. Once the agent has ended, drop its last turn too."""
         self.leave_slot()
         if self.record.has_ended and self.record.incarnation == self._number:
             if self.turn is not None:
@@ -102,28 +102,28 @@ class AgentLife:
             self._parts.forget(self.record.agent_id)
 
     def resume(self) -> tuple[StateChanged, ...]:
-        """Let a waiting agent run again, if it holds a slot; return what a step must carry."""
+        """Let a waiting agent that holds a slot run again; return the writes for a step."""
         if self.record.state in WAITING and self._lease.held:
             return self._parts.steps.move(self.record, AgentState.RUNNING, "answered")
         return ()
 
     @property
     def is_blocked(self) -> bool:
-        """Whether all that the agent does is waiting, as far as nobody has moved it since."""
+        """Whether the agent only waits, as far as nobody has moved it since."""
         return bool(self._waits)
 
     def moved(self) -> None:
-        """Note that the agent is not blocked any more, or about to move."""
+        """Note that the agent moves or is about to, so it is not blocked."""
         if self._waits and self.record.incarnation == self._number:
             self._waits = ()
             self._parts.detector.moved(self.record.agent_id)
 
     def idles(self) -> None:
-        """Note that nothing of the agent acts, while it keeps its slot: a person is asked."""
+        """Note that the agent only waits for a person; it keeps its slot."""
         self._parts.providers.residents.waits(self.record.agent_id)
 
     def blocked(self, waits: Sequence[Wait]) -> None:
-        """Become WAITING and give the slot back; a knot of waits is found here and now."""
+        """Become WAITING and give the slot back. A knot of waits is found here and now."""
         record, steps = self.record, self._parts.steps
         wait = waits[0] if len(waits) == 1 else min(waits, key=lambda w: _WAIT_ORDER.index(w.state))
         act = None
@@ -138,13 +138,13 @@ class AgentLife:
             self._parts.detector.blocked(record.agent_id, [edge_of(wait) for wait in waits])
 
     def wait_anew(self) -> None:
-        """If the agent is blocked, let it wait for those too that have begun since."""
+        """Make a blocked agent wait for agents that have begun since, too."""
         detector, agent_id = self._parts.detector, self.record.agent_id
         if detector.graph.waits_of(agent_id):
             detector.blocked(agent_id, [edge_of(wait) for wait in self._waits])
 
     async def runs_again(self, rests: Callable[[], bool]) -> None:
-        """Become RUNNING, unless by the time that it has a slot the turn rests again."""
+        """Become RUNNING, unless the turn rests again by the time a slot is free."""
         self.moved()
         if self.record.state not in WAITING:
             return
@@ -157,7 +157,7 @@ class AgentLife:
 
     @property
     def has_only_talked(self) -> bool:
-        """Whether this life can have done nothing but orchestration, for sure."""
+        """Whether this life provably did nothing but orchestrate."""
         turn, record = self.turn, self.record
         if turn is None or record.children or record.incarnation > 1 or record.next_turn > 2:
             return False
@@ -172,9 +172,9 @@ class AgentLife:
     async def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
     ) -> Evidence:
-        """Look into what the agent says that it has done, and run the gates if it changed files.
+        """Check what the agent says it has done, and run the gates if it changed files.
 
-        Raises OrchestrationError, code `gate_failed`, unless it `is_last`: to send the agent back.
+        Raises OrchestrationError, code `gate_failed`, to send the agent back, unless it `is_last`.
         """
         if not (artifacts or commands) and self.has_only_talked:
             return Evidence()
@@ -189,7 +189,7 @@ _PAST_SESSIONS = 20  # whose agents are asked what they used
 
 
 class SessionHost(Struct, eq=False):
-    """AgentHost over one life of an agent."""
+    """The AgentHost of one life."""
 
     _life: AgentLife
     _tools: Toolbox
@@ -206,7 +206,7 @@ class SessionHost(Struct, eq=False):
         return self._parts.labelling.program_of(provider) is not None
 
     def is_orchestration(self, vendor_name: str) -> bool:
-        """Return whether a vendor's tool name is one of the orchestration tools."""
+        """Return whether a vendor's tool name is an orchestration tool."""
         names = self._tools.names
         return vendor_name in names or _VENDOR_PREFIX.sub("", vendor_name, count=1) in names
 
@@ -218,7 +218,7 @@ class SessionHost(Struct, eq=False):
         call_id: str | None = None,
         patience_s: float | None = None,
     ) -> Coroutine[Any, Any, ToolOutcome]:
-        """Run an orchestration tool of the running turn."""
+        """Run an orchestration tool in the running turn."""
         if self._is_program:
             return self._run(name, Mended(sanitize(arguments)), call_id, patience_s)
         return self._run(name, self._mended(name, arguments), call_id, patience_s)
@@ -260,7 +260,7 @@ class SessionHost(Struct, eq=False):
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
         """Decide a permission request; a person answers what the broker asks.
 
-        What is allowed is a call of the vendor's from then on, and in the ledger.
+        What is allowed counts as a call of the vendor's from then on, and is in the ledger.
         """
         turn, permits = self._life.turn, self._parts.permits
         if turn is None or self.is_orchestration(request.tool):
@@ -272,13 +272,13 @@ class SessionHost(Struct, eq=False):
         return Deny(TURN_OVER)
 
     def ask_user(self, question: Question) -> Coroutine[Any, Any, Answer]:
-        """Ask a person, or what stands in for one; without an answer its text says so."""
+        """Ask a person, or their stand-in; without an answer the text says why."""
         return self._parts.permits.ask_user(self._life, question)
 
     def mcp_endpoint(
         self, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Offer the tools by MCP, for as long as the endpoint is open."""
+        """Offer the tools by MCP while the endpoint is open."""
         if (open_endpoint := self._parts.open_endpoint) is None:
             raise ProviderNotAvailableError(
                 "this engine has no MCP bridge for command-line agents",
@@ -290,7 +290,7 @@ class SessionHost(Struct, eq=False):
     def relabel(
         self, changes: Mapping[str, str | None], agent: str | None = None
     ) -> Coroutine[Any, Any, Mapping[str, str]]:
-        """Change labels of the agent, or of a child of it; return all that one has then."""
+        """Change labels of the agent or its child; return all its labels."""
         return self._parts.labelling.relabel(self._life, changes, agent)
 
     def children(self) -> Sequence[ChildNow]:
@@ -299,7 +299,7 @@ class SessionHost(Struct, eq=False):
         return tuple(_child(roster.get(id_), spent_by(id_)) for id_ in self._life.record.children)
 
     async def end_child(self, agent: str, reason: str) -> None:
-        """Kill a child of the agent, and all below it."""
+        """Kill a child of the agent and all below it."""
         record = self._life.record
         self._parts.labelling.owner_of(record.descriptor)
         child = self._parts.roster.resolve(agent, record.children)
@@ -307,7 +307,7 @@ class SessionHost(Struct, eq=False):
             await self._parts.ends.kill_tree(child, reason)
 
     async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
-        """Return what agents with a label have used that have ended, of the whole ledger."""
+        """Return what ended agents with a label have used, in the whole ledger."""
         self._parts.labelling.owner_of(self._life.record.descriptor)
         store = self._parts.store
         spent: list[Spent] = []
@@ -317,7 +317,7 @@ class SessionHost(Struct, eq=False):
 
 
 class ModelsHost(SessionHost, eq=False):
-    """What a program offers by MCP: a model calls it, and may say nothing but what it is shown."""
+    """Offers a program's tools to its models by MCP; they may pass no private arguments."""
 
     async def call_tool(
         self,
@@ -327,7 +327,7 @@ class ModelsHost(SessionHost, eq=False):
         call_id: str | None = None,
         patience_s: float | None = None,
     ) -> ToolOutcome:
-        """Run a tool; a call with a program's arguments is refused as any with unknown ones."""
+        """Run a tool; arguments that only programs may pass are refused as unknown."""
         mended = self._mended(name, arguments)
         try:
             self._tools.find(name, mended.arguments, by_program=False, fits=mended.fits)
@@ -337,7 +337,7 @@ class ModelsHost(SessionHost, eq=False):
 
 
 def _spent_by_tops(rows: Sequence[AgentRow], label: str, text: str) -> Iterator[Spent]:
-    """Yield what those with a label used whose parent has it not, with all below them."""
+    """Yield the usage of labelled agents without a labelled parent, with all below them."""
     below: dict[str | None, list[AgentRow]] = {}
     for row in rows:
         below.setdefault(row.descriptor.parent_id, []).append(row)

@@ -1,4 +1,4 @@
-"""How agents are born and begin a new life, and what a person ends."""
+"""Begin the lives of agents, first or further ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class AgentManager(Struct, eq=False, dict=True):
-    """Begins the lives of all agents. A person ends one here, by its id."""
+    """Begins the lives of all agents, and ends one for a person."""
 
     roster: Roster
     lives: Lives
@@ -55,7 +55,7 @@ class AgentManager(Struct, eq=False, dict=True):
     _is_closing: bool = False
 
     def is_closing(self) -> bool:
-        """Return whether the engine closes: no session is started any more."""
+        """Return whether the engine closes, so that no session starts any more."""
         return self._is_closing
 
     async def spawn_agent(
@@ -68,10 +68,10 @@ class AgentManager(Struct, eq=False, dict=True):
         answer: Callable[[AgentRecord], CallClosed | None] | None = None,
         note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> AgentRecord:
-        """Spawn a child of `request.parent_id`, by a `plan` made just now if there is one.
+        """Spawn a child of `request.parent_id`, by a `plan` if there is one already.
 
-        The rest goes with its birth; see `create_agents`. Raises AgentSpawnError,
-        MaxDepthExceededError or ModelNotAvailableError; then nothing was written.
+        For the rest see `create_agents`. Raises AgentSpawnError, MaxDepthExceededError or
+        ModelNotAvailableError, with nothing written.
         """
         plan = self.planner.plan(request) if plan is None else plan
         self.planner.check_room(1)
@@ -86,7 +86,7 @@ class AgentManager(Struct, eq=False, dict=True):
         descriptor: AgentDescriptor,
         write: Callable[[Sequence[Write], Callable[[], None]], Awaitable[None]],
     ) -> AgentRecord:
-        """Begin the master of a run; `write` commits its birth, and then does what it is given."""
+        """Begin the master of a run. `write` commits its birth, then calls its second argument."""
         self.planner.check_room(1)
         record = self.register_agent(descriptor)
         try:
@@ -100,7 +100,7 @@ class AgentManager(Struct, eq=False, dict=True):
     def register_agent(
         self, descriptor: AgentDescriptor, request: SpawnRequest | None = None
     ) -> AgentRecord:
-        """Give a new agent its name, regions and budget; raises BudgetExceededError."""
+        """Give a new agent its name, regions and budget. Raises BudgetExceededError."""
         descriptor = self.skills.given(descriptor)
         self.budgets.launch_agent(descriptor)
         record = AgentRecord(descriptor)
@@ -114,7 +114,7 @@ class AgentManager(Struct, eq=False, dict=True):
         return record
 
     async def give_trees(self, records: Sequence[AgentRecord]) -> None:
-        """Make worktrees for new agents that want one; else discard all, and raise why."""
+        """Make worktrees for new agents that want one; on failure discard all agents."""
         try:
             for record in records:
                 if record.wants_tree:
@@ -141,10 +141,10 @@ class AgentManager(Struct, eq=False, dict=True):
         answer: CallClosed | None = None,
         note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> None:
-        """Commit new agents of one parent, by one step of its, and start their sessions.
+        """Commit new agents of one parent by one step, and start their sessions.
 
-        The step has what is written `besides` in front, what they `note`, and the `answer` to
-        whoever wanted them. Where it is refused there are none.
+        What is written `besides` comes first in the step, then what each agent may `note`, and last
+        the `answer` to the call. If the step is refused, none of the agents exists.
         """
         births = [*besides, *self._births_of(records, note)]
         if answer is not None:
@@ -170,7 +170,7 @@ class AgentManager(Struct, eq=False, dict=True):
         records: Sequence[AgentRecord],
         note: Callable[[AgentRecord], EffectNoted] | None,
     ) -> list[Write]:
-        """Return what is written of new agents: births, notes for the call, and notices."""
+        """Return the writes for new agents: births, notes for the call, and notices."""
         births: list[Write] = []
         for record in records:
             noted = None if note is None else note(record)
@@ -193,11 +193,11 @@ class AgentManager(Struct, eq=False, dict=True):
         mode: PermissionMode | None = None,
         besides: Sequence[Write] = (),
     ) -> AgentRecord:
-        """Give an ended agent a new life: same identity, place, model and tools.
+        """Give an ended agent a new life with the same identity, place, model and tools.
 
-        The conversation goes on, or it `is_fresh`: nothing of the lives before is told to the
-        model. A master takes the `mode`, if one is given; a child has no more than its parent
-        hands down by now. Its step has what is written `besides` in front.
+        The conversation continues unless it `is_fresh`: then the model knows nothing of earlier
+        lives. A master may get a new `mode`; a child has at most what its parent may hand down now.
+        What is written `besides` comes first in the step.
         """
         record = self.roster.get(agent_id)
         self._check_restart(record)
@@ -230,7 +230,7 @@ class AgentManager(Struct, eq=False, dict=True):
     def _switch_mode(
         self, record: AgentRecord, mode: PermissionMode | None
     ) -> tuple[ModeSwitched, ...]:
-        """Give a new life its mode; return what is written of it, nothing where it is the same."""
+        """Give a new life its mode; return the write if the mode changes."""
         was, parent = record.descriptor, self.roster.parent_of(record)
         if parent is not None:
             now = within_parent(was, parent.descriptor)
@@ -245,7 +245,7 @@ class AgentManager(Struct, eq=False, dict=True):
         return (switched,)
 
     def _with_news(self, record: AgentRecord, prompt: str) -> str:
-        """Return the prompt of a new life, with what has changed meanwhile: team and skills."""
+        """Return the prompt of a new life, with any news of team and skills."""
         told, record.team = record.team, self.planner.team_of(record.descriptor)
         if told is None:
             told = told_of_team(record.descriptor.system_prompt)
@@ -253,7 +253,7 @@ class AgentManager(Struct, eq=False, dict=True):
         return "\n\n".join(filter(None, (prompt, *changed)))
 
     def ended_master(self, agent_id: str) -> AgentRecord:
-        """Return the master of a run that is over; raises AgentSpawnError for any other agent."""
+        """Return the master of a finished run. Raises AgentSpawnError for any other agent."""
         master = self.roster.get(agent_id)
         if master.descriptor.role is not AgentRole.MASTER:
             raise AgentSpawnError(
@@ -296,7 +296,7 @@ class AgentManager(Struct, eq=False, dict=True):
     async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
         """Kill an agent and its descendants, children first; partial output is kept.
 
-        Raises MessageRoutingError for an agent that is unknown or has ended already.
+        Raises MessageRoutingError for an unknown or ended agent.
         """
         record = self.roster.get(agent_id)
         if record.state.is_terminal:
@@ -307,6 +307,6 @@ class AgentManager(Struct, eq=False, dict=True):
         return await self.ends.kill_tree(record, reason)
 
     async def stop_all(self) -> None:
-        """Stop every session and start no other; the agents stay as they are in the ledger."""
+        """Stop all sessions for good; the ledger keeps the agents as they are."""
         self._is_closing = True
         await self.lives.stop_all()

@@ -1,4 +1,4 @@
-"""Opening a provider's session, and the conversation for one whose vendor has lost the thread."""
+"""Open provider sessions, and rebuild the conversation if the vendor's thread is lost."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class Remembered(Record, frozen=True):
-    """What an agent said, heard and called since its newest compaction, and the turn of each."""
+    """An agent's conversation since its newest compaction, with the turn of each message."""
 
     conversation: Conversation
     turns: tuple[str, ...]  # of `conversation.messages`; blank where it is not known
@@ -76,10 +76,10 @@ class Remembered(Record, frozen=True):
 def remember(
     events: Sequence[Event], new_id: Callable[[], str], without: Collection[str] = ()
 ) -> Remembered:
-    """Return the conversation of one agent by its events, oldest first, `without` some prompts.
+    """Rebuild one agent's conversation from its events, oldest first, `without` some prompts.
 
-    It begins with the agent, or with a life that was to know nothing of those before. A compaction
-    says how many messages before it are `kept`, not which, so that a copy of a session, whose
+    It begins with the agent, or with a life that knows nothing of earlier ones. A compaction
+    records how many messages before it are `kept`, not which, so that a copied session, whose
     events and turns have other names, reads the same.
     """
     begins = (n for n in reversed(range(len(events))) if events[n].type == "conversation_begun")
@@ -109,7 +109,6 @@ def remember(
 
 
 def _undone(events: Sequence[Event]) -> set[int | None]:
-    """Return the numbers of the events of calls that count as never made."""
     undone, calls = set[int | None](), dict[str, list[int | None]]()
     for event in events:
         if event.type == "tool_call_started":
@@ -136,7 +135,6 @@ def _first_kept(entries: Sequence[Mapping[str, Any]], seq: int, kept: int) -> in
 
 
 def _turns(events: Sequence[Event], messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the turn that each message is of: the newest one that had begun."""
     begun = [(e.seq or 0, e.data["turn"]) for e in events if e.type == "turn_started"]
     numbers = [seq for seq, _ in begun]
     places = [bisect_right(numbers, message["seq"]) - 1 for message in messages]
@@ -151,10 +149,10 @@ _UNKNOWN = "no result is recorded: its effect is unknown"
 def rebuilt_history(
     entries: Iterable[Mapping[str, Any]], new_id: Callable[[], str]
 ) -> tuple[AgentMessage, ...]:
-    """Return a conversation, as `views.conversation` gives it, as messages for another model.
+    """Return the entries of `views.conversation` as messages for another model.
 
-    What was called stands in the text with its outcome: a model that does not know of its
-    children would spawn them again.
+    Calls appear in the text with their outcome: a model that does not know of its children would
+    spawn them again.
     """
     return tuple(
         AgentMessage(
@@ -193,7 +191,7 @@ _CURRENT = "The prompt that you are working on is kept as it was; much of it may
 def stands_for(
     summary: str, prompt: str | None, new_id: Callable[[], str], at_ms: int
 ) -> tuple[AgentMessage, ...]:
-    """Return the messages that a conversation begins with once it was compacted."""
+    """Return the messages that begin a compacted conversation."""
     texts = [] if prompt is None else [f"{_CURRENT}\n{prompt}"]
     texts.append(f"{_STANDS_FOR}\n{summary}")
     return tuple(
@@ -220,7 +218,7 @@ class Opening(Struct, eq=False):
         carried: Carried | None,
         park: Callable[[], bool],
     ) -> AbstractAsyncContextManager[ProviderSession]:
-        """Return a session to enter; `park` closes it where others need its process."""
+        """Return a session to enter; `park` closes it if others need its process."""
         agent, name = record.descriptor, record.descriptor.provider
         provider = await self.providers.get(name)
         await self.enforcement.admit(name, record.agent_id, agent.labels)
@@ -247,7 +245,7 @@ class Opening(Struct, eq=False):
         return self.providers.residents.home(record.agent_id, opened, park)
 
     async def keeps_thread(self, record: AgentRecord) -> bool:
-        """Return whether the vendor's thread outlives the process that it ran in."""
+        """Return whether the vendor's thread outlives the process it ran in."""
         if record.resume_token is None:
             return False
         name = record.descriptor.provider
@@ -256,7 +254,7 @@ class Opening(Struct, eq=False):
 
 
 class CompactionFailedError(PrsmError):
-    """A conversation could not be summarised; `error` says why, and whether to try again."""
+    """Raised if a conversation cannot be summarised; `error` says why and whether to retry."""
 
     def __init__(self, error: AgentError) -> None:
         super().__init__(error.message, code=error.kind.value)
@@ -264,7 +262,7 @@ class CompactionFailedError(PrsmError):
 
 
 class Contexts(Record, frozen=True, kw_only=True):
-    """Knows what the conversations of all agents are made of, and what fits."""
+    """Knows the conversations of all agents, and what fits into their windows."""
 
     providers: ProviderRegistry
     enforcement: Enforcement
@@ -282,43 +280,43 @@ class Contexts(Record, frozen=True, kw_only=True):
     ]  # runs one; the arguments are those of a `Compaction`
 
     def now_ms(self) -> int:
-        """Return the time, in milliseconds."""
+        """Return the Unix time in milliseconds."""
         return int(self.clock.time() * 1000)
 
     def room(self, record: AgentRecord) -> Room | None:
-        """Return how much of its model's window an agent may fill; None where nobody knows it."""
+        """Return how much of its model's window an agent may fill; None if unknown."""
         window = window_of(record, self.providers.context_window)
         return room_of(record.descriptor, self.settings, window)
 
     def warn(self, record: AgentRecord, text: str) -> None:
-        """Tell something of an agent's context as a warning."""
+        """Record a warning about an agent's context."""
         self.journal.note("notice", record.agent_id, level="warning", text=text)
 
     async def compact(
         self, record: AgentRecord, trigger: Trigger, fixed: int, opener: Opener
     ) -> None:
-        """Have an agent's conversation summarised; see `Compaction`."""
+        """Summarise an agent's conversation; see `Compaction`."""
         remembered = await self.remember(record)
         fixed += count_tokens(record.descriptor.system_prompt)
         room = self.room(record)
         await self.compaction(record, self, remembered, trigger, fixed, room, opener)
 
     async def remember(self, record: AgentRecord, without: Collection[str] = ()) -> Remembered:
-        """Return an agent's conversation by the log, without the prompts of these ids."""
+        """Rebuild an agent's conversation from the log, without the prompts of these ids."""
         events = await self.conversations.told(record.agent_id)
         return remember(events, self.ids.ulid, without)
 
     async def open_turn(self, record: AgentRecord) -> TurnState:
-        """Return the turn that an agent has open, as the ledger has it."""
+        """Return an agent's open turn from the ledger."""
         state = (await self.conversations.now(record.agent_id)).open_turn
         if state is None:
             raise RuntimeError(f"{record.descriptor.name} has no open turn")
         return state
 
     def left_for_history(self, record: AgentRecord, fixed: int, prompt: str | None) -> int | None:
-        """Return the tokens that a rebuilt conversation may have beside the `fixed` ones of tools.
+        """Return the tokens left for a rebuilt conversation beside the `fixed` ones of tools.
 
-        None where nobody knows; below zero the rest alone is too much.
+        None if unknown; negative if the rest alone is too much.
         """
         room = self.room(record)
         if room is None:
@@ -329,7 +327,7 @@ class Contexts(Record, frozen=True, kw_only=True):
     def fit(
         self, record: AgentRecord, remembered: Remembered, left: int | None
     ) -> tuple[AgentMessage, ...]:
-        """Return what of a conversation fits into so many tokens; what does not is told of."""
+        """Return what of a conversation fits into `left` tokens; warn of what does not."""
         whole = remembered.conversation
         if left is None:
             return whole.all
@@ -358,8 +356,8 @@ Trigger = Literal["context_limit", "overflow_recovery"]
 class ContextKeeper(Struct, eq=False):
     """Keeps one agent's context within its model's window, by compaction before a turn.
 
-    At the budget where the vendor does not; and once where a model has refused a prompt as too
-    long, until a turn has ended well.
+    It compacts at the budget unless the vendor does, and once after a model refused a prompt as too
+    long; a turn that ends well resets that.
     """
 
     _record: AgentRecord
@@ -371,7 +369,7 @@ class ContextKeeper(Struct, eq=False):
     _gave_up: bool = False  # at the budget: the vendor's refusal is waited for
 
     def overflowed(self, refusal: str) -> bool:
-        """Take note that a prompt was too long; whether it is tried again, compacted."""
+        """Note that a prompt was too long; return whether to compact and retry."""
         if (
             self.has_retried
             or self._trigger
@@ -382,15 +380,15 @@ class ContextKeeper(Struct, eq=False):
         return True
 
     def begin_anew(self) -> None:
-        """Forget what was too long: another model goes on."""
+        """Forget what was too long, as another model continues."""
         self.has_retried, self._trigger = False, None
 
     def needs_other_session(self, prompt: str | None) -> bool:
-        """Whether the next turn is of another model, or of a conversation to be compacted."""
+        """Whether the next turn has another model, or a conversation to be compacted."""
         return self._record.notes.chosen is not None or self.is_full(prompt)
 
     def is_full(self, prompt: str | None) -> bool:
-        """Whether the thread would fill more than its share of the window with this prompt."""
+        """Whether the thread would exceed its share of the window with this prompt."""
         record, contexts = self._record, self._contexts
         held, can = record.context_used, contexts.providers.capabilities
         by_vendor = can(record.descriptor.provider).compacts
@@ -408,10 +406,10 @@ class ContextKeeper(Struct, eq=False):
     async def history(
         self, prompt: str | None, opener: Opener, *, open_turn: GoingOn | None
     ) -> tuple[AgentMessage, ...]:
-        """Return what no vendor's thread holds, for a session that opens now; compacted if due.
+        """Return what no vendor's thread holds, for a session that opens now; compact if due.
 
-        What the model of an `open_turn` has not answered is no history: it is its prompt. Raises
-        CompactionFailedError where a model has refused the prompt as it was.
+        Unanswered prompts of an `open_turn` are left out: they are its prompt. Raises
+        CompactionFailedError if a model has refused the uncompacted prompt.
         """
         record, contexts = self._record, self._contexts
         if open_turn is None and self.is_full(prompt):
@@ -441,7 +439,7 @@ class ContextKeeper(Struct, eq=False):
             self._contexts.warn(self._record, f"{failed.message}; it goes on as it is")
 
     def _why(self, error: AgentError) -> AgentError:
-        """Return why an agent fails: its prompt was too long, and what kept it from being less."""
+        """Return why an agent fails: its prompt was too long, and compaction failed."""
         if error.kind is ErrorKind.CONTEXT_OVERFLOW:
             return replace(error, message=self._refusal)
         return replace(error, message=f"{self._refusal}; {error.message}")

@@ -1,4 +1,4 @@
-"""What sessions are given: their slots, what they are told between turns, and all else."""
+"""What the sessions of agents share: slots, prompts between turns, and their other parts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Slots:
-    """Bounds how many agents have a streaming model or a running tool at one time."""
+    """Limits how many agents have a streaming model or a running tool at one time."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -58,17 +58,17 @@ class Slots:
         self._let_go: list[Staged] = []
 
     async def acquire(self) -> None:
-        """Take a slot, waiting in line for it."""
+        """Wait in line for a slot."""
         await self._free.acquire()
         self.in_use += 1
 
     def untold(self) -> list[Staged]:
-        """Return what must be written before the ledger may have the newest holder at work."""
+        """Return the acts to write before the ledger may show the newest holder at work."""
         self._let_go = [act for act in self._let_go if not act.is_settled]
         return self._let_go if self.in_use + len(self._let_go) > self.limit else []
 
     def release(self, act: Staged | None = None) -> None:
-        """Give a slot back, of which `act` will tell."""
+        """Give a slot back, as `act` will record."""
         if act is not None:
             self._let_go.append(act)
         self.in_use -= 1
@@ -76,7 +76,7 @@ class Slots:
 
 
 class SlotLease(Struct, eq=False):
-    """One agent's hold on a slot: taking it twice, or giving it back twice, is one act."""
+    """One agent's hold on a slot; taking or releasing it twice is one act."""
 
     slots: Slots
     held: bool = False
@@ -101,19 +101,19 @@ class SlotLease(Struct, eq=False):
                 self._lock = None
 
     def release(self, act: Staged | None = None) -> None:
-        """Hold none, of which `act` tells."""
+        """Hold none, as `act` will record."""
         if self.held:
             self.held = False
             self.slots.release(act)
 
     def close(self) -> None:
-        """Hold none, and never again."""
+        """Hold none, for good."""
         self._is_closed = True
         self.release()
 
 
 class Inbox(Struct, eq=False):
-    """Turns what agents have in their mailboxes, and what they owe, into prompts."""
+    """Turns agents' mailboxes and unanswered questions into prompts."""
 
     roster: Roster
     router: MessageRouter
@@ -122,20 +122,20 @@ class Inbox(Struct, eq=False):
     idle: IdleChildren
 
     def leave(self, record: AgentRecord) -> None:
-        """Take note that an agent answers and writes nothing any more: others look again."""
+        """Note that an agent will answer and write nothing more; wake whoever waits for it."""
         self.peers.falls_silent(record)
         for child in record.children:
             self.router.wake(child)
 
     def take_reminder(self, record: AgentRecord) -> Prompt | None:
-        """Return, once, a question that must be shown again."""
+        """Return a question that must be shown again, once."""
         if (question := record.next_reminder()) is None:
             return None
         message = question.message
         return replace(self._repeat(message), reminds=message.correlation_id)
 
     def take_unread(self, record: AgentRecord) -> Prompt | None:
-        """Return unread messages as a prompt; those beyond the limit come with the next one."""
+        """Return unread messages as a prompt, up to the limit."""
         is_wanted = record.is_prompted_by
         claimed = self.router.claim_all(record.agent_id, is_wanted, MESSAGES_IN_A_PROMPT)
         if not claimed:
@@ -147,7 +147,7 @@ class Inbox(Struct, eq=False):
         return Prompt(text=text, consumed=tuple(m.message_id for m in claimed))
 
     def take_forgotten(self, record: AgentRecord) -> Prompt | None:
-        """Return, once, a question that the model has been shown and has not answered."""
+        """Return a question that the model was shown and did not answer, once."""
         repeated = record.notes.repeated
         for about, question in record.questions.items():
             if question.delivered and about not in repeated:
@@ -155,7 +155,7 @@ class Inbox(Struct, eq=False):
         return None
 
     def forget(self, record: AgentRecord, told: Mapping[str, Any]) -> None:
-        """Let what an answer has told, that is undone now, be told again."""
+        """Make the contents of an undone answer new again."""
         about = told.get("correlation_id")
         if told.get("reminder") and about in record.questions:
             others = tuple(one for one in record.notes.reminders if one != about)
@@ -170,7 +170,7 @@ class Inbox(Struct, eq=False):
             record.note(heard=heard)
 
     def restore(self, record: AgentRecord, messages: Sequence[RoutedMessage]) -> None:
-        """Hold again what an agent has not read, some of which it had read before."""
+        """Hold unread messages again, some of which were read before."""
         for message in messages:
             if message.type is MessageType.QUESTION:
                 record.note_undelivered(message)
@@ -179,7 +179,7 @@ class Inbox(Struct, eq=False):
         self.router.restore(record.agent_id, messages)
 
     async def refuse_questions(self, record: AgentRecord) -> None:
-        """Tell those whose question was delivered, repeated, and never answered."""
+        """Answer with an error the questions that were shown, repeated and never answered."""
         for correlation_id, question in tuple(record.questions.items()):
             asker = question.message.source
             if correlation_id not in record.notes.repeated or asker is None:
@@ -201,12 +201,12 @@ class Inbox(Struct, eq=False):
 
 
 class OpenEndpoint(Protocol):
-    """How a host offers its tools by MCP; the engine is given it, for it knows no MCP."""
+    """Opens an MCP endpoint for a host's tools; given from outside, as the engine knows no MCP."""
 
     def __call__(
         self, host: AgentHost, agent: str, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Open an endpoint that leads to the tools of this host, of the agent of this id."""
+        """Open an endpoint to the tools of this host, of the agent of this id."""
 
 
 class SessionParts(Record, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Messages between agents of a run that need be neither parent nor child."""
+"""Messages between agents of a run that are not parent and child."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEAR = 3  # names that a refusal suggests
 
 
 class Peers(Struct, eq=False):
-    """Owns who may write to any other agent, and who waits for that; the wait graph is told."""
+    """Owns who may write to any other agent and who waits for that, for the wait graph."""
 
     roster: Roster
     router: MessageRouter
@@ -51,7 +51,7 @@ class Peers(Struct, eq=False):
     _listening: dict[str, list[asyncio.Event]] = field(default_factory=dict)
 
     def begins(self, record: AgentRecord, tools: Toolbox) -> Toolbox:
-        """Take note of what a new life can do with messages of peers; return its tools."""
+        """Note what a new life can do with messages of peers; return its tools."""
         record.peers = self.senders
         record.takes_messages = tools.takes_messages
         record.sends_messages = tools.sends_messages
@@ -66,7 +66,7 @@ class Peers(Struct, eq=False):
         return tools
 
     def falls_silent(self, record: AgentRecord) -> None:
-        """Take note that an agent writes nothing any more."""
+        """Note that an agent writes nothing any more."""
         self._gave_up.discard(record.agent_id)
         if self.senders.pop(record.agent_id, None) is None:
             return
@@ -75,7 +75,7 @@ class Peers(Struct, eq=False):
         self.detector.may_write(tuple(self.senders))
 
     def may_give_up(self, record: AgentRecord) -> bool:
-        """Whether a wait of an agent in a knot may end without a message: once in a row."""
+        """Whether an agent's wait in a knot may end without a message: not twice in a row."""
         return record.agent_id in self._listening and record.agent_id not in self._gave_up
 
     def is_given_up(self, agent_id: str) -> bool:
@@ -83,14 +83,14 @@ class Peers(Struct, eq=False):
         return any(wait.is_set() for wait in self._listening.get(agent_id, ()))
 
     def give_up(self, record: AgentRecord) -> None:
-        """End the waits of an agent without a message: all who could write wait themselves."""
+        """End an agent's waits without a message: all who could write wait themselves."""
         self._gave_up.add(record.agent_id)
         for wait in self._listening[record.agent_id]:
             wait.set()
         self.router.wake(record.agent_id)
 
     def now(self) -> Sequence[PeerNow]:
-        """Return the agents that have not ended, oldest first."""
+        """Return the live agents, oldest first."""
         return tuple(
             PeerNow(
                 agent_id=record.agent_id,
@@ -109,10 +109,10 @@ class Peers(Struct, eq=False):
     def message(
         self, sender: AgentRecord, to: str, text: str, beside: Sequence[RoutedMessage] = ()
     ) -> RoutedMessage:
-        """Build a message to the live agent of this id or name; nothing is written yet.
+        """Build a message to a live agent, by id or name. Writes nothing.
 
-        What the same step sends `beside` counts as unread already. Raises MessageRoutingError for
-        an agent that cannot read it, and for a text that is blank or too long.
+        Messages `beside` it in the same step count as unread already. Raises MessageRoutingError
+        for an agent that cannot read it, and for a blank or too long text.
         """
         said = sanitize(text)
         if not said.strip():
@@ -155,7 +155,7 @@ class Peers(Struct, eq=False):
         raise MessageRoutingError(f"{wanted[:80]!r} {why}", hint=hint, code=code)
 
     def _check_room(self, target: AgentRecord, text: str, beside: Sequence[RoutedMessage]) -> None:
-        """Refuse what the target would have to read beyond its limits."""
+        """Refuse what exceeds the target's limits for unread messages."""
         self.router.check(target.agent_id)
         unread = [*self.router.held(target.agent_id, is_peer), *beside]
         size = _size(text) + sum(_size(one.payload["text"]) for one in unread)
@@ -169,9 +169,9 @@ class Peers(Struct, eq=False):
         )
 
     async def next(self, call: Call, seconds: float | None) -> PeerMessage | None:
-        """Take the oldest unread message of a peer, waiting for it; the call's close consumes it.
+        """Wait for the oldest unread message of a peer and take it; the call's close consumes it.
 
-        None when `seconds` have passed (0: at once), or nobody is left who could write one.
+        None after `seconds` (0: at once), or if nobody is left who could write.
         """
         record = call.record
         if seconds is not None and seconds <= 0:

@@ -1,19 +1,18 @@
-"""Going on with a session whose engine died: its agents are taken over as it has left them.
+"""Resume a session whose engine died, and take over its agents as they were.
 
-First all agents are there again, in memory, with their mail and their questions. Then those that
-had not ended have a new incarnation, all in one step, which fences what the dead engine might still
-write; their states are those they had, for nothing has happened to them. Requests that only the
-dead processes waited for are ended. Only then lives begin: those at work first, so that the slots
-are theirs again.
+First all agents are restored in memory with their mail and questions. Then those that had not ended
+get a new incarnation, all in one step, which fences whatever the dead engine might still write.
+Their states stay, as nothing has happened to them. Requests that only the dead processes waited for
+are ended. Only then do lives begin, working agents first, so that they get their slots back.
 
-A crash in the midst of this leaves agents an incarnation further, and some requests open that
-nobody waits for: the next resume begins anew.
+A crash during this leaves agents one incarnation further and some requests open; the next resume
+starts over.
 
-What agents need that go on is looked at before anything is written. One whose provider or model is
-gone would fail at once and finish its run, and nobody could go on with it once that is mended.
+What the agents need is checked before anything is written. An agent whose provider or model is gone
+would fail and finish its run, which could then not be resumed once that is mended.
 
-A run's time limit is over all engines that have worked on it, and none of the time between them.
-An engine has worked from when it began to the last thing that it wrote.
+A run's time limit covers all engines that have worked on it, without the time between them. An
+engine has worked from its start to its last write.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ Left = tuple[AgentRecord, "AgentNow"]
 
 
 class Resumption(Record, frozen=True, kw_only=True):
-    """Takes the agents of a session over, and lets those live on that had not ended."""
+    """Takes over the agents of a session, and continues those that had not ended."""
 
     roster: Roster
     lives: Lives
@@ -102,14 +101,14 @@ class Resumption(Record, frozen=True, kw_only=True):
     async def take_over(
         self, state: SessionState, write: Callable[[], Awaitable[object]]
     ) -> AgentRecord:
-        """Go on with all agents, once `write` has told that the run does; return the master's."""
+        """Continue all agents once `write` has recorded it; return the master's record."""
         left = self.adopt(state)
         await write()
         await self.live_on(left, state, state.runs[-1].epoch + 1)
         return left[0][0]
 
     def adopt(self, state: SessionState) -> Sequence[Left]:
-        """Take all agents over, the master first, then parents first; nothing is written."""
+        """Take over all agents, master first, parents before children. Writes nothing."""
         left: list[Left] = []
         run_id = state.runs[-1].run_id
         spawned = Counter(now.agent.parent_id for now in state.agents if now.agent.run_id == run_id)
@@ -132,7 +131,7 @@ class Resumption(Record, frozen=True, kw_only=True):
         return left
 
     def _hear(self, record: AgentRecord) -> None:
-        """Let a parent have what its child reported and it was not told."""
+        """Give a parent a child's report that it was not told."""
         known, parent = record.notes, self.roster.parent_of(record)
         if parent is None or known.progress is None:
             return
@@ -163,7 +162,7 @@ class Resumption(Record, frozen=True, kw_only=True):
     def _as_set_today(
         self, agent: AgentDescriptor, granted: Mapping[str, Budget]
     ) -> AgentDescriptor:
-        """Return an agent with its servers and its budget as the settings have them now."""
+        """Return an agent with the servers and budget of today's settings."""
         given, parent = agent.grant.budget, agent.parent_id
         if parent is None:
             budget = self.settings.budgets.to_budget()
@@ -180,10 +179,10 @@ class Resumption(Record, frozen=True, kw_only=True):
         return agent
 
     async def live_on(self, left: Sequence[Left], state: SessionState, epoch: int) -> None:
-        """Give those who had not ended a new incarnation, and begin their lives.
+        """Give unfinished agents a new incarnation, and begin their lives.
 
-        The turns of those who had are closed: a crash came between an end and the turn's. Those
-        who were about to end, with all below them, do so.
+        Turns of ended agents are closed: a crash came between the agent's end and the turn's.
+        Agents that were about to end do so, with all below them.
         """
         commit = self.steps.commit
         requests = defaultdict[str, "list[HumanRequest]"](list)
@@ -220,7 +219,6 @@ class Resumption(Record, frozen=True, kw_only=True):
             await self._end(record, ending)
 
     async def _end(self, record: AgentRecord, ending: Ending | None) -> None:
-        """End an agent whose end was decided, with all below it."""
         if ending is not None and not record.has_ended:
             if ending.state == AgentState.KILLED:
                 await self.ends.kill_tree(record, ending.reason)
@@ -230,7 +228,7 @@ class Resumption(Record, frozen=True, kw_only=True):
     def _anew(
         self, record: AgentRecord, now: AgentNow, requests: Sequence[HumanRequest], is_doomed: bool
     ) -> Step | None:
-        """Begin an agent's next life in memory; return what ends with the one before, if any."""
+        """Begin an agent's next life in memory; return the step that ends the last one, if any."""
         record.live_on()
         waits = requests and not is_doomed and record.claimed_result is None
         waited = set(_waited(now)) if waits else set()
@@ -275,7 +273,7 @@ class Resumption(Record, frozen=True, kw_only=True):
                 self.router.send(replace(message, incarnation=target.incarnation))
 
     def _free(self, left: Sequence[Left], state: SessionState) -> None:
-        """Let ended children be taken again whose parents have read their results."""
+        """Make ended children reusable if their parents have read the results."""
         unread = {message.source: message.message_id for message in state.unread}
         for record, _ in left:
             if record.has_ended:
@@ -283,10 +281,10 @@ class Resumption(Record, frozen=True, kw_only=True):
 
 
 def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> SessionState:
-    """Return what there is of the session's newest run alone: its master, and all below it.
+    """Return the state of the session's newest run: its master and all below it.
 
-    Agents of other runs that were cut off stay as they are: nobody asked for them. Raises
-    ConfigError where there is no run to go on with.
+    Agents of other runs stay as they are: nobody asked for them. Raises ConfigError if there is no
+    run to resume.
     """
     if not state.runs:
         raise ConfigError("this session has had no run", hint="start one: prsm run", code="no_run")
@@ -318,9 +316,9 @@ def _with_withheld(state: SessionState, now: AgentNow) -> AgentNow:
 
 
 def _master(agents: Sequence[AgentNow], run: RunNow) -> str:
-    """Return the id of a run's master: its own, or the newest one, which it went on with.
+    """Return the id of a run's master: its own, or the newest one, which it continued with.
 
-    Raises ConfigError where the engine died before there was one.
+    Raises ConfigError if the engine died before there was one.
     """
     masters = [now.agent for now in agents if now.agent.parent_id is None]
     if not masters:
@@ -334,7 +332,7 @@ def _master(agents: Sequence[AgentNow], run: RunNow) -> str:
 
 
 def _family(agents: Iterable[AgentDescriptor], master: str) -> set[str]:
-    """Return the ids of a master and all below it; parents come first among `agents`."""
+    """Return the ids of a master and all below it; `agents` has parents first."""
     family = {master}
     for agent in agents:
         if agent.parent_id in family:
@@ -343,7 +341,7 @@ def _family(agents: Iterable[AgentDescriptor], master: str) -> set[str]:
 
 
 def _doomed(living: Sequence[Left]) -> set[str]:
-    """Return the agents whose end was decided, and all below them; parents come first."""
+    """Return the agents whose end was decided, and all below them; `living` has parents first."""
     doomed: set[str] = set()
     for record, _ in living:
         is_below = record.descriptor.parent_id in doomed
@@ -353,19 +351,18 @@ def _doomed(living: Sequence[Left]) -> set[str]:
 
 
 def _waited(now: AgentNow) -> Iterator[str]:
-    """Yield the requests that calls without an answer wait for, which are made again."""
+    """Yield the requests that unanswered calls wait for; those calls are made again."""
     for one in () if now.open_turn is None else now.open_turn.calls:
         if one.call.completed_at is None:
             yield from (effect.ref or "" for effect in one.effects if effect.name == "request")
 
 
 def _resolved(row: HumanRequest) -> RequestResolved:
-    """Return the end of a request that nobody waits for any more."""
     return RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by="engine_died")
 
 
 def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
-    """Yield what tells of the vendor's calls that nobody saw the end of, or of all open ones."""
+    """Yield the ends of the vendor's calls that nobody saw end, or of `all_open` calls."""
     for one in turn.calls:
         if (all_open or not one.call.orchestration) and one.call.completed_at is None:
             status, why = how_cut_off(turn, one.call)
@@ -377,9 +374,9 @@ def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
 async def check_needs(
     state: SessionState, providers: ProviderRegistry, listings: Listings, settings: Settings
 ) -> list[Told]:
-    """Return what tells of what agents go on without.
+    """Return notices of what agents continue without.
 
-    Raises ProviderNotAvailableError where one cannot go on at all, and no fallback is set.
+    Raises ProviderNotAvailableError if one cannot continue at all and no fallback is set.
     """
     living = [now.agent for now in state.agents if not now.agent.state.is_terminal]
     if not settings.defaults.fallbacks:  # else another model takes over
@@ -429,7 +426,7 @@ _BEGAN = "resumed_at"  # when the newest began, Unix seconds
 
 
 async def time_spent(store: Store, state: SessionState) -> float:
-    """Return the seconds of its limit that the session's newest run has spent; no engine lives."""
+    """Return the seconds of its limit that the newest run has spent; no engine may be alive."""
     run = state.runs[-1]
     began = float(run.options.get(_BEGAN, run.started_at))
     seq = state.seq
@@ -443,9 +440,9 @@ async def time_spent(store: Store, state: SessionState) -> float:
 
 
 def time_left(run: RunNow, spent: float) -> float | None:
-    """Return the seconds that are left of a run's own limit, None where it has none.
+    """Return the seconds left of a run's own limit, or None.
 
-    Raises ConfigError (code `no_time_left`) where there are none.
+    Raises ConfigError (code `no_time_left`) if it is used up.
     """
     limit = run.options.get(LIMIT)
     if limit is None:
@@ -462,9 +459,9 @@ def time_left(run: RunNow, spent: float) -> float | None:
 async def limit_of(
     store: Store, state: SessionState, given: float | None, now: float
 ) -> tuple[float | None, float, Mapping[str, Any]]:
-    """Return the limit of a run that goes on, what of it is spent, and the options that keep this.
+    """Return a resumed run's limit, the time spent of it, and the options that record both.
 
-    A limit that is `given` counts from `now`, Unix seconds. Raises ConfigError as `time_left` does.
+    A `given` limit counts from `now`, in Unix seconds. Raises ConfigError as `time_left` does.
     """
     run = state.runs[-1]
     limit, spent = given, 0.0
@@ -475,7 +472,7 @@ async def limit_of(
 
 
 def last_master(rows: Sequence[AgentRow]) -> AgentRow | None:
-    """Return the master that was the last to do anything; None where there was none."""
+    """Return the master that was last active, or None."""
     masters = [row for row in rows if row.descriptor.parent_id is None]
     return max(
         masters, key=lambda row: row.last_event_at or row.descriptor.created_at, default=None
@@ -487,8 +484,8 @@ def adopt(
 ) -> AgentRecord:
     """Take over an ended master and all agents below it; return its record.
 
-    It gets today's `servers`: the ledger keeps theirs without secrets. No name of the session is
-    given again. Raises ConfigError (code `not_ended`) where one of the agents was cut off.
+    It gets today's `servers`: the ledger keeps none with secrets. No name of the session is reused.
+    Raises ConfigError (code `not_ended`) if one of the agents was cut off.
     """
     ids = _family((row.descriptor for row in rows), master.descriptor.agent_id)
     family = [row for row in rows if row.descriptor.agent_id in ids]

@@ -1,8 +1,8 @@
 """An agent's running session: one incarnation from its first turn to its end.
 
 The loop: take a slot, open the provider's session, run turns. After each turn the agent ends,
-goes on after an error, repeats a question it left unanswered, or waits for messages. Its session
-stays open while it waits, unless others need the process.
+recovers from an error, repeats an unanswered question, or waits for messages. Its session stays
+open while it waits, unless others need the process.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class AgentSession:
 
     @property
     def turn(self) -> TurnRun | None:
-        """The running turn, or the last one; None before the first."""
+        """The running or last turn; None before the first."""
         return self.life.turn
 
     @property
@@ -139,7 +139,7 @@ class AgentSession:
         return now or self._said_before
 
     async def run(self) -> None:
-        """Live from PENDING to the end; every end is settled, the unexpected too."""
+        """Live from PENDING to the end; every end is settled, unexpected ones too."""
         try:
             try:
                 await self._live()
@@ -159,7 +159,7 @@ class AgentSession:
             self.life.leave()
 
     async def _give_back(self) -> None:
-        """Close a turn that was to go on and came to no session, or not even to its calls."""
+        """Close a turn that was to continue but got no session, or did not settle its calls."""
         turn, self._left_turn = self._left_turn, None
         if self._parts.journal.is_suspended:
             self._parts.turns.requests.leave(self.record.agent_id)
@@ -211,7 +211,7 @@ class AgentSession:
                     raise
 
     async def _carried(self) -> Carried | None:
-        """Return what the vendor's thread may lack of a turn that goes on, if there is a thread."""
+        """Return what the vendor's thread may lack of a continued turn; None without a thread."""
         turn, record = self._left_turn, self.record
         if turn is None or turn.going_on is None:
             return None
@@ -223,11 +223,11 @@ class AgentSession:
         return None
 
     async def _undo_receives(self, turn: TurnRun, going_on: GoingOn) -> None:
-        """Make unread again what the turn's calls have received, and no model has acted on.
+        """Make messages unread again that the turn received and no model acted on.
 
-        Their answers were given to a session that is lost, or to none. In the next one they would
-        be lines of its history, and whoever waits for an answer to one would wait in vain. A turn
-        that was parked keeps them: no engine has died, and a knot still has its reminder.
+        Their answers went to a lost session, or to none. In the next session they would only be
+        history, so whoever waits for an answer would wait in vain. A parked turn keeps them: no
+        engine has died, and a knot still has its reminder.
         """
         record, parts = self.record, self._parts
         lost = going_on.lost_receives(turn.calls.settled)
@@ -244,13 +244,12 @@ class AgentSession:
     async def _opening(
         self, carried: Carried | None
     ) -> AbstractAsyncContextManager[ProviderSession]:
-        """Return the provider's session, to be entered."""
         self._must_reopen = False
         self._failover.opening()
         return await self._parts.opening.session(self.record, self._host, self, carried, self.park)
 
     def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
-        """Take note of a session; return the prompt with what its thread does not hold."""
+        """Note a session; return the prompt with what its thread lacks."""
         self._failover.unopened = 0
         going_on = None if self._left_turn is None else self._left_turn.going_on
         if going_on is None:
@@ -260,7 +259,7 @@ class AgentSession:
         return replace(prompt, text=text, again=True)
 
     async def _may_open_again(self, error: PrsmError) -> bool:
-        """Whether another session is opened after one that could not be; waits until it may be."""
+        """Whether to open another session after a failure; waits until it may be opened."""
         if isinstance(error, AgentSpawnError):
             return error.code == NO_ROOM and await self._until_room()
         if error.code == RESUME_FAILED and self.record.resume_token is not None:
@@ -280,7 +279,7 @@ class AgentSession:
         return True
 
     async def _outlast(self, by: HeldBy) -> bool:
-        """Wait, without slot or session, until a login or a limit is mended; False: it failed."""
+        """Wait without slot or session until a login or limit is mended; False if it failed."""
         self._held_by = None
         if self.record.notes.chosen is not None:
             return True  # another model may have another login
@@ -296,7 +295,7 @@ class AgentSession:
         return True
 
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
-        """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
+        """Return the prompt with what no vendor's thread holds; None if the agent failed."""
         left = None if self._left_turn is None else self._left_turn.going_on
         text = prompt.text if left is None else left.retold()
         if left is None and await self._failover.take_chosen():
@@ -313,7 +312,7 @@ class AgentSession:
                 return replace(prompt, history=told)
 
     async def _begun(self) -> None:
-        """Have a slot, unless the agent waits; with its first one it starts."""
+        """Take a slot unless the agent waits; with its first slot it starts."""
         record, steps = self.record, self._parts.steps
         if self._left is None or record.state not in WAITING:
             await self.life.take_slot()
@@ -323,7 +322,7 @@ class AgentSession:
             steps.stage(record, *steps.move(record, AgentState.STARTING, "slot taken"))
 
     def _first_prompt(self) -> Coroutine[Any, Any, Prompt | None]:
-        """Return what finds what the life begins with: in a turn, once its calls are answered."""
+        """Return the coroutine that finds the life's first prompt."""
         # Awaited by the caller, not here: agents wait inside, and keep each frame.
         left = None if self.record.state is AgentState.STARTING else self._left
         if left is not None and left.open_turn is not None:
@@ -331,7 +330,7 @@ class AgentSession:
         return self._follow(left)
 
     async def _follow(self, left: AgentNow | None) -> Prompt | None:
-        """Begin, or go on as an earlier engine has left the agent between two turns."""
+        """Begin, or continue as an earlier engine left the agent between two turns."""
         self._left = None
         if left is None or left.last_turn is None:
             return Prompt(text=self.record.descriptor.prompt)
@@ -344,7 +343,7 @@ class AgentSession:
         return await self._after(ended_turn(left.last_turn))
 
     def _settle(self, state: TurnState) -> Coroutine[Any, Any, Prompt | None]:
-        """Have the open calls of a turn answered; no process is needed for that."""
+        """Answer the open calls of a turn; that needs no process."""
         from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once a session goes on
 
         session = NoSession(self.record.resume_token)
@@ -354,7 +353,7 @@ class AgentSession:
         return self._settled(turn)
 
     async def _settled(self, turn: TurnRun) -> Prompt | None:
-        """Return what a turn goes on with, once its calls are answered, or what follows it."""
+        """Return what a turn continues with once its calls are answered, or what follows it."""
         result = await turn.settle()
         if result is None:
             return Prompt(text=None)
@@ -362,10 +361,10 @@ class AgentSession:
         return await self._after(result)
 
     def park(self) -> bool:
-        """Have the session closed soon, if the agent only waits: others need the process.
+        """Have the session closed soon if the agent only waits: others need the process.
 
-        Returns whether it is. The agent waits on without one: nothing of that is in the ledger,
-        for nothing has happened to it.
+        Return whether it is. The agent waits on without a session. The ledger has nothing of that,
+        as nothing has happened to the agent.
         """
         turn = self.turn
         if turn is not None and turn.is_open and not turn.park():
@@ -399,18 +398,18 @@ class AgentSession:
         return await self._settled(turn)
 
     async def _until_room(self) -> bool:
-        """Wait, without a slot, until there may be room for a process; whether there may be."""
+        """Wait without a slot for room for a process; return whether there may be some."""
         self.life.release_slot()
         patience = None if self._has_place else PATIENCE_SECONDS
         return await self._parts.providers.residents.freed(patience)
 
     def _lose_thread(self) -> None:
-        """Give the vendor's thread up: what is not of this process must not try it again."""
+        """Give the vendor's thread up, in the ledger too."""
         self.record.resume_token = None
         self.record.ride(ThreadKept(thread=None))
 
     async def _next_turn(self, session: ProviderSession, prompt: Prompt | None) -> TurnRun | None:
-        """Return the turn to be run next in a session; None where it is to be left."""
+        """Return the next turn for a session; None to leave the session."""
         if prompt is None or self.life.is_over or self.life.is_leaving:
             return None
         while (pause := self._failover.breaker.remaining()) > 0:
@@ -425,7 +424,7 @@ class AgentSession:
         return turn
 
     async def _after_turn(self, turn: TurnRun, result: TurnResult | None) -> Prompt | None:
-        """Return what follows a turn; None where it was parked, to be gone on with."""
+        """Return what follows a turn; None if it was parked."""
         if result is None:
             self._left_turn = turn
             return None
@@ -434,7 +433,7 @@ class AgentSession:
     def _begin_turn(
         self, session: ProviderSession, prompt: Prompt, going_on: GoingOn | None = None
     ) -> TurnRun:
-        """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
+        """Return the next turn. BudgetExceededError leaves the last one in place."""
         turn = TurnRun(self, self._parts.turns, session, prompt, going_on)
         # nobody here ends a client's turn
         is_told = turn.limits.allowance is not None and not turn.is_external
@@ -476,7 +475,7 @@ class AgentSession:
         return await self._next_prompt(result)
 
     async def _settle_left(self, result: TurnResult) -> None:
-        """End an agent that a client outside has led: first its children, then itself."""
+        """End an agent that an outside client led, children first."""
         record, ends, left = self.record, self._parts.ends, "whoever led this run has left"
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             why = result.stop_reason.value if result.error is None else result.error.message
@@ -489,7 +488,7 @@ class AgentSession:
         await ends.end_agent(record, AgentState.COMPLETED, done, reason=left)
 
     async def _recover(self, error: AgentError) -> Prompt | None:
-        """Go on after an error; None once the agent has failed."""
+        """Continue after an error; None once the agent has failed."""
         if error.kind is ErrorKind.CONTEXT_OVERFLOW and self._keeper.overflowed(error.message):
             self._must_reopen, self._said_before = True, self.partial_text
             return Prompt(text=None)
@@ -512,13 +511,12 @@ class AgentSession:
         return Prompt(text=None)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait without a slot."""
         self.life.release_slot()
         await self._parts.clock.sleep(seconds)
         await self.life.take_slot()
 
     async def _next_prompt(self, result: TurnResult) -> Prompt | None:
-        """Answer for a turn that ended without task_complete."""
+        """Decide what follows a turn that ended without task_complete."""
         record, inbox = self.record, self._parts.inbox
         prompt = inbox.take_forgotten(record)
         if prompt is None:
@@ -548,7 +546,7 @@ class AgentSession:
         return None
 
     def _ask_again(self, why: str, text: str) -> Prompt | None:
-        """Return the prompt that asks a model again; None for a program, and after ASKS times."""
+        """Return the prompt that asks a model again; None for a program, or after ASKS times."""
         asked = self.record.notes.asked_again + 1
         if self._is_program or asked > ASKS:
             return None
@@ -565,7 +563,7 @@ class AgentSession:
             await self._parts.ends.end_agent(record, completed, result, reason="children ended")
 
     async def _await_prompt(self) -> Prompt | None:
-        """Wait, without a slot, for a message or the last child's end; None: leave the session."""
+        """Wait without a slot for a message or the last child's end; None to leave the session."""
         record, inbox, prompt = self.record, self._parts.inbox, None
         self.life.blocked([AnyMessage(record, inbox.router)])
         try:
@@ -583,7 +581,7 @@ class AgentSession:
         return prompt
 
     async def _outlive_children(self) -> bool:
-        """Wait, without a slot, until the last child has ended; False: leave the session."""
+        """Wait without a slot for the last child's end; False to leave the session."""
         record, life, router = self.record, self.life, self._parts.inbox.router
         if record.live_children:
             life.blocked([_end_of(child) for child in record.live_children.values()])
@@ -594,19 +592,19 @@ class AgentSession:
         return not record.live_children
 
     async def give_up(self, what: str = "a turn that was interrupted and cancelled") -> None:
-        """Fail the agent, whose provider does not end something: what it does is void."""
+        """Fail the agent, whose provider does not end something, and void its further acts."""
         self.life.leave_slot()
         await self.abandon_turn()
         provider = self.record.descriptor.provider
         await self._fail(f"provider {provider} does not end {what}", "provider_stuck")
 
     def on_stuck(self) -> None:
-        """Give the agent up: its provider keeps the task that opens or closes its session."""
+        """Give the agent up, as its provider keeps the task that opens or closes its session."""
         give_up = self.give_up("the opening or closing of a session, which took too long")
         self._parts.background.launch(give_up, name=f"giving up {self.record.agent_id}")
 
     async def abandon_turn(self) -> None:
-        """Close the running turn in the ledger; what its provider still does is void."""
+        """Close the running turn in the ledger and void what its provider still does."""
         if self.turn is not None:
             await self.turn.abandon()
 
@@ -646,34 +644,34 @@ class _Life(Struct, eq=False):
 
 
 class Lives(Struct, eq=False):
-    """Owns the newest life of every agent, until it has ended and let go of all."""
+    """Owns the newest life of every agent, until it has ended and let go of everything."""
 
     background: Background
     clock: Clock
     _newest: dict[str, _Life] = field(default_factory=dict)
 
     def begin(self, record: AgentRecord, session: AgentSession) -> None:
-        """Run a session as the agent's life from now on."""
+        """Run a session as the agent's life."""
         name = f"agent {record.descriptor.name}"
         task = self.background.start(session.run(), name=name, is_bare=True)
         self._newest[record.agent_id] = _Life(record, session, task)
 
     def forget(self, agent_id: str) -> None:
-        """Keep nothing of an agent's life: it is over, and so is the agent."""
+        """Drop the life of an agent that has ended."""
         self._newest.pop(agent_id, None)
 
     def session_of(self, agent_id: str) -> AgentSession | None:
-        """Return the session of an agent's newest life; None before its first, and once over."""
+        """Return the session of an agent's newest life, if there is one."""
         life = self._newest.get(agent_id)
         return None if life is None else life.session
 
     def task_of(self, agent_id: str) -> asyncio.Task[None] | None:
-        """Return the task of an agent's newest life; None before its first, and once over."""
+        """Return the task of an agent's newest life, if there is one."""
         life = self._newest.get(agent_id)
         return None if life is None else life.task
 
     def wait_anew(self, agent_id: str) -> None:
-        """Let an agent that is blocked wait for those too that have begun since."""
+        """Make a blocked agent wait for agents that have begun since, too."""
         if (session := self.session_of(agent_id)) is not None:
             session.life.wait_anew()
 
@@ -682,7 +680,7 @@ class Lives(Struct, eq=False):
         return [life.task for life in self._newest.values() if not life.task.done()]
 
     def begin_stop(self, record: AgentRecord) -> None:
-        """Cancel an agent's life, once: a second time would break off its cleaning up."""
+        """Cancel an agent's life, only once: a second time would break off its cleanup."""
         life = self._newest.get(record.agent_id)
         if life is None or life.task.done() or life.until is not None:
             return
@@ -693,7 +691,7 @@ class Lives(Struct, eq=False):
     async def stop(self, record: AgentRecord) -> None:
         """Cancel an agent's life and wait until it has let go of everything.
 
-        What does not let go in time is left behind; its turn is closed in the ledger.
+        A life that is too late is left behind; its turn is closed in the ledger.
         """
         life = self._newest.get(record.agent_id)
         if life is None or not life.is_open:
@@ -710,9 +708,9 @@ class Lives(Struct, eq=False):
         await self._within(STOP_SECONDS, life.session.abandon_turn)
 
     async def leave(self, record: AgentRecord) -> None:
-        """Have an ended agent's life let go of everything, for no two may run at a time.
+        """Wait until an ended agent's life has let go, as no two may run at a time.
 
-        Raises AgentSpawnError when it does not.
+        Raises AgentSpawnError if it does not.
         """
         life = self._newest.get(record.agent_id)
         if life is None:
@@ -736,7 +734,7 @@ class Lives(Struct, eq=False):
         await self._stop(lives)
 
     async def stop_all(self) -> None:
-        """Stop all lives, all at a time."""
+        """Stop all lives at once."""
         await self._stop([*self._newest.values()])
 
     async def _stop(self, lives: Sequence[_Life]) -> None:

@@ -87,7 +87,7 @@ class _NoTools:
 
 
 class SideQuery(Struct, eq=False, kw_only=True, dict=True):
-    """Asks one model for texts, each in a session without tools; all answers are one turn."""
+    """Asks one model for texts, each in a session without tools; all answers form one turn."""
 
     record: AgentRecord  # whose work it is
     choice: ModelChoice
@@ -117,15 +117,15 @@ class SideQuery(Struct, eq=False, kw_only=True, dict=True):
         )
 
     async def provider(self) -> GuardedProvider:
-        """Return the model's provider, once its login admits the agent; raises PrsmError."""
+        """Return the model's provider once its login admits the agent. Raises PrsmError."""
         provider = await self.contexts.providers.get(self.choice.provider)
         await self.contexts.enforcement.admit(self.choice.provider, self.record.agent_id)
         return provider
 
     async def ask(self, provider: GuardedProvider, text: str) -> tuple[str | None, TurnEnded]:
-        """Return the last text that the model answers, None without one, and how it ended.
+        """Return the model's last text, if any, and how it ended.
 
-        A stream without an end is an error; what a provider raises, PrsmError, goes through.
+        A stream without an end is an error. A provider's PrsmError passes through.
         """
         fold, said = self.fold, len(self.fold.messages)
         fold.end = None
@@ -180,7 +180,7 @@ class SideQuery(Struct, eq=False, kw_only=True, dict=True):
 
 
 def why_failed(end: TurnEnded) -> str | None:
-    """Return why an answer is none, None where it is one."""
+    """Return why an answer failed; None if it did not."""
     if end.error is not None:
         return end.error.message
     return None if end.stop_reason is StopReason.END_TURN else end.stop_reason.value
@@ -208,7 +208,7 @@ class Naming(Struct, eq=False):
     is_left: bool = False  # the run ends: nothing is written from now on
 
     async def run(self) -> None:
-        """Ask for the name and keep it; what fails is told."""
+        """Ask for the name and keep it; report a failure."""
         try:
             in_time = await first_of(self.contexts.clock, _SECONDS, self._write_name)
         except PrsmError as error:
@@ -232,7 +232,7 @@ class Naming(Struct, eq=False):
             await self.write(SessionNamed(name=name, keeps_other=True))
 
     async def _answer(self) -> str:
-        """Return what the model says; what it used is charged to the master's run."""
+        """Return the model's answer, charging its usage to the master's run."""
         contexts, master = self.contexts, self.master
         wanted = contexts.settings.sessions.name_model
         query = SideQuery(
@@ -259,12 +259,12 @@ class Naming(Struct, eq=False):
         return answer or ""
 
     def on_stuck(self) -> None:
-        """Tell that the provider keeps its session."""
+        """Report that the provider does not end its session."""
         self._tell("the provider does not end its session")
 
 
 def clean(text: str) -> str | None:
-    """Return a model's answer as a name: a short line without quotes, None if nothing is left."""
+    """Return a model's answer as a short line without quotes; None if nothing is left."""
     line = next((line for line in text.splitlines() if line.strip(_QUOTES)), "")
     shown = "".join(char for char in line if char == escape_exact(char))
     words = " ".join(shown.split()).strip(_QUOTES)

@@ -1,6 +1,6 @@
-"""The skills that agents are told of: looked for once a run, and kept with each agent's prompt.
+"""The skills that agents are told of, found once a run and kept in each agent's prompt.
 
-The ledger keeps paths that hold wherever the folders are by then; a session tells those of now.
+The ledger keeps their paths in a movable form; a session gets the present ones.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REST = "- {count} more are left out, for they would be too long."
 
 
 class View(Record, frozen=True):
-    """What of the skills in a prompt is told, and where they are now."""
+    """Which skills of a prompt count now, and where they are."""
 
     workspace: str
     home: str | None
@@ -53,17 +53,17 @@ class View(Record, frozen=True):
     trusted: bool  # whether the workspace is
 
     def counts(self, skill: Skill) -> bool:
-        """Return whether a skill is told of now."""
+        """Return whether a skill is told now."""
         return self.holds and (self.home is not None if skill.is_of_user else self.trusted)
 
     def located(self, skill: Skill) -> Skill:
-        """Return a skill with the path that it has now."""
+        """Return a skill with its present path."""
         root = self.home if skill.is_of_user else self.workspace
         return replace(skill, path=f"{root}/{skill.path.removeprefix(HOME)}")
 
 
 def section(skills: Sequence[Skill]) -> str:
-    """Return the lines that tell of as many skills as there is room for; blank without any."""
+    """Return the lines for as many skills as there is room for; blank without any."""
     lines, left = [HEAD], MAX_BYTES - len(HEAD)
     for number, skill in enumerate(skills):
         line = _line(skill)
@@ -76,18 +76,18 @@ def section(skills: Sequence[Skill]) -> str:
 
 
 def with_skills(system_prompt: str, skills: Sequence[Skill]) -> str:
-    """Return a system prompt that tells of skills, as the ledger keeps it."""
+    """Return a system prompt with skills, as the ledger keeps it."""
     told = section(skills)
     return add_shared(system_prompt, told) if told else system_prompt
 
 
 def skills_in(system_prompt: str) -> tuple[Skill, ...]:
-    """Return the skills that a system prompt tells of."""
+    """Return the skills in a system prompt."""
     return _told(system_prompt)[1]
 
 
 def as_told(system_prompt: str, view: View, known: Collection[str]) -> str:
-    """Return a prompt of the ledger as a model is given it now, whose vendor tells `known` ones."""
+    """Return a ledger's prompt for a model now, without skills `known` to its vendor."""
     if HEAD not in system_prompt:
         return system_prompt
     lines, skills = _told(system_prompt)
@@ -100,20 +100,20 @@ def as_told(system_prompt: str, view: View, known: Collection[str]) -> str:
 
 
 def shown(skills: Sequence[Skill], view: View, known: Collection[str]) -> tuple[Skill, ...]:
-    """Return those of some skills that a model is told of, with the paths that they have now."""
+    """Return the skills that a model is told of, with their present paths."""
     telling = (one for one in skills if view.counts(one) and one.place not in known)
     return tuple(map(view.located, telling))
 
 
 def news(told: Sequence[Skill], skills: Sequence[Skill]) -> str:
-    """Return what an agent that was told of some skills is told of those that there are now."""
+    """Return what to tell an agent whose skills have changed."""
     if tuple(told) == tuple(skills):
         return ""
     return f"{_CHANGED}\n{section(skills)}" if skills else _GONE
 
 
 def redacted(skills: Sequence[Skill], redact: Callable[[str], str]) -> tuple[Skill, ...]:
-    """Return skills without secrets; those with one in the path, which would lead nowhere, go."""
+    """Return skills without secrets; one with a secret in its path leads nowhere and is dropped."""
     return tuple(
         replace(one, name=redact(one.name), description=redact(one.description))
         for one in skills
@@ -144,7 +144,7 @@ _log = logging.getLogger("prsm.engine")
 
 
 class Skills(Struct, eq=False):
-    """Owns what was found of skills: all agents born in a run are told the same of it."""
+    """Owns the skills that were found; all agents born in a run are told the same."""
 
     # Where they are looked for; None: agents are told of none.
     places: SkillPlaces | None
@@ -156,7 +156,7 @@ class Skills(Struct, eq=False):
     _found: tuple[Skill, ...] = ()
 
     async def look(self) -> None:
-        """Look which there are, as a run begins or is gone on with."""
+        """Look for skills as a run begins or is resumed."""
         self._found = ()
         places = self.places
         if places is None or not any(map(os.path.isdir, places.folders())):
@@ -169,19 +169,19 @@ class Skills(Struct, eq=False):
         self._found = redacted(found.skills, self.redact)
 
     def given(self, agent: AgentDescriptor) -> AgentDescriptor:
-        """Return an agent that is about to be born with what it is told of skills."""
+        """Return an agent that is about to be born, with its skills."""
         if not self._found or not self._may_read(agent):
             return agent
         return replace(agent, system_prompt=with_skills(agent.system_prompt, self._found))
 
     def prompt(self, agent: AgentDescriptor) -> str:
-        """Return the system prompt of an agent as its model is given it now."""
+        """Return an agent's system prompt as its model gets it now."""
         if _SIGN not in agent.system_prompt:
             return agent.system_prompt
         return as_told(agent.system_prompt, self._view(), self._known(agent))
 
     def news(self, record: AgentRecord) -> str:
-        """Return what an agent is told of skills as its next life begins; blank for nothing new."""
+        """Return what an agent is told of skills as its next life begins; blank for no news."""
         agent, told = record.descriptor, record.skills
         record.skills = found = self._found
         if not (found or told or _SIGN in agent.system_prompt) or not self._may_read(agent):
@@ -191,7 +191,7 @@ class Skills(Struct, eq=False):
         return news(shown(before, view, known), shown(found, view, known))
 
     def withheld(self, prompts: Iterable[str]) -> str:
-        """Return why agents that go on are told of less than before; blank where they are not."""
+        """Return why resumed agents are told of fewer skills than before, or a blank."""
         telling = [prompt for prompt in prompts if _SIGN in prompt]
         if not telling:
             return ""

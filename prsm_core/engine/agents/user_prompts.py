@@ -1,7 +1,7 @@
 """Prompts of persons: their texts, and how they reach agents.
 
-A text is made before anything is written, so that a person hears what is wrong with it. What it
-refers to by `@path` is read once, here: a resume sends the same text.
+A text is made before anything is written, so that a person hears of mistakes. What it refers to by
+`@path` is read once, here, so a resume sends the same text.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 
 class KeptText(Record, frozen=True):
-    """The text of a prompt, and what of its references is not shown and why."""
+    """The text of a prompt, and the reasons for references that are not shown."""
 
     text: str
     told: Sequence[str] = ()
 
     @property
     def notices(self) -> Sequence[Told]:
-        """What tells of that, for the step in which the text is kept."""
+        """The notices of those, for the step that keeps the text."""
         return [Told(kind="notice", data={"level": "warning", "text": one}) for one in self.told]
 
 
 class UserPrompts(Struct, eq=False):
-    """Makes the texts of prompts: with their images, and what they refer to."""
+    """Makes the texts of prompts, with their images and references."""
 
     providers: ProviderRegistry
     settings: Settings
@@ -71,13 +71,13 @@ class UserPrompts(Struct, eq=False):
         folder: str,
         agent: str | None = None,
     ) -> AsyncIterator[KeptText]:
-        """Yield the text to keep of a prompt for an agent of a provider; its images are kept.
+        """Yield a prompt's text as the ledger keeps it, with its images kept.
 
-        Leave this once a ledger has the text. Until then none of its images is removed, and nothing
+        Leave this once a ledger has the text. Until then none of its images is removed and nothing
         new is written to files; then a snapshot of the `folder` is taken. Each image is a path, a
-        `data:` URL, or the mark of one that is kept. Raises ConfigError for one that is unfit (code
-        `unfit_image`), for a provider that takes none (`no_images`), for what no ledger can keep
-        (`unfit`), and for a `blank` text: an agent may not end while it has not read it.
+        `data:` URL, or the mark of a kept one. Raises ConfigError for an unfit image (code
+        `unfit_image`), for a provider that takes none (`no_images`), for text that no ledger can
+        keep (`unfit`), and for a `blank` one, before which an agent could not end.
         """
         if not said.strip() and not images:
             raise ConfigError("what is said is blank", hint="say something", code="blank")
@@ -126,7 +126,7 @@ class UserPrompts(Struct, eq=False):
         )
 
     def _kept(self, said: str, images: Sequence[str], read: Read) -> KeptText:
-        """Keep the images; those that are only referred to are told of where they are unfit."""
+        """Keep the images. Unfit ones that are only referred to are reported."""
         from prsm_core.workspace.images import IMAGES, keep_images
         from prsm_core.workspace.references import with_references
 
@@ -147,7 +147,7 @@ DELIVERIES = ("inject", "queue", "interrupt")
 
 
 class Prompting(Struct, eq=False):
-    """Puts what persons and peers write to agents where they read it, also into running turns."""
+    """Delivers what persons and peers write to agents, also into running turns."""
 
     roster: Roster
     lives: Lives
@@ -164,7 +164,7 @@ class Prompting(Struct, eq=False):
     _giving: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     def _busy_turn(self, record: AgentRecord) -> TurnRun | None:
-        """Return the running turn of an agent that does not wait for messages already."""
+        """Return an agent's running turn unless it waits for messages anyway."""
         session = self.lives.session_of(record.agent_id)
         turn = None if session is None else session.turn
         if turn is None or not turn.is_open:
@@ -173,7 +173,7 @@ class Prompting(Struct, eq=False):
         return None if waits else turn
 
     def look(self, agent_id: str) -> None:
-        """Have an agent's running turn given what peers have written, if there is any."""
+        """Give an agent's running turn what peers have written, if anything."""
         if not self.router.has_had_letters(agent_id):
             return  # whatever waits for it to read, as may the results of all its children
         record = self.roster.get(agent_id)
@@ -196,13 +196,13 @@ class Prompting(Struct, eq=False):
             return  # the agent has ended meanwhile: nobody reads any more
 
     async def settled(self, agent_id: str) -> None:
-        """Wait for what an agent's vendor is being given: it may come back unread."""
+        """Wait for deliveries to an agent's vendor: they may come back unread."""
         if (lock := self._giving.get(agent_id)) is not None:
             async with lock:
                 return
 
     async def _give(self, record: AgentRecord, turn: TurnRun, match: Match) -> bool:
-        """Give unread messages to the vendor's turn, in one; return whether that took them."""
+        """Give unread messages to the vendor's turn as one; return whether it took them."""
         router, agent_id = self.router, record.agent_id
         async with self._giving.setdefault(agent_id, asyncio.Lock()):
             claimed = router.claim_all(agent_id, match, MESSAGES_IN_A_PROMPT)
@@ -227,11 +227,11 @@ class Prompting(Struct, eq=False):
     ) -> str:
         """Send a person's prompt; return `injected`, `queued` or `interrupting`.
 
-        `inject` puts it into the running turn where the provider can, `interrupt` ends the turn
-        and begins the next one with it. Otherwise it is read at the next wait_for_message or turn.
+        `inject` puts it into the running turn if the provider can. `interrupt` ends the turn and
+        begins the next one with it. Otherwise it is read at the next wait_for_message or turn.
 
-        Raises MessageRoutingError for an agent that has ended, ConfigError for an unknown
-        delivery, and what `UserPrompts.text` does; then nothing was sent.
+        Raises MessageRoutingError for an ended agent, ConfigError for an unknown delivery, and what
+        `UserPrompts.text` raises; then nothing was sent.
         """
         if delivery not in DELIVERIES:
             raise ConfigError(

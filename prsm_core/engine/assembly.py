@@ -1,4 +1,4 @@
-"""Assembly: what an engine is made of, put together."""
+"""Assembly: put the parts of an engine together."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ if TYPE_CHECKING:
 
 
 class EngineConfig(Record, frozen=True, kw_only=True):
-    """What an engine is made of; everything is given, nothing is looked up.
+    """What an engine is made of; nothing is looked up elsewhere.
 
-    With `external` the masters of its runs are driven by somebody else, through that provider;
-    the provider and model of a run are then those of the master's children. What is
-    `absent` of the providers, and why, is told to whoever names it.
+    With `external`, somebody else drives the masters of its runs through that provider; a run's
+    provider and model are then those of the master's children. `absent` explains missing providers
+    to whoever names one.
     """
 
     settings: Settings
@@ -124,12 +124,11 @@ class EngineConfig(Record, frozen=True, kw_only=True):
 
 
 class Assembly:
-    """Puts an engine together: each part is given what it uses, and none is given this."""
+    """Puts an engine together. Each part is given what it uses; none is given this."""
 
     def __init__(
         self, config: EngineConfig, background: Background, journal: Journal, feed: Feed
     ) -> None:
-        """Make all parts; `background` runs what outlives a call, `feed` tells what was written."""
         self.config, self.background, self.journal, self.feed = config, background, journal, feed
         settings, clock = config.settings, config.clock
         self.abort = RunAbort(background)
@@ -220,7 +219,7 @@ class Assembly:
         )
 
     def _make_tools(self) -> Callable[[AgentDescriptor], ToolSet]:
-        """Return what deals agents their tools."""
+        """Return the function that deals agents their tools."""
         config, settings = self.config, self.config.settings
         table = config.tools.handled_by(self._handlers())
         if not table.added:
@@ -279,13 +278,13 @@ class Assembly:
         )
 
     async def settle(self) -> None:
-        """Have done what belongs to a run that is about to end."""
+        """Finish what belongs to a run that is about to end."""
         await self.files.trees.settled()
         await self.requests.rules.settle()
         await self.files.settle()
 
     async def aclose(self) -> None:
-        """Close what has processes of its own."""
+        """Close the parts that have processes of their own."""
         try:
             await self.providers.aclose()
         finally:
@@ -391,7 +390,7 @@ class Assembly:
         )
 
     def resumption(self) -> Resumption:
-        """Return what takes over the agents that an earlier engine has left."""
+        """Return what takes over the agents of an earlier engine."""
         from prsm_core.engine.agents.resuming import Resumption  # once a session goes on
 
         settings = self.config.settings
@@ -634,7 +633,7 @@ class Assembly:
 
 
 async def compact(*of: Any) -> None:
-    """Run a compaction; what does so is loaded once a conversation is too long."""
+    """Run a compaction, loaded only once a conversation is too long."""
     from prsm_core.engine.agents.compacting import Compaction
 
     await Compaction(*of).run()

@@ -1,12 +1,11 @@
 """The engine: one session's runs, from the user's task to `run_finished`.
 
-It wires the parts of a run together and owns their end: whatever happens, `run_finished` is
-written once and last, and nothing the engine started outlives it.
+It wires the parts of a run and owns their end: `run_finished` is written once and last, and nothing
+the engine started outlives it.
 
-Three may end a run: its master, whoever interrupts it, and a ledger that breaks. Who comes first is
-heeded. Its end is written by one of them alone, under a lock, however many of them ask for it; all
-are given the same outcome. A run whose ledger broke, or that another engine goes on with, stays
-open there.
+A run may be ended by its master, by an interrupt, or by a broken ledger; the first one counts.
+However many ask for the end, one of them writes it, under a lock, and all get the same outcome. A
+run whose ledger broke, or that another engine continues, stays open there.
 """
 
 from __future__ import annotations
@@ -152,11 +151,10 @@ class OrchestrationEngine:
     ) -> RunResult:
         """Run a task to the end of its master and return the summary.
 
-        Raises ConfigError for a blank task and ProviderNotAvailableError when no provider can
-        be used, RunAbortedError when `abort_signal` is set; then nothing was written. Later that
-        signal interrupts the run. `on_start` gets the run's id once it is in the ledger.
-        The master has `effort`, `labels`, and `mcp_servers` beside those of the configuration.
-        Raises ConfigError for `images` that are none, and where its provider is shown none.
+        `on_start` gets the run's id once it is in the ledger. The master has `effort`, `labels`,
+        and `mcp_servers` beside those of the configuration. Raises ConfigError for a blank task or
+        unfit `images`, ProviderNotAvailableError if no provider can be used, and RunAbortedError if
+        `abort_signal` is set, all with nothing written. Later the signal interrupts the run.
         """
         self._check_task(task_definition)
         check_wanted(abort_signal)
@@ -191,12 +189,12 @@ class OrchestrationEngine:
         abort_signal: AbortSignal | None = None,
         on_start: Callable[[str], None] | None = None,
     ) -> RunResult:
-        """Go on with the session's newest run, as the engine before has left it.
+        """Continue the session's newest run as the engine before left it.
 
-        A run that is finished is not begun again: its own result is returned. Its master and all
-        below are taken over as they were; see `agents/resuming.py`. A limit that is given counts
-        from here; else the run has what is left of its own. Raises StoreError where the ledger
-        does not tell what is needed, ConfigError where there is no run to go on with, or no time.
+        A finished run is not begun again: its own result is returned. Agents are taken over as they
+        were; see `agents/resuming.py`. A given limit counts from now, otherwise the run has the
+        rest of its own. Raises StoreError if the ledger lacks what is needed, and ConfigError if
+        there is no run to continue, or no time.
         """
         # Once a session goes on.
         from prsm_core.engine.agents.resuming import check_needs, limit_of, to_go_on_with
@@ -243,11 +241,11 @@ class OrchestrationEngine:
     ) -> RunResult:
         """Give the ended master of this session a follow-up task, as a run of its own.
 
-        The master keeps its id, its place, its model and its tools, and its labels, over which
-        those given are laid; and its mode, unless another one is given. Raises ConfigError for a
-        blank task or for `images`, as `run` does, and AgentSpawnError when the agent has not ended
-        or is no master. Raises ProviderNotAvailableError where another mode is given and `run`
-        would not begin on the master's provider.
+        The master keeps its id, place, model, tools and labels, changed by those given, and its
+        mode unless another one is given. Raises ConfigError for a blank task or for `images`, as
+        `run` does, AgentSpawnError if the agent has not ended or is no master, and
+        ProviderNotAvailableError if another mode is given and `run` would not begin on the master's
+        provider.
         """
         self._check_task(task_definition)
         check_wanted(abort_signal)
@@ -274,16 +272,16 @@ class OrchestrationEngine:
     async def interrupt_run(self) -> bool:
         """End the open run as interrupted, by killing its agents; the engine stays open.
 
-        Returns once `run_finished` is committed; False when no run was open, or its end was being
-        written already. A run that comes to its own end meanwhile keeps that. Raises what broke
-        the ledger, if that was broken.
+        Return once `run_finished` is committed; False if no run was open or its end was already
+        being written. A run that ends by itself meanwhile keeps its own end. Raises what broke the
+        ledger.
         """
         return await self._run.interrupt()
 
     async def fork(self, at: int | None = None) -> str:
-        """Begin another session as this one was at event `at`, now if None; return its id.
+        """Begin another session as this one was at event `at`, by default now; return its id.
 
-        Raises StoreError for an event that there is not, or one before the first agent.
+        Raises StoreError for a missing event, or one before the first agent.
         """
         from prsm_core.engine.forking import ForkRequest, fork_session  # few fork
 
@@ -299,9 +297,9 @@ class OrchestrationEngine:
         self._run.check_idle()
 
     async def _reserve_names(self) -> int:
-        """Keep aliases and ids of earlier agents from being given again; return their number.
+        """Reserve the names of earlier agents; return how many there are.
 
-        They are read once: as long as this engine has the session nobody else begins agents in it.
+        One read is enough: nobody else begins agents in the session of this engine.
         """
         names = self.manager.roster.taken_names
         if not self._knows_names:
@@ -314,9 +312,9 @@ class OrchestrationEngine:
     async def shutdown(self, status: str = "interrupted") -> None:
         """Stop every agent, write run_finished if a run is open, close the providers.
 
-        An open run is suspended: its agents, turns and calls stay as they are in the ledger, and
-        `resume` goes on with them. So their programs are killed rather than interrupted, which
-        they would remember. Calling it again, or at the same time, does nothing more.
+        An open run is suspended: agents, turns and calls stay in the ledger for a `resume`. So
+        their programs are killed rather than interrupted, which they would remember. Safe to call
+        twice, even at the same time.
         """
         async with self._shutdown_lock:
             if self.is_running:
@@ -327,9 +325,9 @@ class OrchestrationEngine:
             await self._parts.aclose()
 
     def _surprise(self, name: str, error: Exception) -> None:
-        """Take note of a background task that failed; a broken store ends the engine.
+        """Report a failed background task; a broken store ends the engine.
 
-        A step that was fenced only came too late for its agent: the store did its work.
+        A fenced step only came too late for its agent: the store did its work.
         """
         if self.journal.is_suspended and isinstance(error, FencedError):
             _log.info("task %s comes after the end", name, exc_info=error)
@@ -344,7 +342,7 @@ class OrchestrationEngine:
 
 
 class _Ends(Struct, eq=False):
-    """What is waited for of a run; each is done once."""
+    """What a run's drivers wait for; each is done once."""
 
     outcome: asyncio.Future[RunResult]  # its end is written, or about to be
     interrupted: asyncio.Future[None]  # somebody wants it to end
@@ -385,11 +383,11 @@ class CurrentRun:
         return self._broken is not None and self._broken.done()
 
     def enter(self) -> None:
-        """Begin to heed what breaks the ledger."""
+        """Start listening for what breaks the ledger."""
         self._broken = asyncio.get_running_loop().create_future()
 
     def break_off(self, error: Exception) -> None:
-        """End the open run: the ledger cannot be written, and its agents stay as they are."""
+        """End the open run because the ledger is broken; its agents stay as they are."""
         broken = self._broken
         if broken is not None and not broken.done():
             broken.set_exception(error)
@@ -418,9 +416,9 @@ class CurrentRun:
         again: RunNow | None = None,
         goes_on: Sequence[AgentDescriptor] = (),
     ) -> AgentRecord:
-        """Begin a run, or go on with one, and return its master; `goes_on` are agents of before.
+        """Begin or continue a run and return its master; `goes_on` are agents of before.
 
-        Where that cannot be written nothing is left behind that must be finished.
+        If that cannot be written, nothing is left behind that must be finished.
         """
         if (config := self.parts.config).settings.sandbox.mode == "require":
             await self.parts.sandbox.prepare()
@@ -506,13 +504,13 @@ class CurrentRun:
         return True
 
     def end_held(self, why: str) -> None:
-        """End the open run where its agents are held: it is interrupted, and can be resumed."""
+        """Interrupt the open run because its agents are held; it can be resumed."""
         ends = self._ends
         if self._started is not None and ends is not None and not ends.held.done():
             ends.held.set_result(why)
 
     async def leave(self, status: str) -> None:
-        """Write the end of a run that is open still, unless its ledger is broken."""
+        """Write the end of a run that is still open, unless its ledger is broken."""
         if self._started is not None and self._ends is not None and not self.is_broken:
             why = f"the run was {status}"
             await self._finish(self._ends, replace(INTERRUPTED, status=status, error=why))
@@ -552,7 +550,7 @@ class CurrentRun:
         return await self._finish(ends, end)
 
     async def _begin_account(self, again: RunNow | None) -> None:
-        """Begin to know what speaks against the run; of one that goes on, from its beginning."""
+        """Start the account of the run; a continued one is heard from its beginning."""
         self.account = Account()
         if again is not None:
             store, session = self.parts.config.store, self.parts.journal.session_id
@@ -561,10 +559,9 @@ class CurrentRun:
                     self.account.hear((event,))
 
     async def _finish(self, ends: _Ends, end: RunResult) -> RunResult:
-        """Write run_finished, once and last, and close the run's sinks; the outcome tells which.
+        """Write run_finished, once and last, close the run's sinks, and return the outcome.
 
-        A run that is finished already keeps its outcome, which is returned: the next one may have
-        begun meanwhile, and goes on.
+        A finished run keeps its outcome: the next one may have begun and continues.
         """
         outcome = ends.outcome
         async with self._finishing:
@@ -580,7 +577,7 @@ class CurrentRun:
             return outcome.result()
 
     async def _look_last(self) -> None:
-        """Find what has changed in the files until now, as far as there is time for it."""
+        """Find the last changes to files, as far as there is time."""
         if self.parts.files.watch is None:
             return
         seconds, clock = self.parts.background.parting.rest(), self.parts.config.clock
@@ -614,6 +611,6 @@ class CurrentRun:
         await self.write(finished)
 
     def _mend(self) -> None:
-        """Let a further run try to write, where one has not even begun."""
+        """Let a further run try to write, since this one has not even begun."""
         self.enter()
         self.parts.journal.soundness.mend()

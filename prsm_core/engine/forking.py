@@ -1,4 +1,4 @@
-"""Forks a session: another one begins as it was, and goes on in its own way."""
+"""Fork a session: another one begins as it was, and continues on its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ForkRequest(Record, frozen=True, kw_only=True):
-    """What is to be other in a fork; `at` is an event's number, or `AGENT:TURN`, None: now."""
+    """How a fork differs; `at` is an event's number or `AGENT:TURN`, None is now."""
 
     at: str | None = None
     position: int | None = None  # of a commit of the session, which says it instead of `at`
@@ -36,11 +36,11 @@ class ForkRequest(Record, frozen=True, kw_only=True):
 async def fork_session(
     store: Store, session_id: str, request: ForkRequest, ids: Ids, now: float
 ) -> SessionState:
-    """Commit a fork of a session and return it as it begins; `now` is Unix seconds.
+    """Commit a fork of a session and return its first state; `now` is Unix seconds.
 
-    The session is read in one snapshot, and the fork is one commit: an engine that runs the
-    session is not in its way, and what fails leaves nothing. Raises StoreError for a session, an
-    event, a turn or an agent that is not there.
+    The session is read in one snapshot and the fork is one commit: an engine may run the session
+    meanwhile, and a failure leaves nothing. Raises StoreError for a missing session, event, turn or
+    agent.
     """
     owner, position = session_id, request.position
     if position is None:
@@ -75,7 +75,7 @@ async def fork_session(
 
 
 async def _point(store: Store, session_id: str, at: str | None) -> tuple[str, int | None]:
-    """Return whose commit a fork begins after, and its position; None: the newest."""
+    """Return whose commit a fork begins after, and its position (None for the newest)."""
     if at is None:
         return session_id, None
     agent, colon, digits = at.rpartition(":")
@@ -91,7 +91,6 @@ async def _point(store: Store, session_id: str, at: str | None) -> tuple[str, in
 
 
 async def _end_of_turn(store: Store, session_id: str, name: str, number: int) -> int:
-    """Return the number of the event that tells the end of an agent's turn."""
     rows = await store.agents(session_id)
     agent_id = ConversationStore.resolve_agent_id(name, rows)
     turn, newest = None, 0
@@ -115,7 +114,7 @@ async def _end_of_turn(store: Store, session_id: str, name: str, number: int) ->
 
 
 def _check(origin: SessionState, request: ForkRequest) -> None:
-    """Raise StoreError where a fork of this would have nobody to go on with."""
+    """Raise StoreError if the fork would have no agent to continue with."""
     if not origin.agents:
         raise StoreError(
             f"session {origin.session_id} had no agent yet at event {origin.seq}",

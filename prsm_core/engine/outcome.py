@@ -1,10 +1,10 @@
-"""How a run ends, and what speaks against its result; whoever started it may abort it.
+"""How a run ends and what speaks against its result; its starter may abort it.
 
-The engine hears each event as it is committed, and those of earlier engines when a run is resumed.
-So a run answers alike for what happened before and after a crash.
+The engine hears each event as it is committed, and those of earlier engines on a resume. So a run
+is judged alike before and after a crash.
 
-Before the run is in the ledger an abort signal that is set keeps it from starting; from then on it
-ends the run as `interrupt_run` does. Where no signal is given nothing waits for one.
+A set abort signal keeps a run from starting. Once the run is in the ledger, the signal ends it as
+`interrupt_run` does.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MOST = 50  # problems that are told
 
 
 class Account(Struct):
-    """Knows what one run has to answer for."""
+    """Collects what speaks against one run."""
 
     refused: dict[str, Problem] = field(default_factory=dict)  # for lack of a person, by request
     was_allowed: bool = False  # some request was
@@ -86,13 +86,13 @@ class Account(Struct):
     def could_do_nothing(self) -> bool:
         """Whether requests were refused for lack of a person, none allowed, and no file changed.
 
-        A question that nobody answered refuses nothing.
+        An unanswered question refuses nothing.
         """
         is_refused = any(one.kind == "refused" for one in self.refused.values())
         return is_refused and not (self.was_allowed or self.has_changed)
 
     def code_of_completed(self) -> int:
-        """Return the exit code of a run that has completed."""
+        """Return the exit code of a completed run."""
         if self.is_unfinished:
             return UNFINISHED
         return REFUSED if self.could_do_nothing else COMPLETED
@@ -169,12 +169,12 @@ _TAKES = {
 
 
 def held_outcome(why: str) -> RunResult:
-    """Return the result of a run that ends since a login or a limit holds its agents."""
+    """Return the result of a run that a login or a limit holds."""
     return replace(INTERRUPTED, exit_code=REFUSED, error=why)
 
 
 def result_of(run: RunNow) -> RunResult:
-    """Return the result of a finished run, as its ledger has it."""
+    """Return the result of a finished run from its ledger."""
     said = run.outcome or {}
     return RunResult(
         status=run.status,
@@ -188,11 +188,11 @@ def result_of(run: RunNow) -> RunResult:
 def outcome_of(
     master: AgentRecord, account: Account, *, interrupted: bool, is_left: bool
 ) -> RunResult:
-    """Return the result of a run whose master has ended.
+    """Return the result of a run whose master has ended, with the problems of its `account`.
 
-    `account` says what speaks against it, `interrupted` that somebody asked for the run's end: a
-    master that came to its own meanwhile keeps that. Where the engine leaves the run its last turns
-    may have stayed open: it is to be gone on with, which closes them.
+    `interrupted` means that somebody asked for the run's end; a master that ended by itself
+    meanwhile keeps its own. If the engine leaves the run its last turns may have stayed open, so it
+    is to be resumed, which closes them.
     """
     if is_left or (interrupted and master.state is AgentState.KILLED):
         return INTERRUPTED
@@ -224,13 +224,13 @@ def _exit_code(master: AgentRecord, result: AgentResult, account: Account) -> in
 
 
 class RunAbort(Struct, eq=False):
-    """Owns the signal of the open run, None where it has none, and has it heeded."""
+    """Owns the abort signal of the open run, if there is one."""
 
     background: Background
     signal: AbortSignal | None = None
 
     def take(self, signal: AbortSignal | None) -> None:
-        """Heed the signal of the run that begins now. Raises RunAbortedError where it is set."""
+        """Use the signal of the run that begins now. Raises RunAbortedError if it is set."""
         check_wanted(signal)
         self.signal = signal
 
@@ -238,9 +238,9 @@ class RunAbort(Struct, eq=False):
     def leading(
         self, asked: asyncio.Future[None] | None, left: asyncio.Future[None] | None
     ) -> Iterator[None]:
-        """Lead the open run to its end; who is interrupted or fails has `left` it.
+        """Lead the open run to its end; on exit it is `left`.
 
-        Once the signal is set it is `asked` for the run's end.
+        Once the signal is set, it sets `asked` for the run's end.
         """
         watch = None
         if self.signal is not None and asked is not None:
@@ -256,7 +256,7 @@ class RunAbort(Struct, eq=False):
 
 
 def check_wanted(signal: AbortSignal | None) -> None:
-    """Raise RunAbortedError if a run's signal is set, of which nothing is written yet."""
+    """Raise RunAbortedError if the signal of an unwritten run is set."""
     if signal is not None and signal.is_set():
         raise RunAbortedError(
             "the run was aborted before it began", hint="start it with a signal that is not set"
@@ -270,7 +270,7 @@ async def _ask(signal: AbortSignal, asked: asyncio.Future[None]) -> None:
 
 
 class StartedRun:
-    """RunHandle over the local engine."""
+    """The RunHandle of the local engine."""
 
     def __init__(self, session: str, since: int = 0) -> None:
         self.run_id = ""
@@ -280,15 +280,15 @@ class StartedRun:
         self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
 
     async def begun(self) -> None:
-        """Wait until it is in the ledger; raises what keeps it from that."""
+        """Wait until the run is in the ledger; raise what prevents that."""
         await self._told(self.started, self.started)
 
     async def result(self) -> RunResult:
-        """Wait for the run's end; raises ControlError where the session is closed without one."""
+        """Wait for the run's end; raise ControlError if the session closes without one."""
         return await self._told(self._result, asyncio.shield(self._result))
 
     async def _told(self, told: asyncio.Future[T], waiting: asyncio.Future[T]) -> T:
-        """Return what is told; that nobody tells it any more cancels no one who waits for it."""
+        """Return the future's result; its own cancellation does not cancel the waiting task."""
         try:
             return await waiting
         except asyncio.CancelledError:
@@ -302,7 +302,7 @@ class StartedRun:
         )
 
     async def drive(self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]) -> None:
-        """Run it to its end, and tell that."""
+        """Run to the end and set the result."""
         try:
             result = await begin(self.begin)
         except Exception as error:  # noqa: BLE001 - handed to the one who started the run
@@ -311,23 +311,23 @@ class StartedRun:
             self.end(result)
 
     def begin(self, run_id: str) -> None:
-        """Take note that it is in the ledger."""
+        """Note that the run is in the ledger."""
         self.run_id = run_id
         if not self.started.done():  # whoever waited for it may have gone
             self.started.set_result(run_id)
 
     def end(self, result: RunResult) -> None:
-        """Tell how it has ended."""
+        """Set the result."""
         if not self._result.cancelled():
             self._result.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Tell what kept it from beginning, or broke it."""
+        """Set the error that kept the run from beginning, or broke it."""
         waiting = self._result if self.started.done() else self.started
         if not waiting.cancelled():
             waiting.set_exception(error)
 
     def cancel(self, _: object = None) -> None:
-        """Let nobody wait any more for what was not told."""
+        """Cancel whatever has no result yet."""
         self.started.cancel()
         self._result.cancel()

@@ -1,11 +1,10 @@
 """The quiet moment: which calls may write to files now, and the moment in which none does.
 
-A call that only reads is not known here. One that may write is let in at the gate once it is
-permitted, and leaves when it has ended. Whoever holds the gate has new calls wait and waits for
-those that run; what still runs then is named, since a tree that changes while it is read is no
-moment of anything.
+A call that only reads is unknown here. One that may write enters the gate once it is permitted and
+leaves when it ends. Whoever holds the gate makes new calls wait, and waits for running ones. Calls
+that still run then are named, as a tree that changes while it is read is no moment of anything.
 
-A call that waits for a person's permission has not come to the gate, and holds nothing up.
+A call that waits for a person's permission is not at the gate and delays nobody.
 """
 
 from __future__ import annotations
@@ -47,37 +46,36 @@ class WritingCall(Record, frozen=True, kw_only=True):
     owned: tuple[str, ...] | None = None  # files it alone writes, and no others; None: any
 
     def __str__(self) -> str:
-        """Return who runs what, for people."""
         what = self.command or " ".join((self.tool, *self.paths))
         return f"{self.name}: {what}"
 
 
 class CallWatch(Protocol):
-    """Is told of the calls that may write, as they are known."""
+    """Follows the calls that may write."""
 
     async def before(self, call: WritingCall) -> None:
         """Look at what a permitted call may write, before it runs."""
         ...
 
     def begins(self, call: WritingCall) -> None:
-        """Take note of a call that runs from now on."""
+        """Note a call that runs from now on."""
         ...
 
     def is_named(self, old: WritingCall, new: WritingCall) -> None:
-        """Take note of what a call that runs is called."""
+        """Note the name of a running call."""
         ...
 
     def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
-        """Take note of the files, absolute, that a call writes, nobody else, and no others."""
+        """Note the files, absolute, that this call alone writes, and no others."""
         ...
 
     def ends(self, call: WritingCall, *, has_run: bool) -> None:
-        """Take note of a call that runs no more, or that waits for a permission after all."""
+        """Note a call that runs no more, or waits for a permission after all."""
         ...
 
 
 class Hold:
-    """The gate held by one: new calls wait until it is released, or for a limited time."""
+    """One hold of the gate: new calls wait until its release, or for a limited time."""
 
     def __init__(self, quiet: QuietMoment, clock: Clock, limit: float) -> None:
         self._quiet = quiet
@@ -88,32 +86,32 @@ class Hold:
         self.is_closed = True  # False: new calls go by, though somebody still looks
 
     async def settle(self, seconds: float = QUIET_SECONDS) -> tuple[WritingCall, ...]:
-        """Wait for the calls that run, for so many seconds; return those that still do."""
+        """Wait up to `seconds` for running calls; return those that still run."""
         quiet = self._quiet
         await first_of(self._clock, seconds, quiet.none_runs.wait)
         self.disturbing += tuple(call for call in quiet.running if call not in self.disturbing)
         return self.disturbing
 
     def when_wanted(self, tell: Callable[[], object]) -> None:
-        """Have it told, maybe at once, that a call waits at the gate, or writes without asking."""
+        """Call `tell`, maybe at once, when a call waits at the gate or writes without asking."""
         self._wanted = tell
         if self._quiet.is_wanted:
             tell()
 
     def wanted(self) -> None:
-        """Tell that a call waits at the gate, or writes without asking."""
+        """Report that a call waits at the gate, or writes without asking."""
         if self._wanted is not None:
             self._wanted()
 
     def was_not_disturbed(self, call: WritingCall) -> None:
-        """Take note that a call which was said to have begun waits for its permission."""
+        """Note that a call reported as begun waits for its permission after all."""
         begun = call.agent, call.tool, call.since
         self.disturbing = tuple(
             one for one in self.disturbing if (one.agent, one.tool, one.since) != begun
         )
 
     def release(self) -> None:
-        """Let new calls in; a second time does nothing."""
+        """Let new calls in. No-op the second time."""
         self._timer.cancel()
         self._quiet.released(self)
 
@@ -123,11 +121,11 @@ class Hold:
 
 
 class QuietMoment:
-    """Owns the gate, and what is known of the calls that may write: those asked about, and running.
+    """Owns the gate, and the calls that may write: those asked about, and running ones.
 
-    A provider may say that a call has begun before it asks for the permission, after it, or
-    without ever asking; and it may give a call its name late. So a call is known by its name where
-    there is one, else by its tool and command.
+    A provider may report a call's beginning before it asks for the permission, after it, or without
+    ever asking, and may name the call late. So a call is known by its name if it has one, else by
+    its tool and command.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -143,7 +141,7 @@ class QuietMoment:
     def of(
         self, agent: AgentDescriptor, request: PermissionRequest, call: str | None = None
     ) -> WritingCall:
-        """Return the call of a request; `call` is its id, where the request does not name it."""
+        """Return the call of a request; `call` is its id if the request has none."""
         command = request.command
         if command is None and isinstance(told := request.arguments.get("command"), str):
             command = told
@@ -165,7 +163,7 @@ class QuietMoment:
         return tuple(self._running)
 
     def asks(self, call: WritingCall) -> None:
-        """Take note that a permission is asked for: until it is given the call does not run."""
+        """Note that a permission is asked for; the call does not run until it is given."""
         if (known := _find(self._running, call)) is not None:
             self._leave(known, has_run=False)
             for hold in self._holds:
@@ -173,10 +171,9 @@ class QuietMoment:
         self._asked.append(call)
 
     async def enter(self, call: WritingCall) -> bool:
-        """Let a permitted call in, once nobody holds the gate; False: its turn is over.
+        """Let a permitted call in once nobody holds the gate; False if its turn is over.
 
-        The last thing before it runs is a look at the files: what changed while it waited, for the
-        permission or here, is not its own. Who is cancelled meanwhile leaves nothing behind.
+        Files are looked at last, before the call runs: what changed while it waited is not its own.
         """
         while True:
             if not await self._wait_at_gate(call.agent):
@@ -192,7 +189,6 @@ class QuietMoment:
         return True
 
     async def _wait_at_gate(self, agent: str) -> bool:
-        """Wait until nobody holds the gate; False: the turn of the agent is over."""
         loop = asyncio.get_running_loop()
         while self._is_closed:
             waiter: asyncio.Future[bool] = loop.create_future()
@@ -206,14 +202,14 @@ class QuietMoment:
         return True
 
     def refused(self, call: WritingCall) -> None:
-        """Take note that an asked call does not run."""
+        """Note that an asked call does not run."""
         if (asked := _find(self._asked, call)) is not None:
             self._asked.remove(asked)
         elif (known := _find(self._running, call)) is not None:
             self._leave(known)
 
     def began(self, call: WritingCall) -> None:
-        """Take note of a call that its provider says has begun, asked about or not."""
+        """Note a call that its provider reports as begun, asked about or not."""
         if (asked := _find(self._asked, call)) is not None:
             self._asked[self._asked.index(asked)] = _named_like(asked, call)
         elif (known := _find(self._running, call)) is not None:
@@ -225,16 +221,16 @@ class QuietMoment:
             self._run(call)
 
     def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
-        """Take note of the files, absolute, that a running call is about to write, alone."""
+        """Note the files, absolute, that a running call is about to write, alone."""
         if self.watch is not None and (known := _find(self._running, call)) is not None:
             self.watch.owns(known, owned)
 
     def ended(self, call: WritingCall) -> None:
-        """Take note that a call has ended; one that is not known is none of these."""
+        """Note that a call has ended; an unknown one is ignored."""
         self.refused(call)
 
     def turn_over(self, agent: str) -> None:
-        """Take note that nothing of an agent's turn runs any more; who waits at the gate leaves."""
+        """Note that nothing of an agent's turn runs any more, not even at the gate."""
         if not (self._asked or self._running or self._waiting):
             return
         self._asked = [one for one in self._asked if one.agent != agent]
@@ -245,7 +241,7 @@ class QuietMoment:
                 waiter.set_result(False)
 
     def close_gate(self, limit: float = GATE_SECONDS) -> Hold:
-        """Hold the gate from now on, until the hold is released, or for `limit` seconds."""
+        """Hold the gate until the hold is released, or for `limit` seconds."""
         hold = Hold(self, self._clock, limit)
         self._holds.append(hold)
         return hold
@@ -254,7 +250,7 @@ class QuietMoment:
     async def hold(
         self, seconds: float = QUIET_SECONDS, *, limit: float = GATE_SECONDS
     ) -> AsyncIterator[Hold]:
-        """Hold the gate for the block, which begins when no call runs, or after so many seconds."""
+        """Hold the gate for the block, which begins when no call runs or after `seconds`."""
         hold = self.close_gate(limit)
         try:
             await hold.settle(seconds)
@@ -269,7 +265,7 @@ class QuietMoment:
             self.opened()
 
     def opened(self) -> None:
-        """Let those in who wait, if nobody holds the gate any more."""
+        """Let waiting calls in if nobody holds the gate any more."""
         if not self._is_closed:
             for waiter in self._waiting:
                 if not waiter.done():
@@ -306,7 +302,7 @@ class QuietMoment:
 
 
 def _find(calls: list[WritingCall], wanted: WritingCall) -> WritingCall | None:
-    """Return the call that is meant: that of its name, else the oldest one like it without."""
+    """Return the call of the wanted name, else the oldest unnamed one like it."""
     mine = [one for one in calls if one.agent == wanted.agent]
     named = [one for one in mine if one.call is not None and one.call == wanted.call]
     return next(iter(named or [one for one in mine if _may_be(one, wanted)]), None)
@@ -318,7 +314,7 @@ def _may_be(one: WritingCall, other: WritingCall) -> bool:
 
 
 def _named_like(known: WritingCall, told: WritingCall) -> WritingCall:
-    """Return a call with what another telling of it has beside: its id, and its arguments."""
+    """Return a call completed with another report's id and arguments."""
     return replace(
         known,
         call=known.call if known.call is not None else told.call,

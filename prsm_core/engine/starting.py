@@ -1,4 +1,4 @@
-"""How a run begins: on which model, with what said beforehand, led by whom, named by whom."""
+"""How a run begins: its model, the notices before it, its master and the session's name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ONLY_READS = (
 
 
 class Starting(Struct, eq=False):
-    """Says what runs begin with, and owns the one question about the session's name."""
+    """Prepares runs, and owns the one question about the session's name."""
 
     parts: Assembly
     _naming: tuple[Naming, asyncio.Task[None]] | None = None
@@ -62,10 +62,10 @@ class Starting(Struct, eq=False):
     _stand_in: str = ""  # what is told where the master's model is not the one that was named
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
-        """Return the master's model: what was asked for, the configured default, the provider's.
+        """Return the master's model: as asked, as configured, or the provider's default.
 
-        Where its provider cannot be used a model of the same tier stands in for it, unless a person
-        has named the provider, or it together with the model.
+        If its provider cannot be used, a model of the same tier stands in, unless a person named
+        the provider.
         """
         wanted, where = self._wanted_model(model)
         self._stand_in = ""
@@ -82,7 +82,7 @@ class Starting(Struct, eq=False):
         return choice
 
     def _wanted_model(self, model: str | None) -> tuple[str | None, str]:
-        """Return how the master's model is named, and where in the settings, blank for nowhere."""
+        """Return the master's named model, and its place in the settings or a blank."""
         settings = self.parts.config.settings
         leads = self.parts.config.external is None
         key = "master_model" if leads and settings.defaults.master_model else "model"
@@ -93,7 +93,7 @@ class Starting(Struct, eq=False):
     async def _choose_named(
         self, wanted: str | None, where: str, provider: str | None
     ) -> ModelChoice:
-        """Return the model that a name means, of a provider that works."""
+        """Return the named model, of a provider that works."""
         providers, listings = self.parts.providers, self.parts.listings
         named = provider or self.parts.config.settings.defaults.provider
         said = None if wanted is None else self._said_provider(wanted, provider)
@@ -104,7 +104,7 @@ class Starting(Struct, eq=False):
         return self._resolve(wanted, chosen, where)
 
     def _said_provider(self, wanted: str, provider: str | None) -> str | None:
-        """Return the provider that a name says, or that the registry says of it."""
+        """Return the provider named in a model's name or by the registry."""
         names = self.parts.listings.names
         said = names.provider_of(wanted)
         if said is not None or provider is not None:
@@ -113,7 +113,7 @@ class Starting(Struct, eq=False):
         return None if meant is None else meant[0]
 
     async def _choose_alike(self, wanted: str | None) -> ModelChoice | None:
-        """Return the model that stands in for a named one, None where none does."""
+        """Return the stand-in for a named model, or None."""
         names, providers = self.parts.listings.names, self.parts.providers
         missing = None if wanted is None else names.meant(wanted, None)
         if wanted is None or missing is None or providers.is_ready(missing[0]):
@@ -134,10 +134,10 @@ class Starting(Struct, eq=False):
         return None
 
     def _resolve(self, wanted: str | None, provider: str, where: str) -> ModelChoice:
-        """Return the model that the user wants. Raises ConfigError for a name of none.
+        """Return the model that the user wants; `where` is its place in the settings.
 
-        `where` is its place in the settings, blank where it stands in none. Raises
-        ModelNotAvailableError for one whose provider is not installed.
+        Raises ConfigError for the name of no model, and ModelNotAvailableError if its provider is
+        not installed.
         """
         base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
         try:
@@ -152,10 +152,10 @@ class Starting(Struct, eq=False):
     async def survey(
         self, mode: PermissionMode, choice: ModelChoice, labels: Collection[str]
     ) -> list[Notice]:
-        """Return what is to be told before a run's first turn.
+        """Return the notices before a run's first turn.
 
-        It is what the leading provider does not enforce, and which names in the settings are
-        none, as far as that is known without asking anybody, and which `labels` nothing reads.
+        They tell what the leading provider does not enforce, which configured names are wrong as
+        far as is known without asking anybody, and which `labels` nothing reads.
         """
         external = self.parts.config.external
         master = choice.provider if external is None else external.name
@@ -178,17 +178,17 @@ class Starting(Struct, eq=False):
         return tell_unread(labels, specs, config.checks)
 
     async def look_for_skills(self, state: SessionState) -> list[Notice]:
-        """Look for skills as a run goes on; tell why its agents know of fewer than before."""
+        """Look for skills as a run continues; tell why its agents know fewer than before."""
         await self.parts.skills.look()
         living = (now.agent for now in state.agents if not now.agent.state.is_terminal)
         withheld = self.parts.skills.withheld(agent.system_prompt for agent in living)
         return [Notice("warning", withheld)] if withheld else []
 
     async def recovered(self) -> list[Notice]:
-        """Finish what was cut off: a restore of the files, worktrees; return what was done.
+        """Finish an interrupted restore of files or worktrees; return what was done.
 
-        Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
-        that are neither old nor new.
+        Raises PrsmError if it can neither be finished nor undone: nobody may work on files that are
+        neither old nor new.
         """
         done = await self.parts.files.recover(Path(self.cwd))
         return [Notice("warning", text) for text in done]
@@ -201,7 +201,7 @@ class Starting(Struct, eq=False):
         *,
         is_first: bool,
     ) -> None:
-        """Have a model name the session, once: in its first run, if the settings want it."""
+        """Have a model name the session in its first run, if the settings want it."""
         if self.parts.config.settings.sessions.auto_name != "model" or not is_first:
             return
         from prsm_core.engine.agents.side_query import Naming  # few sessions
@@ -211,7 +211,7 @@ class Starting(Struct, eq=False):
         self._naming = naming, task
 
     def begin_checking(self, master: AgentRecord) -> None:
-        """Have providers asked for the models that the settings name, and tell what is wrong."""
+        """Ask providers for the models in the settings, and report wrong ones."""
         names, self._doubtful = self._doubtful, ()
         if names:
             work = self._check_names(names, master.agent_id)
@@ -227,7 +227,7 @@ class Starting(Struct, eq=False):
             self.parts.journal.note("notice", agent_id, **notice.to_dict())
 
     def leave(self) -> None:
-        """Let the session's name and those of models be: the run ends, and does not wait."""
+        """Stop naming and checking: the run ends and does not wait."""
         if self._checking is not None:
             self._checking.cancel()
         if self._naming is not None:
@@ -244,7 +244,7 @@ class Starting(Struct, eq=False):
         return self.parts.user_prompts.text(said, images, provider, self.cwd)
 
     def going_on(self) -> AbstractAsyncContextManager[None]:
-        """Have a snapshot taken of the files as they are when a run is gone on with."""
+        """Take a snapshot of the files as a run continues."""
         return self.parts.files.before("the run is gone on with", self.cwd, None)
 
     @property
@@ -255,7 +255,7 @@ class Starting(Struct, eq=False):
     def writes(
         self, task: KeptText, told: Sequence[Notice], options: Mapping[str, Any]
     ) -> list[Write]:
-        """Return what is written of a run that begins, before its master."""
+        """Return the writes of a run that begins, before its master."""
         config, engine = self.parts.config, own_process()
         said = [Told(kind=kind, data=fields) for kind, fields in config.told_at_start]
         said += notices(told)
@@ -265,12 +265,12 @@ class Starting(Struct, eq=False):
         return [started, *said, *task.notices]
 
     def options(self, timeout_s: float | None) -> dict[str, Any]:
-        """Return what a resume of the run begins with, where it is not told otherwise."""
+        """Return the options that a resume of the run falls back to."""
         given = {"timeout_s": timeout_s, "command_line": self.parts.config.command_line}
         return {name: value for name, value in given.items() if value}
 
     def told_of_mode(self, mode: PermissionMode, master: AgentDescriptor) -> list[Notice]:
-        """Return that a run's mode bypass is not its master's to write in."""
+        """Return a notice if mode bypass does not let the master write."""
         if mode is not PermissionMode.BYPASS or self.parts.config.external is not None:
             return []
         return [] if master.is_solo else [Notice("info", ONLY_READS)]
@@ -278,10 +278,10 @@ class Starting(Struct, eq=False):
     async def choose_tools(
         self, given: frozenset[str] | None, labels: Mapping[str, str]
     ) -> tuple[frozenset[str] | None, list[Notice]]:
-        """Return the master's tools, None for one that only reads; and what is to be told of them.
+        """Return the master's tools, None for one that only reads, and notices on them.
 
-        It has all where it works itself: the settings or the labels say so. A client outside has
-        tools of its own for that.
+        It has all tools if the settings or the labels make it work itself. A client outside has its
+        own.
         """
         config = self.parts.config
         if given is not None or config.external is not None:
@@ -304,7 +304,7 @@ class Starting(Struct, eq=False):
         servers: Mapping[str, McpServer] | None,
         labels: Mapping[str, str],
     ) -> AgentDescriptor:
-        """Return the master of a run; one that somebody outside leads has no model of ours."""
+        """Return the master of a run; one led from outside has no model of ours."""
         settings = self.parts.config.settings
         request = SpawnRequest(prompt=task, role=AgentRole.MASTER)
         descriptor = describe_master(
@@ -333,11 +333,11 @@ class Starting(Struct, eq=False):
 
 
 def notices(told: Sequence[Notice]) -> list[Told]:
-    """Return what tells so."""
+    """Return the writes of notices."""
     return [Told(kind="notice", data=notice.to_dict()) for notice in told]
 
 
 def own_process() -> tuple[str, int, Any] | None:
-    """Return what tells this process from all others, where its platform can."""
+    """Return what identifies this process, if its platform can tell."""
     identity = process_identity(os.getpid())
     return None if identity is None else (identity.boot_id, identity.pid, identity.start_time)

@@ -1,11 +1,10 @@
 """Live agents: what the engine holds of each one beside the ledger.
 
-Whether an agent is over has one answer, `is_over`: who wants something of it asks that. `Life`
-asks it of one life, which is over as well once the agent lives again or the engine closes. Two
-other questions look alike. `state.is_terminal`: is its end decided? So asks who would decide it,
-or writes in its name, for neither is done twice. `has_ended`: is its end committed? So asks who
-acts on it, since what is not committed has not happened. `is_condemned` is no answer but an
-intention: somebody is about to end the agent.
+`is_over` says whether an agent is over; `Life` says it of one life, which also ends when the agent
+is restarted or the engine closes. Two questions look alike. `state.is_terminal`: is its end
+decided? Check this before ending an agent or writing for it. `has_ended`: is its end committed?
+Check this before acting on it, since what is not committed has not happened. `is_condemned` is only
+an intention: somebody is about to end the agent.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ if TYPE_CHECKING:
 
 
 def told_region(region: Sequence[str]) -> str:
-    """Return a region as an agent is told of it."""
+    """Return a region in words for an agent."""
     return ", ".join(map(quote_word, region)) or "nothing"
 
 
 class Level(StrEnum):
-    """How far a result was looked into."""
+    """How far a result was checked."""
 
     CLAIMED = "claimed"  # the agent says so
     CHECKED = "checked"  # its files are there and new, a check has succeeded since, none is red
@@ -65,32 +64,32 @@ class Level(StrEnum):
 
 
 class Evidence(Record, frozen=True, kw_only=True):
-    """What speaks for a result, what of it could not be confirmed, and what others did for it."""
+    """What supports a result, its unconfirmed gaps, and what others did for it."""
 
     level: Level = Level.CLAIMED
     gaps: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
 
     def on(self, result: AgentResult) -> AgentResult:
-        """Return a result that tells of it."""
+        """Return a result with this evidence."""
         told = {"evidence_gaps": self.gaps, "evidence_by": self.by}
         return replace(result, evidence=self.level.value, **told)
 
 
 class OpenQuestion(Struct):
-    """A question another agent asked this one and still waits for."""
+    """A question that another agent asked and still waits for."""
 
     message: RoutedMessage
     delivered: bool = False  # the model has seen it
 
 
 def is_peer(message: RoutedMessage) -> bool:
-    """Whether a message comes from an agent that need be neither parent nor child."""
+    """Whether a message comes from an agent that need not be parent or child."""
     return message.type is MessageType.PEER
 
 
 class UsedByTurn(Record, frozen=True):
-    """What a turn has used, as far as its provider has told by now; no row has it."""
+    """A turn's usage so far, which no row has yet."""
 
     agent_id: str
     turn_id: str
@@ -98,7 +97,7 @@ class UsedByTurn(Record, frozen=True):
 
 
 class AgentRecord(Struct, eq=False):
-    """One agent: its descriptor, its place in the tree, what it waits for and what it owes."""
+    """One agent: its descriptor, its place in the tree, what it waits for and owes."""
 
     descriptor: AgentDescriptor
     children: Sequence[str] = ()
@@ -139,7 +138,6 @@ class AgentRecord(Struct, eq=False):
     _ended: asyncio.Future[None] | None = None  # once somebody waits for the end
 
     def __post_init__(self) -> None:
-        """Begin as the descriptor says."""
         self.agent_id = self.descriptor.agent_id
         self.incarnation = self.descriptor.incarnation
         self.state = self.descriptor.state
@@ -151,7 +149,7 @@ class AgentRecord(Struct, eq=False):
 
     @property
     def is_over(self) -> bool:
-        """Whether the agent does nothing more: it ends, or only waits for its children to."""
+        """Whether the agent does nothing more: it ends, or only waits for its children's end."""
         return self.state.is_terminal or self.claimed_result is not None
 
     def next_step_id(self) -> str:
@@ -160,13 +158,13 @@ class AgentRecord(Struct, eq=False):
         return f"{self.agent_id}:{self.incarnation}:{self._steps}"
 
     def end(self) -> None:
-        """Take note that the agent's end is committed, and let go on who waits for it."""
+        """Note that the agent's end is committed, and release whoever waits for it."""
         self.has_ended = True
         if self._ended is not None:
             self._ended.set_result(None)
 
     def ended(self) -> asyncio.Future[None]:
-        """Return what is done once the end is committed. Nobody may cancel it: all share it."""
+        """Return a future of the committed end. All share it, so nobody may cancel it."""
         if self._ended is None:
             self._ended = asyncio.get_running_loop().create_future()
             if self.has_ended:
@@ -180,19 +178,19 @@ class AgentRecord(Struct, eq=False):
         return message.correlation_id in self.questions
 
     def is_prompted_by(self, message: RoutedMessage) -> bool:
-        """Whether a message is one that begins a turn, and still matters."""
+        """Whether a message begins a turn and still matters."""
         if message.type is MessageType.PEER and self.takes_messages:
             return False
         return message.type in PROMPTING and self.is_current(message)
 
     def senders(self) -> tuple[str, ...]:
-        """Return who may prompt it: live children, the parent, ANYONE where all may write."""
+        """Return who may prompt it: live children, the parent, ANYONE if all may write."""
         parent, children = self.descriptor.parent_id, tuple(self.live_children)
         kin = children if parent is None else (*children, parent)
         return (*kin, ANYONE) if self.peers and not self.takes_messages else kin
 
     def waits_in_vain(self) -> bool:
-        """Whether a wait for a message ends without one: one is shown again, or none can come."""
+        """Whether a wait ends without a message: one is shown again, or none can come."""
         is_alone = self.descriptor.parent_id is None and not self.live_children
         return bool(self.notes.reminders) or is_alone
 
@@ -202,27 +200,27 @@ class AgentRecord(Struct, eq=False):
         self.questions = put(self.questions, question.correlation_id or "", open_one)
 
     def settled(self, correlation_id: str | None) -> None:
-        """Owe no answer to a question any more: it has one, or nobody waits for it."""
+        """Owe no answer to a question any more."""
         drop(self.questions, correlation_id or "")
 
     def heard_of(self, child: str, said: Mapping[str, Any]) -> None:
-        """Keep what a child has said last of how far it is."""
+        """Keep a child's latest progress."""
         self.progress = put(self.progress, child, said)
 
     def note_delivered(self, message: RoutedMessage) -> None:
-        """Remember that the model has been shown a question, if its asker still waits."""
+        """Note that the model was shown a question, if its asker still waits."""
         question = self.questions.get(message.correlation_id or "")
         if question is not None:
             question.delivered = True
 
     def note_undelivered(self, message: RoutedMessage) -> None:
-        """Remember that no session that lives has been shown a question."""
+        """Note that no live session was shown a question."""
         question = self.questions.get(message.correlation_id or "")
         if question is not None:
             question.delivered = False
 
     def next_reminder(self) -> OpenQuestion | None:
-        """Return a question to be shown again until `was_reminded`; None if there is none."""
+        """Return a question to show again until `was_reminded`, if there is one."""
         for about in self.notes.reminders:
             question = self.questions.get(about)
             if question is not None:
@@ -232,44 +230,44 @@ class AgentRecord(Struct, eq=False):
         return None
 
     def was_reminded(self, about: str | None) -> None:
-        """Have the step that is built next say that a question is shown again by it."""
+        """Note, in the next step, that a question is shown again by it."""
         self.note(reminders=tuple(one for one in self.notes.reminders if one != about))
 
     def switch_model(self, provider: str, model: str, reasoning_effort: str | None) -> None:
-        """Go on with another model, which knows nothing of the thread so far."""
+        """Use another model, which knows nothing of the thread so far."""
         self.descriptor = replace(
             self.descriptor, provider=provider, model=model, reasoning_effort=reasoning_effort
         )
         self.resume_token = self.context_used = self.context_window = None
 
     def ride(self, *writes: Write) -> None:
-        """Have the next step carry this, which alone is worth none; newer replaces older."""
+        """Add writes to the next step that are worth none alone; newer replace older."""
         if not writes:
             return
         kinds = {type(write) for write in writes}
         self.riders = (*(one for one in self.riders if type(one) not in kinds), *writes)
 
     def note(self, **changes: Any) -> None:
-        """Know something more of this life; the agent's next step carries it."""
+        """Change the notes of this life; the agent's next step carries them."""
         self.notes = replace(self.notes, **changes)
         self.ride(AgentNoted(notes=self.notes))
 
     def open_among(self, questions: Sequence[str]) -> tuple[str, ...]:
-        """Return those of some questions, by correlation id, that still wait for an answer."""
+        """Return the given questions, by correlation id, that still wait for an answer."""
         return tuple(about for about in questions if about in self.questions)
 
     def forget_conversation(self) -> None:
-        """Have the next life begin a conversation: it knows what its system prompt says."""
+        """Make the next life begin a new conversation."""
         self.resume_token = self.context_used = self.team = self.team_source = None
         self.ride(ThreadKept(thread=None))
 
     def live_on(self) -> None:
-        """Turn the record of an agent that was cut off into that of its next life."""
+        """Begin the next life of an agent that was cut off."""
         self.incarnation += 1
         self.descriptor = replace(self.descriptor, incarnation=self.incarnation)
 
     def restore_point(self) -> Callable[[], None]:
-        """Return what makes the record what it is now again, if what comes next is not written."""
+        """Return a function that restores the record, in case the next step fails."""
         was = [(name, getattr(self, name)) for name in self.__struct_fields__]
 
         def restore() -> None:
@@ -281,7 +279,7 @@ class AgentRecord(Struct, eq=False):
         return restore
 
     def begin_incarnation(self, prompt: str, state: AgentState, now: float) -> None:
-        """Turn the record of an ended agent into that of its next life, which begins now."""
+        """Begin the next life of an ended agent."""
         self.incarnation += 1
         self.state = state
         self.descriptor = replace(
@@ -311,19 +309,19 @@ class Staged(Struct, eq=False):
     refused: Exception | None = None  # why it was left out: it is not in the ledger, and never is
 
     def settle(self) -> None:
-        """Take note that it is in the ledger, or was refused; what it said need not be kept."""
+        """Note that the step was written or refused, and drop its contents."""
         self.is_settled = True
         self.step, self.needs = _WRITTEN, None
 
     def fits(self, run_id: str, incarnation: int) -> bool:
-        """Whether it is of this life in this run, and can be written."""
+        """Whether it is of this life and run, and can be written."""
         step, needs = self.step, self.needs
         is_same = step.incarnation == incarnation and step.run_id == run_id
         return is_same and (needs is None or needs.refused is None)
 
 
 class Names(set[str]):
-    """The aliases that are taken."""
+    """The aliases in use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -338,13 +336,13 @@ class Names(set[str]):
         return f"{prefix}{number}"
 
     def free(self, name: str) -> None:
-        """Let an alias be taken again."""
+        """Release an alias."""
         self.discard(name)
         self._next.clear()
 
 
 class Roster:
-    """Owns the records of all agents: what each is called, and whose child it is."""
+    """Owns the records of all agents, their names and their tree."""
 
     def __init__(self) -> None:
         self._records: dict[str, AgentRecord] = {}
@@ -360,7 +358,7 @@ class Roster:
         self.adopt(record)
 
     def adopt(self, record: AgentRecord) -> None:
-        """Add an agent of an earlier engine, below its parent if that is there."""
+        """Add an agent of an earlier engine, below its parent if there is one."""
         self._records[record.agent_id] = record
         self._sizes[record.descriptor.run_id] += 1
         self.taken_names.add(record.descriptor.name)
@@ -371,7 +369,7 @@ class Roster:
                 self.revive(record)
 
     def know(self, aliases: Mapping[str, str]) -> None:
-        """Let agents be found by the ids that they had where their session was forked."""
+        """Let agents be found by the ids they had before their session was forked."""
         self._aliases.update(aliases)
 
     def strike(self, record: AgentRecord) -> None:
@@ -391,7 +389,7 @@ class Roster:
             parent.live_children = put(parent.live_children, record.agent_id, record)
 
     def settle(self, record: AgentRecord) -> AgentRecord | None:
-        """Count an agent that has ended among its parent's live children no more; return that."""
+        """Remove an ended agent from its parent's live children; return the parent."""
         parent = self.parent_of(record)
         if parent is not None:
             drop(parent.live_children, record.agent_id)
@@ -402,22 +400,22 @@ class Roster:
         return self._sizes[run_id]
 
     def records(self) -> Collection[AgentRecord]:
-        """Return all agents, oldest first, as they are now."""
+        """Return all agents, oldest first."""
         return self._records.values()
 
     def get(self, agent_id: str) -> AgentRecord:
-        """Return the record of an agent; raises MessageRoutingError for an unknown id."""
+        """Return an agent's record; raise MessageRoutingError for an unknown id."""
         record = self._records.get(agent_id) or self._records.get(self._aliases.get(agent_id, ""))
         if record is None:
             raise MessageRoutingError(f"there is no agent {agent_id}", code="unknown_agent")
         return record
 
     def find(self, agent_id: str) -> AgentRecord | None:
-        """Return the record of an agent, None for an unknown id."""
+        """Return an agent's record, or None."""
         return self._records.get(self._aliases.get(agent_id, agent_id))
 
     def parent_of(self, record: AgentRecord) -> AgentRecord | None:
-        """Return the agent above; None above a master."""
+        """Return the parent, or None for a master."""
         return self._records.get(record.descriptor.parent_id or "")
 
     def lineage(self, agent_id: str) -> tuple[str, ...]:
@@ -428,7 +426,7 @@ class Roster:
         return tuple(lineage)
 
     def family(self, record: AgentRecord) -> Iterator[tuple[AgentRecord, str]]:
-        """Yield the agent and all that were ever below it, with their paths: `w1/w2`."""
+        """Yield the agent and all ever below it, with their paths: `w1/w2`."""
         below = [(record, "")]
         while below:
             one, path = below.pop(0)
@@ -441,7 +439,7 @@ class Roster:
         return {agent_id: r.descriptor.name for agent_id, r in self._records.items()}
 
     def resolve(self, text: str, among: Sequence[str] | None = None) -> AgentRecord:
-        """Return the agent of an alias, an id, or a unique prefix of one, `among` some if given."""
+        """Return the agent of an alias, id or unique id prefix, `among` some if given."""
         text = self._aliases.get(text, text)
         ids = tuple(self._records) if among is None else tuple(among)
         records = [self._records[agent_id] for agent_id in ids]

@@ -1,9 +1,8 @@
-"""Tokens: how many a text counts as, and what of a conversation a model has room for.
+"""Count tokens, and fit conversations into a model's window.
 
-Vendors count with tokenizers of their own, which nobody else has. So what PRSM counts itself goes
-by one rule that errs on the safe side: three bytes of UTF-8 are a token. English and code have
-about four, Chinese and Japanese three, and only dense data has less. Where a vendor has told how
-full its window is, that counts instead.
+Vendors have tokenizers that nobody else has. So PRSM counts by one rule that errs on the safe side:
+three bytes of UTF-8 are a token. English and code have about four, Chinese and Japanese three, only
+dense data fewer. If a vendor reports how full its window is, that counts instead.
 """
 
 from __future__ import annotations
@@ -30,40 +29,39 @@ MESSAGE_TOKENS = 8  # what stands around a message: its role, the ends of its li
 
 
 def count_tokens(text: str) -> int:
-    """Return how many tokens a text counts as: a third of its bytes in UTF-8, rounded up."""
+    """Return a text's tokens: a third of its bytes in UTF-8, rounded up."""
     if text.isascii():
         return -(-len(text) // BYTES_PER_TOKEN)
     return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
 
 def message_tokens(message: AgentMessage) -> int:
-    """Return how many tokens a message of a rebuilt conversation counts as: it is quoted there."""
+    """Return the tokens of a message in a rebuilt conversation, where it is quoted."""
     return MESSAGE_TOKENS + count_tokens(quote(message.content))
 
 
 def history_tokens(messages: Iterable[AgentMessage]) -> int:
-    """Return how many tokens a rebuilt conversation counts as."""
+    """Return the tokens of a rebuilt conversation."""
     return sum(map(message_tokens, messages))
 
 
 def tool_tokens(tools: Iterable[ToolSpec]) -> int:
-    """Return how many tokens the descriptions of tools count as."""
+    """Return the tokens of tools' descriptions."""
     told = ((tool.name, tool.description, tool.input_schema) for tool in tools)
     return sum(count_tokens(encode_data(one)) for one in told)
 
 
 class Room(Record, frozen=True):
-    """A model's window in tokens, and how many of them PRSM fills; the rest is for its answer."""
+    """A model's window in tokens, and how many of them PRSM fills; the rest is for the answer."""
 
     window: int
     fill: int
 
     @classmethod
     def of(cls, window: int, share: float, response: int | None = None) -> Room:
-        """Return the room of a window of which a share may be filled.
+        """Return the room of a window, of which `share` may be filled.
 
-        `response` is how long an answer may be, where that is set: at least as much stays free,
-        but never all.
+        A set `response` length stays free, but never the whole window.
         """
         fill = int(window * share)
         if response is not None:
@@ -76,19 +74,19 @@ _LEFT_OUT = "[{count} messages stood here; they are left out, since they do not 
 
 
 class Conversation(Record, frozen=True):
-    """The second layer: a head that stands for what was compacted, and all messages since."""
+    """A head that stands for what was compacted, and all messages since."""
 
     head: tuple[AgentMessage, ...] = ()
     messages: tuple[AgentMessage, ...] = ()
 
     @property
     def all(self) -> tuple[AgentMessage, ...]:
-        """The whole layer, in order."""
+        """The whole conversation, in order."""
         return (*self.head, *self.messages)
 
 
 class Fitted(Record, frozen=True):
-    """What of a conversation fits, and how many of its messages are left out or cut."""
+    """What of a conversation fits, and how many messages are left out or cut."""
 
     messages: tuple[AgentMessage, ...]
     left_out: int = 0
@@ -96,10 +94,10 @@ class Fitted(Record, frozen=True):
 
 
 def fit(conversation: Conversation, room: int) -> Fitted:
-    """Return what fits into `room` tokens: all, or the head and the newest messages.
+    """Return what fits into `room` tokens: everything, or the head and the newest messages.
 
-    A message is there whole or not at all, but for the last one of a head that does not fit by
-    itself. Without room for even a mark there is nothing.
+    Messages are left out whole; only the last message of a head that does not fit may be cut.
+    Without room for even a mark the result is empty.
     """
     whole = conversation.all
     if not whole or history_tokens(whole) <= room:
@@ -117,7 +115,7 @@ def fit(conversation: Conversation, room: int) -> Fitted:
 
 
 def newest(messages: Sequence[AgentMessage], room: int) -> tuple[AgentMessage, ...]:
-    """Return the newest messages in a row that fit together, in their order."""
+    """Return the newest messages in a row that fit together, in order."""
     first = len(messages)
     while first and (size := message_tokens(messages[first - 1])) <= room:
         first, room = first - 1, room - size
@@ -125,7 +123,7 @@ def newest(messages: Sequence[AgentMessage], room: int) -> tuple[AgentMessage, .
 
 
 def clipped(message: AgentMessage, room: int) -> AgentMessage | None:
-    """Return a message, cut where it does not fit into so many tokens; None where nothing would."""
+    """Return a message, cut if it does not fit into `room` tokens; None if nothing would fit."""
     if message_tokens(message) <= room:
         return message
 
@@ -138,7 +136,7 @@ def clipped(message: AgentMessage, room: int) -> AgentMessage | None:
 
 
 def _fit_head(head: Sequence[AgentMessage], room: int) -> tuple[tuple[AgentMessage, ...], bool]:
-    """Return the messages of a head that fit, the first that does not in part; and whether so."""
+    """Return the messages of a head that fit, and whether the last of them is cut."""
     kept: list[AgentMessage] = []
     for message in head:
         part = clipped(message, room)
@@ -150,7 +148,6 @@ def _fit_head(head: Sequence[AgentMessage], room: int) -> tuple[tuple[AgentMessa
 
 
 def _mark(messages: Sequence[AgentMessage], count: int) -> AgentMessage:
-    """Return what tells the reader that messages are left out."""
     first = messages[0]
     return AgentMessage(
         id=f"{first.id}:left_out",

@@ -1,9 +1,8 @@
-"""The port of whatever keeps the files that agents work on.
+"""The port for keeping the files that agents work on.
 
-An engine opens one `WorkspaceFiles` as it is made, gives it a `FilesContext`, and asks it directly
-from then on. These classes keep nothing: where no package keeps files, runs work and nothing is
-recorded. What cannot be done so is refused, and the error names the package that does it. A package
-derives its own from them.
+An engine opens one `WorkspaceFiles` with a `FilesContext` and asks it directly. These classes keep
+nothing: without a package that keeps files, runs work and nothing is recorded. What needs such a
+package is refused with an error that names it. A package derives its own classes from these.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def not_installed() -> ConfigError:
-    """Return the error of an act on files where no plugin keeps them."""
+    """Return the error of an act on files that no plugin keeps."""
     message = "no plugin keeps files here"
     return ConfigError(message, hint=KEEP, code="no_files")
 
 
 class ToldTurn(Protocol):
-    """A turn of an agent, as far as it is told of changes."""
+    """An agent's turn, as far as it is told of changes."""
 
     turn_id: str
 
@@ -69,16 +68,9 @@ class ToldTurn(Protocol):
 class FilesContext(Record, frozen=True, kw_only=True):
     """What files are kept with. What an engine has only later is behind a callable.
 
-    Attributes:
-        workspace: The session's own folder.
-        trusted: Whether the person trusts it.
-        env: The variables of commands that are run there.
-        quiet: Lets calls that may write in, and holds them up.
-        leases: Returns what others than an agent have for themselves.
-        turn_of: Returns an agent's running turn, or its last one.
-        task_of: Returns the task of an agent's newest life.
-        sandbox: Returns what confines commands.
-        commands: Says what a shell command does.
+    `env` has the variables of commands run in the `workspace`. `quiet` lets calls in that may
+    write. `leases` returns what others than an agent have for themselves, `turn_of` its running or
+    last turn, and `task_of` the task of its newest life.
     """
 
     settings: Settings
@@ -114,7 +106,7 @@ class Folders:
         return self.main
 
     def top(self, _folder: str) -> str | None:
-        """Return the top of the worktree that a folder is in; None: it is in none."""
+        """Return the top of the worktree that a folder is in, if any."""
         return None
 
     def variables(self, _folder: str) -> Mapping[str, str]:
@@ -122,7 +114,7 @@ class Folders:
         return _NO_VARIABLES
 
     def home(self, path: str) -> str:
-        """Return where a path of a worktree is in the session's own files, itself for any other."""
+        """Return where a worktree's path is in the session's own files."""
         return path
 
     def seen_from(self, path: str, _folder: str) -> str:
@@ -130,19 +122,19 @@ class Folders:
         return path
 
     def own(self, _record: AgentRecord, _roster: Roster) -> str | None:
-        """Return the id of a worktree that an agent has for itself; None: it has none."""
+        """Return the id of an agent's own worktree, if it has one."""
         return None
 
 
 class Trees:
-    """Gives no agent a worktree; one that is asked for is refused."""
+    """Gives no agent a worktree; a wish for one is refused."""
 
     def is_wanted(self, request: SpawnRequest, _plan: AgentDescriptor) -> bool:
         """Return whether a new agent is to have one."""
         return bool(request.worktree)
 
     async def give(self, _record: AgentRecord) -> None:
-        """Make a worktree for an agent that is about to be born. Raises AgentSpawnError."""
+        """Make a worktree for an agent about to be born. Raises AgentSpawnError."""
         error = not_installed()
         raise AgentSpawnError(error.message, hint=error.hint, code="no_worktree")
 
@@ -150,55 +142,54 @@ class Trees:
         """Remove the worktrees of agents that were not born after all."""
 
     async def ensure(self, _record: AgentRecord) -> None:
-        """Have the worktree of an agent that is to live again. Raises AgentSpawnError."""
+        """Have the worktree of an agent that lives again. Raises AgentSpawnError."""
 
     async def settle(self, _record: AgentRecord, _state: AgentState) -> Values | None:
-        """Merge what an agent that ends has changed; return what is told of it, if it has one."""
+        """Merge the changes of an agent that ends; return what is told of its worktree."""
         return None
 
     def leave(self, _record: AgentRecord, _told: Values) -> None:
-        """Have the worktree of an agent that has ended removed, if all of it is merged."""
+        """Remove the worktree of an ended agent if all of it is merged."""
 
     async def settled(self) -> None:
-        """Wait until what is merged is removed, for a while."""
+        """Wait a while until merged worktrees are removed."""
 
 
 class ChangeWatch(CallWatch, Protocol):
     """Finds what calls have changed while a run is open."""
 
     def begin(self, *, is_resumed: bool) -> None:
-        """Take note of a run; one that goes on may have calls whose changes nobody has found."""
+        """Note a run; a resumed one may have calls whose changes were not found."""
         ...
 
     async def finish(self) -> None:
-        """Find all that has changed until now; nothing is told until the next run."""
+        """Find all changes until now; report nothing more until the next run."""
         ...
 
     async def flush(self) -> None:
-        """Find what calls that have ended have changed, before somebody else writes."""
+        """Find the changes of ended calls before somebody else writes."""
         ...
 
     def while_others_write(self) -> AbstractAsyncContextManager[None]:
-        """Let PRSM itself write to the folder, by another process, while the gate is held."""
+        """Let another process of PRSM write to the folder while the gate is held."""
         ...
 
 
 class Proof:
-    """Weighs what an agent says it has done. What is not looked into stays a claim."""
+    """Weighs what an agent says it has done. What is not checked stays a claim."""
 
     async def weigh(
         self, _artifacts: Sequence[str], _commands: Sequence[str], *, is_last: bool = False
     ) -> Evidence:
-        """Check the files and commands an agent names; run the gates if it has changed files.
+        """Check the files and commands an agent names; run the gates if it changed files.
 
-        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back,
-        unless it `is_last`.
+        Raises OrchestrationError, code `gate_failed`, to send the agent back, unless it `is_last`.
         """
         del is_last
         return Evidence(gaps=(UNWEIGHED,))
 
     async def again(self, result: AgentResult) -> AgentResult:
-        """Return an accepted result with what its children did to it that have ended since."""
+        """Return an accepted result with what its children did to it since."""
         return result
 
 
@@ -207,7 +198,7 @@ async def _refuse(_self: object, *_: Any, **__: Any) -> Any:
 
 
 class NoChanges(Changes):
-    """The changes of a session in which nobody looks for any: none. What decides is refused."""
+    """The changes of a session that nobody records: none. Decisions on them are refused."""
 
     def __init_subclass__(cls) -> None:
         takes_checked(cls)
@@ -225,7 +216,7 @@ class NoChanges(Changes):
         return ()
 
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
-        """Keep agents from beginning to write for as long as this is open."""
+        """Keep agents from starting to write while this is open."""
         async with AsyncExitStack() as stack:
             held = self._context.quiet.hold(limit=HOLD_SECONDS)
             hold = await stack.enter_async_context(held)
@@ -238,7 +229,7 @@ class NoChanges(Changes):
 
 
 class NoSnapshots(Snapshots):
-    """The snapshots that a session has had. To take or restore one is refused."""
+    """The snapshots that a session has had. Taking and restoring is refused."""
 
     def __init_subclass__(cls) -> None:
         takes_checked(cls)
@@ -247,7 +238,7 @@ class NoSnapshots(Snapshots):
         self._context = context
 
     async def list(self) -> Sequence[Snapshot]:
-        """Return the snapshots of files that were taken for the session, oldest first."""
+        """Return the session's snapshots of files, oldest first."""
         session = self._context.session
         try:
             state = await self._context.store.state(session)
@@ -261,7 +252,7 @@ class NoSnapshots(Snapshots):
 
 
 def tell_snapshot(session: str | None, one: SessionSnapshot) -> Snapshot:
-    """Return a snapshot as frontends are told of it."""
+    """Return a snapshot as frontends see it."""
     return Snapshot(
         id=one.snapshot_id,
         kind=one.kind,
@@ -306,9 +297,9 @@ class WorkspaceFiles:
     def before(
         self, _said: str, _folder: str, _agent: str | None
     ) -> AbstractAsyncContextManager[None]:
-        """Hold calls up while a prompt is put into the ledger; then take a snapshot of a folder.
+        """Hold calls while a prompt enters the ledger, then take a snapshot of a folder.
 
-        It is said to an agent; None: it is a task. What raises takes no snapshot.
+        The prompt is for an agent; None is a task. If the block raises, no snapshot is taken.
         """
         return nullcontext()
 
@@ -317,14 +308,14 @@ class WorkspaceFiles:
         return Proof()
 
     async def recover(self, _folder: Path) -> Sequence[str]:
-        """Finish what was cut off in a folder, or take it back; return what was done, for people.
+        """Finish or undo interrupted work in a folder; return what was done, for people.
 
-        Raises PrsmError where neither can be done.
+        Raises PrsmError if neither can be done.
         """
         return ()
 
     async def settle(self) -> None:
-        """Wait for snapshots that are being taken: a run is about to end."""
+        """Wait for snapshots under way: a run is about to end."""
 
     async def aclose(self) -> None:
         """Close what has processes of its own."""

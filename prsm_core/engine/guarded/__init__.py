@@ -1,5 +1,1 @@
-"""Code of others, guarded: what it does wrong is its own failure, and stops nobody else.
-
-provider  every call into a provider and its sessions, within its limits
-failing   what a failure is called, whatever stands in the way of telling it
-"""
+"""Guard the code of others: its mistakes are its own failures, and stop nobody else."""

@@ -1,4 +1,4 @@
-"""What is told of a failure: words that can be kept, whatever a plugin has raised or yielded."""
+"""Describe failures in words that can be kept, whatever a plugin raised or yielded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("prsm.engine")
 
 
 def describe(error: BaseException) -> str:
-    """Return an error in words; one that cannot say what it is is known by its type."""
+    """Return an error in words, by its type if it cannot describe itself."""
     name = type(error).__name__
     try:
         text = error.message if isinstance(error, PrsmError) else f"{name}: {error}"
@@ -30,7 +30,7 @@ def describe(error: BaseException) -> str:
 
 
 def keepable(value: object, redact: Callable[[Any], Any]) -> str:
-    """Return a text that can be kept without its secrets; what cannot be is told by its type."""
+    """Return a text without secrets, or a description of its type if it cannot be kept."""
     if not isinstance(value, str):
         return "" if value is None else f"[a {type(value).__name__}, which is no text]"
     try:
@@ -40,24 +40,24 @@ def keepable(value: object, redact: Callable[[Any], Any]) -> str:
 
 
 def is_unfit(error: BaseException) -> bool:
-    """Return whether something failed for what was to be written, not for the ledger."""
+    """Return whether the contents of a write failed, not the ledger."""
     if isinstance(error, StoreError):
         return error.code == UNFIT
     return isinstance(error, Exception) and not isinstance(error, PrsmError)
 
 
 def breaks_ledger(error: BaseException) -> bool:
-    """Return whether an error says that nothing can be written any more."""
+    """Return whether an error means that nothing can be written any more."""
     return (
         isinstance(error, StoreError) and not isinstance(error, FencedError) and not is_unfit(error)
     )
 
 
 class Soundness:
-    """Owns the error that broke the ledger: once it could not be written, nothing more is.
+    """Owns the error that broke the ledger. After it, nothing more is written.
 
-    What memory knows and the ledger lacks must be told to nobody. So the agents stay as they are in
-    the ledger, even if the next write would work, and another engine goes on with them.
+    Nobody may be told what memory knows and the ledger lacks. So the agents stay as the ledger has
+    them, even if the next write would work, and another engine continues them.
     """
 
     __slots__ = ("_error", "_on_broken")
@@ -72,7 +72,7 @@ class Soundness:
         return self._error is not None
 
     def failed(self, error: Exception) -> None:
-        """Take note of a write that has failed; what was merely refused breaks nothing."""
+        """Note a failed write; a mere refusal breaks nothing."""
         if self._error is None and isinstance(error, StoreError) and breaks_ledger(error):
             self._error = error
             self._on_broken(error)
@@ -83,12 +83,12 @@ class Soundness:
             raise StoreError(error.message, hint=error.hint, code=error.code) from error
 
     def mend(self) -> None:
-        """Let the next run try to write: of the one that failed nothing has begun."""
+        """Let the next run try to write: the failed one never began."""
         self._error = None
 
 
 def said(text: Callable[[], object], redact: Callable[[Any], Any]) -> str:
-    """Return what `text` returns, as far as it can be kept; what it raises is told instead."""
+    """Return the text that `text` yields, as far as it can be kept, or its error."""
     try:
         return keepable(text(), redact)
     except Exception as error:  # noqa: BLE001 - what a provider yielded is no text

@@ -1,6 +1,6 @@
-"""Every call into a provider, guarded: what it does wrong is its own failure, by its name.
+"""Guard every call into a provider: its mistakes are its own failures, by its name.
 
-What providers give is checked field by field as it crosses over, by the tables below.
+What providers return is checked field by field by the tables below.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _log = logging.getLogger("prsm.engine")
 
 
 class Limits(Record, frozen=True, kw_only=True):
-    """How long each call into a provider may take, in seconds; a turn has clocks of its own."""
+    """How long each call into a provider may take, in seconds; a turn has its own clocks."""
 
     models: float = 30.0  # `list_models` and `knows_model`; whoever surveys many waits less
     open: float = 300.0  # `engine.open_timeout_seconds`
@@ -86,14 +86,14 @@ class Limits(Record, frozen=True, kw_only=True):
 
 
 class Opener(Protocol):
-    """Who opens a session, in a task of its own."""
+    """Opens a session in a task of its own."""
 
     def on_stuck(self) -> None:
-        """Take note that the provider keeps that task, though it is late, and cancelled."""
+        """Note that the provider keeps that task although it is late and cancelled."""
 
 
 class GuardedProvider(Provider):
-    """A provider of a plugin; making one raises PluginFaultError for what is none."""
+    """A plugin's provider. Raises PluginFaultError for an object that is none."""
 
     def __init__(
         self, provider: Provider, guest: Guest, clock: Clock, limits: Limits | None = None
@@ -111,7 +111,7 @@ class GuardedProvider(Provider):
 
     @property
     def capabilities(self) -> ProviderCapabilities:  # type: ignore[override]
-        """What it can do; nothing where it does not say."""
+        """Its capabilities; nothing if it does not say."""
         try:
             return self._capabilities()
         except PluginError as error:
@@ -128,7 +128,7 @@ class GuardedProvider(Provider):
 
     @property
     def known_models(self) -> Sequence[ModelInfo]:  # type: ignore[override]
-        """The models it knows; none where it does not say."""
+        """The models it knows; none if it does not say."""
         try:
             found = self._guest.attribute(self.inner, "known_models")
             if found is not self._known:
@@ -148,7 +148,7 @@ class GuardedProvider(Provider):
             _log.info("%s", error)
 
     async def probe(self) -> ProviderStatus:
-        """Look for at most six seconds; see Provider."""
+        """Probe for at most six seconds; see Provider."""
         call = self.inner.probe
         status = await self._guest.within(PROBE_SECONDS, "its probe", call, passes=ANSWERS)
         return _checked(status, STATUS, self._guest, "its probe")
@@ -160,7 +160,7 @@ class GuardedProvider(Provider):
         return self._models("list_models", found)
 
     async def knows_model(self, model: str) -> bool:
-        """Return whether the vendor takes a model that it does not list; see Provider."""
+        """Return whether the vendor takes an unlisted model; see Provider."""
         call = partial(self.inner.knows_model, model)
         what, limit = "knows_model", self._limits.models
         found: object = await self._guest.within(limit, what, call, passes=ANSWERS)
@@ -179,15 +179,15 @@ class GuardedProvider(Provider):
         host: AgentHost,
         opener: Opener | None = None,
     ) -> AbstractAsyncContextManager[GuardedSession]:
-        """Open an agent's session, and end it, in the caller's task; see Provider.
+        """Open an agent's session and end it in the caller's task; see Provider.
 
-        A provider that does not heed a cancel cannot be left behind there: `opener` is told then.
+        `opener` is told if the provider ignores a cancel, as it cannot be left behind there.
         """
         make = partial(self.inner.open_session, request, host)
         return _Opening(make, self._guest, self._limits, self._clock, opener)
 
     async def aclose(self, seconds: float = CLOSE_SECONDS) -> None:
-        """End what it started, for a bounded time; see Provider."""
+        """End what it started, within a bounded time; see Provider."""
         grace = min(GRACE_SECONDS, seconds / 2)
         call, clock = self.inner.aclose, self._clock
         await self._guest.within(seconds, "aclose", call, clock=clock, grace=grace)
@@ -213,7 +213,6 @@ class _Opening:
         self._opener = opener
 
     async def __aenter__(self) -> GuardedSession:
-        """Open it."""
         guest, limits = self._guest, self._limits
         begin = guest.here(limits.open, "open_session", self._clock, self._stuck, passes=ANSWERS)
         inner = await begin.run(self._open)
@@ -230,7 +229,6 @@ class _Opening:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """End it, whatever happened meanwhile."""
         await self._end(error)
 
     def _stuck(self) -> None:
@@ -271,23 +269,23 @@ class GuardedSession(ProviderSession):
 
     @property
     def resume_token(self) -> str | None:  # type: ignore[override]
-        """The vendor's name of the conversation; None where it tells none that is text."""
+        """The vendor's name of the conversation; None if it gives no text."""
         token: str | None = self._read("resume_token", _MAYBE_TEXT, None)
         return token
 
     @property
     def reusable(self) -> bool:  # type: ignore[override]
-        """Whether it can take another turn; one that does not say cannot."""
+        """Whether it can take another turn; False if it does not say."""
         return self._read("reusable", FLAG, False) is True
 
     @property
     def taken(self) -> frozenset[str] | None:  # type: ignore[override]
-        """What of a turn that goes on its vendor holds; None where it does not say."""
+        """What of a continued turn its vendor holds; None if it does not say."""
         found = self._read("taken", _MAYBE_SET, None)
         return None if found is None else frozenset(found)
 
     def _read(self, name: str, kind: Kind, default: object) -> Any:
-        """Return an attribute of a kind, else the default; the first that is wrong is logged."""
+        """Return an attribute of a kind, else the default; log the first wrong one."""
         try:
             found = self._guest.attribute(self.inner, name, default)
             what = f"is a {type(found).__name__}"
@@ -301,7 +299,7 @@ class GuardedSession(ProviderSession):
         return default
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Run one turn; each event is what it says it is. See ProviderSession."""
+        """Run one turn with checked events; see ProviderSession."""
         stream = self.stream(context)
         try:
             async for event in stream:
@@ -313,7 +311,7 @@ class GuardedSession(ProviderSession):
             await stream.aclose()
 
     def stream(self, context: AssembledContext) -> Events:
-        """Run one turn for who checks each event, and the error that it may end with."""
+        """Start a turn for a caller who checks its events and its error."""
         with self._guest.calling("run_turn", ANSWERS):
             stream: Any = self.inner.run_turn(context)
             if not hasattr(stream, "__anext__"):
@@ -328,7 +326,7 @@ class GuardedSession(ProviderSession):
     ) -> None:
         """Run a turn to its end within `context.timeout_ms`; `take` gets its events.
 
-        Raises TooLateError, and what `run_turn` raises. What does not end is left behind.
+        Raises TooLateError, and what `run_turn` raises. A turn that does not end is left behind.
         """
 
         async def run() -> None:
@@ -348,7 +346,7 @@ class GuardedSession(ProviderSession):
         return self._guest.wrong("run_turn", what)
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
-        """Say something within the turn; whether the vendor took it. See ProviderSession."""
+        """Say something within the turn; return whether the vendor took it."""
         shown = (images,) if images else ()
         call = partial(self.inner.steer, text, *shown)
         try:
@@ -374,9 +372,9 @@ class GuardedSession(ProviderSession):
 
 
 class Events(Calling):
-    """The stream of one turn; whoever takes it checks each event and the error, and closes it.
+    """The stream of one turn; its taker checks events and the error, and closes it.
 
-    Every agent that waits does so inside of one: one generator more would take 500 bytes of it.
+    Every waiting agent waits inside one: another generator would take 500 bytes of it.
     """
 
     __slots__ = ("_is_asked", "_stream")
@@ -387,24 +385,22 @@ class Events(Calling):
         self._is_asked = False  # whatever is raised now is the provider's
 
     def __aiter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __anext__(self) -> Awaitable[ProviderEvent]:
-        """Ask for the next event."""
         self._is_asked = True
         coming: Awaitable[ProviderEvent] = self._stream.__anext__()
         return coming
 
     def checked(self, event: ProviderEvent) -> ProviderEvent:
-        """Return an event that is what it says it is."""
+        """Return an event once it is checked."""
         self._is_asked = False
         if (problem := first_problem(event, EVENTS)) is not None:
             raise self._guest.wrong("run_turn", f"gave {problem}")
         return event
 
     def check_end(self, error: BaseException) -> None:
-        """Raise PluginFaultError if the stream has ended with an error that is the plugin's."""
+        """Raise PluginFaultError if the stream ended with the plugin's own error."""
         if self._is_asked:
             self._is_asked = False
             self.check(error)
@@ -417,7 +413,6 @@ class Events(Calling):
 
 
 def _checked(value: T, table: Table, guest: Guest, what: str) -> T:
-    """Return a value that is what its table says, else raise PluginFaultError."""
     if (problem := first_problem(value, table)) is not None:
         raise guest.wrong(what, f"gave {problem}")
     return value
@@ -450,7 +445,7 @@ _PLAIN |= {f"{hint} | None": maybe(kind) for hint, kind in _PLAIN.items()}
 
 
 def _fields(record: type, **special: Kind) -> Fields:
-    """Return what the fields of a record must be: `special`, else by their annotations."""
+    """Return what a record's fields must be: `special`, else by annotation."""
     hints: Mapping[str, str] = record.__annotations__
     return {name: special.get(name) or _PLAIN[hint] for name, hint in hints.items()}
 

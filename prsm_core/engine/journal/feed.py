@@ -1,9 +1,9 @@
-"""The feed: fans out what the journal commits to in-process readers and sinks.
+"""Fan out what the journal commits to in-process readers and sinks.
 
-Committed events are read from the store by their number; only live deltas come this way to
-readers, so that a slow reader loses deltas and never a committed event. A delta comes behind the
-events of its agent that precede it, and before those that follow it, and is told as its provider
-told it. Only for a reader that is slow deltas of the same text are joined, before any is lost.
+Readers get committed events from the store by number, and only live deltas this way, so a slow
+reader loses deltas but no event. A delta comes after the events of its agent that precede it and
+before those that follow. Deltas of the same text are joined only for a slow reader, before any is
+lost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Feed(Struct, eq=False):
     _taps: list[Callable[[tuple[Event, ...]], None]] = field(default_factory=list)
 
     def add_tap(self, tap: Callable[[tuple[Event, ...]], None]) -> None:
-        """Give committed events to `tap`, which must not block."""
+        """Pass committed events to `tap`, which must not block."""
         self._taps.append(tap)
 
     def publish(self, events: tuple[Event, ...]) -> None:
@@ -62,8 +62,8 @@ class Feed(Struct, eq=False):
     async def events(self, session_id: str, after: int = 0) -> AsyncIterator[Event]:
         """Yield committed events after `after`, then follow, with live deltas between.
 
-        The first deltas are what running turns have said so far of messages whose events are not
-        before that. Raises ConfigError for a number that the session has not reached.
+        The first deltas are what running turns have said of messages without an event yet. Raises
+        ConfigError for a number that the session has not reached.
         """
         await self._check_reached(session_id, after)
         await self.spoken.writing.past()  # so that it is known which text has an event already
@@ -96,7 +96,7 @@ class Feed(Struct, eq=False):
 
 
 def no_such_event(session_id: str, after: int) -> ConfigError:
-    """Return the error of a cursor that is beyond a session's last event."""
+    """Return the error of a cursor beyond a session's last event."""
     return ConfigError(
         f"session {session_id} has no event {after} yet",
         hint="give the number of an event of this session",
@@ -105,14 +105,14 @@ def no_such_event(session_id: str, after: int) -> ConfigError:
 
 
 class _Newest(Struct, eq=False):
-    """The last live text that is buffered of an agent; more of it may join it there."""
+    """The last buffered live text of an agent; more of it may join it there."""
 
     piece: Piece
     behind: int
     end: int  # where its text ends
 
     def joins(self, event: Event, behind: int) -> bool:
-        """Take an event that goes on where this ends, behind the same event of its agent."""
+        """Join an event that continues this text behind the same event of its agent."""
         first, data = self.piece.first, event.data
         is_next = (
             event.type == first.type
@@ -160,7 +160,6 @@ class _Reader:
             self._early.append((behind, live))
 
     def let_go(self, piece: Piece) -> None:
-        """Note that a piece is being read: nothing joins it any more."""
         newest = self._newest.get(piece.first.agent)
         if newest is not None and newest.piece is piece:
             del self._newest[piece.first.agent]
@@ -178,7 +177,6 @@ class _Reader:
                     self._catch_up()
 
     def end(self, _: object) -> None:
-        """Tell whoever reads that nothing more comes."""
         self.closed = True
         if not self.queue.full():  # a full queue will find itself closed once it is read
             self.queue.put_nowait(None)

@@ -1,9 +1,8 @@
-"""Redaction: writes without the secrets in their texts, as the ledger gets them.
+"""Remove secrets from writes before the ledger gets them.
 
-What an agent said stays as it is in memory, for the one model that owns it and for the program it
-told to run; whatever is written down passes here, once, before rows and events are made of it.
-Most of it holds no secret: all its text is looked at in one go, and its fields only if that tells
-of something.
+In memory, what an agent said stays as it is for its model and the program it told to run. Whatever
+is written passes here once, before rows and events are made of it. Most of it holds no secret: all
+its text is searched in one go, and single fields only after a hit.
 """
 
 from __future__ import annotations
@@ -76,17 +75,14 @@ _RECORDS = {record.__name__: record for record in WRITTEN}
 
 
 def without_secrets(writes: Sequence[W], redactor: Redactor) -> tuple[W, ...]:
-    """Return writes with every text in them redacted; those without a secret as they are."""
+    """Return writes with all texts redacted; writes without a secret are returned as they are."""
     if not may_hold_secret(writes, redactor):
         return tuple(writes)  # the very tuple, if it is one
     return tuple([_clean_write(write, redactor.value) for write in writes])
 
 
 def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
-    """Return whether any text of the writes may have to be redacted: never wrong about "no".
-
-    What cannot be looked at may hold anything.
-    """
+    """Return whether any text may have to be redacted; "no" is certain."""
     try:
         texts: list[str] = []
         rest: list[Any] = []
@@ -102,10 +98,7 @@ def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
 
 
 def _search(values: list[Any], clean: set[str], texts: list[str]) -> None:
-    """Add every text in values, however deep it is, but for those that are known to be clean.
-
-    Those that JSON is made of are told by their type, and what they hold is looked at in its turn.
-    """
+    """Add every text in nested JSON values that is not known to be clean."""
     for value in values:  # it grows on the way
         if not value:
             continue
@@ -127,7 +120,7 @@ def _search(values: list[Any], clean: set[str], texts: list[str]) -> None:
 
 
 def _held(value: Any, clean: set[str]) -> Iterable[Any]:
-    """Return what a value holds that is of no kind that JSON is made of."""
+    """Return the contents of a value that is no JSON value."""
     if type(value) in WRITTEN:
         texts: list[str] = []
         rest: list[Any] = []
@@ -145,11 +138,10 @@ def _held(value: Any, clean: set[str]) -> Iterable[Any]:
 
 
 class _Collectors(dict[type, "Collect"]):
-    """What collects the values of a write or a record that have to be looked at, by its kind.
+    """The collectors of values to search, by kind of write or record.
 
-    These are the values of the fields that hold what somebody wrote, but for texts that are known
-    to be clean. It is made with the first of a kind, as text, as dataclasses make their methods:
-    each step comes by here.
+    They skip texts known to be clean. Each is compiled with the first of its kind, as dataclasses
+    compile their methods, since every step comes by here.
     """
 
     def __missing__(self, kind: type) -> Collect:
@@ -177,10 +169,10 @@ _CLEAN = "held not in clean"
 
 
 def _lines(kind: type, place: str) -> Iterator[str]:
-    """Yield what looks at the fields of one of a kind that hold what somebody wrote.
+    """Yield the code that looks at the fields that somebody wrote.
 
-    Where a field always holds a record, these are the fields of that. Only a text of the very type
-    is told by itself to be clean: one of another type may equal what it is not.
+    A field that always holds a record is looked into. Only a real `str` can be known to be clean: a
+    value of another type may equal what it is not.
     """
     hints = {name: hint for base in kind.__mro__ for name, hint in get_annotations(base).items()}
     told = _TOLD_AGAIN.get(kind)
@@ -202,7 +194,6 @@ def _lines(kind: type, place: str) -> Iterator[str]:
 
 
 def _each(record: type, one: str) -> Iterator[str]:
-    """Yield what looks at each record of a tuple."""
     yield "if type(held) is tuple:"
     yield f" for {one} in held:"
     yield f"  if type({one}) is {record.__name__}:"
@@ -212,7 +203,6 @@ def _each(record: type, one: str) -> Iterator[str]:
 
 
 def _told(write: Told, clean: set[str], texts: list[str], rest: list[Any]) -> None:
-    """Collect what an event tells but for ids; the names of its fields are no text."""
     for name, held in write.data.items():
         if type(held) is str:
             if held not in clean and name not in _IDS:
@@ -232,7 +222,7 @@ def _clean_write(write: W, redact: Callable[[Any], Any]) -> W:
 
 
 def _kept(value: Any, redact: Callable[[Any], Any]) -> Any:
-    """Return a value without its secrets; one out of which they cannot be taken is not kept."""
+    """Return a value without its secrets, or its description if that fails."""
     try:
         return redact(value)
     except Exception as error:  # noqa: BLE001 - whatever it is, the event tells what it lacks

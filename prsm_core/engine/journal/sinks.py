@@ -1,7 +1,7 @@
-"""Sinks: each has a bounded queue and a task of its own, and can never slow the engine.
+"""Feed plugins' sinks, each by a bounded queue and a task of its own, without slowing the engine.
 
-What a sink does not get is counted and told, whyever: its queue was full, its code failed, or it
-was given up because a write did not end.
+Lost events are counted and reported, whether the queue was full, the sink failed, or a write never
+ended.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class _SinkRunner(Struct, eq=False):
 
 
 class RunSinks(Struct, eq=False):
-    """The sinks of a session, run by run; what they lose is told in the log of the open run."""
+    """The sinks of a session, run by run; the open run's log tells what they lose."""
 
     specs: Sequence[EventSinkSpec]
     settings: Mapping[str, Mapping[str, Any]]
@@ -158,9 +158,9 @@ class RunSinks(Struct, eq=False):
     def open(
         self, task: str, workspace: str, goes_on: Sequence[AgentDescriptor] = ()
     ) -> Sequence[str]:
-        """Open the sinks of the run that begins; return what is wrong with those left out.
+        """Open the sinks of a run; return what is wrong with those left out.
 
-        `goes_on` are the agents that the run has from before: no event tells who they are.
+        `goes_on` are agents from before the run, which no event introduces.
         """
         run = RunInfo(
             run_id=self.journal.run_id,
@@ -189,11 +189,11 @@ class RunSinks(Struct, eq=False):
             runner.offer(events)
 
     async def settle(self) -> None:
-        """Let each sink write what it has, for a bounded time, and tell what was lost by now.
+        """Let each sink write what it has, for a bounded time, and report losses.
 
-        One that has not done so then is given up: its loss is told before the run's end is, which
-        nothing may follow. What is published meanwhile makes it busy again, between its last write
-        and this task, too: only one that is busy once the time is over has failed.
+        A sink that is late is given up, so that its loss is reported before the run's end, which
+        nothing may follow. New events make it busy again, so only one that is busy once the time is
+        over has failed.
         """
         await self.journal.flush()
         seconds = self.background.parting.most(CLOSE_SECONDS)
@@ -214,7 +214,7 @@ class RunSinks(Struct, eq=False):
             await runner.idle.wait()
 
     async def aclose(self) -> None:
-        """Let each sink of the run write what it still has and close, for a bounded time."""
+        """Let each sink write the rest and close, for a bounded time."""
         runners, self._runners = self._runners, ()
         for runner in runners:
             runner.close()

@@ -1,11 +1,10 @@
-"""What the turns that run have said so far: the text that no event has yet.
+"""The texts of running turns that no event has yet.
 
-Pieces of a message come before the event that has the whole of it, which is committed later. Who
-looks at the session in between is shown both as of one committed event, and who begins to follow
-it is told the pieces that came before.
+Pieces of a message come before the event with the whole of it. Who looks at the session in between
+sees both as of one committed event, and who begins to follow gets the pieces that came before.
 
-A piece belongs behind what its agent did before. Where that is not committed yet, the piece waits
-for it; so does what comes behind the piece. Where nothing is on its way, it is told at once.
+A piece belongs behind what its agent did before. If that is not committed yet, the piece and what
+follows it wait.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _OUTPUT = "tool_output_delta"
 
 
 class LiveText(Struct, eq=False):
-    """One text of an agent while it comes: told without its secrets, wherever it is cut."""
+    """One text of an agent while it comes, told without its secrets wherever it is cut."""
 
     stream: StreamRedactor
     tell: Callable[[dict[str, Any]], None]
@@ -50,7 +49,7 @@ class LiveText(Struct, eq=False):
             self._tell_some(self.stream.feed(piece))
 
     def end(self) -> None:
-        """Tell the rest: the text goes on no further, or only behind something else."""
+        """Tell the rest: the text ends, or continues only behind something else."""
         self._tell_some(self.stream.flush())
 
     def _tell_some(self, text: str) -> None:
@@ -62,14 +61,14 @@ class LiveText(Struct, eq=False):
 
 
 class Piece(Struct, eq=False):
-    """Text that was told in a row, all of it behind the same event of its agent."""
+    """Text told in a row, all of it behind the same event of its agent."""
 
     first: Event
     behind: int | None = None  # the number of that event; None: it is on its way
     more: list[str] = field(default_factory=list)
 
     def takes(self, event: Event) -> bool:
-        """Add text that goes on from here; False for what is no part of this text."""
+        """Add text that continues this one; False if it does not."""
         if event.type != self.first.type or event.data.get("call") != self.first.data.get("call"):
             return False
         self.more.append(event.data["text"])
@@ -82,14 +81,14 @@ class Piece(Struct, eq=False):
 
     @property
     def event(self) -> Event:
-        """What tells all of it."""
+        """One event with all of it."""
         if not self.more:
             return self.first
         return replace(self.first, data={**self.first.data, "text": self.text})
 
     @property
     def events(self) -> Iterator[Event]:
-        """What tells it as its provider did, each piece by itself."""
+        """The events as the provider sent them, one for each piece."""
         yield self.first
         at = self.first.data["at"] + len(self.first.data["text"])
         for text in self.more:
@@ -105,7 +104,7 @@ class Waiting:
         self._moved: asyncio.Future[None] | None = None
 
     def add(self, agent: str, behind: int) -> None:
-        """Note a piece that waits; all up to event `behind` was told before it."""
+        """Note a waiting piece; all up to event `behind` was told before it."""
         self._agents.setdefault(agent, [0, behind])[0] += 1
 
     def remove(self, agent: str, behind: int) -> None:
@@ -132,7 +131,7 @@ class Waiting:
 
 
 class Writing:
-    """Owns which writes are being made: the ledger may have them, and nobody was told."""
+    """Owns the writes under way: the ledger may have them, and nobody was told."""
 
     def __init__(self) -> None:
         self.last = 0  # the number of the newest
@@ -146,7 +145,7 @@ class Writing:
         return self.last
 
     def end(self, number: int) -> None:
-        """Note that it has ended: what it wrote is told before anybody else runs."""
+        """Note that a write has ended: what it wrote is told before anybody else runs."""
         self._open.discard(number)
         if self._waiting:
             first = min(self._open, default=self.last + 1)
@@ -156,7 +155,7 @@ class Writing:
             self._waiting = [one for one in self._waiting if not one[1].done()]
 
     async def past(self, number: int | None = None) -> None:
-        """Return once all is told that is being written now, or up to the write of this number."""
+        """Return once the present writes, or those up to this number, are told."""
         limit = self.last if number is None else number
         if min(self._open, default=limit + 1) <= limit:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -165,8 +164,6 @@ class Writing:
 
 
 class _Message(Struct, eq=False):
-    """A message that is complete, and the number of its event once that is committed."""
-
     number: int  # in its turn
     text: str
     thinking: str
@@ -183,12 +180,11 @@ class _Turn(Struct, eq=False):
     outputs: Mapping[str, Sequence[Piece]] = NOTHING  # by the call that writes
 
     def said(self, kind: str) -> str:
-        """Return what was said so far of the message that the model is at."""
         return "".join(piece.text for piece in self.pieces if piece.first.type == kind)
 
 
 class Spoken:
-    """Owns the texts of the turns that run, by agent; an agent has one turn at a time."""
+    """Owns the texts of running turns by agent; an agent has one turn at a time."""
 
     def __init__(self) -> None:
         self._turns: dict[str, _Turn] = {}
@@ -199,14 +195,14 @@ class Spoken:
         self.writing = Writing()
 
     def last_seq(self, agent: str) -> int:
-        """Return the number of the last event of an agent whose turn runs."""
+        """Return the number of the last event of an agent with a running turn."""
         turn = self._turns.get(agent)
         return 0 if turn is None else turn.seq
 
     def piece(self, event: Event, behind: int | None) -> Piece:
-        """Note a piece of text, without secrets; return it with what it goes on from.
+        """Note a piece of text without secrets; return the piece it belongs to.
 
-        What is on its way (`behind` is None) is a piece of its own.
+        Text on its way (`behind` is None) is a piece of its own.
         """
         agent, data = event.agent or "", event.data
         if event.type != _OUTPUT:
@@ -219,7 +215,7 @@ class Spoken:
         return piece
 
     def complete(self, agent: str | None, data: Mapping[str, Any]) -> None:
-        """Note that a message of the model is whole; what follows is of its next one."""
+        """Note that a message of the model is whole."""
         turn = self._turn(agent or "", data["turn"])
         number = data["message"]
         thinking = data.get("thinking") or ""
@@ -228,18 +224,17 @@ class Spoken:
         turn.message, turn.pieces = number + 1, ()
 
     def take_up(self, agent: str, turn_id: str, said: int) -> None:
-        """Note a turn that an earlier engine has left, of so many whole messages of the model."""
+        """Note a turn of an earlier engine with this many whole messages."""
         self._turn(agent, turn_id).message = said + 1
 
     def _turn(self, agent: str, turn_id: str) -> _Turn:
-        """Return the turn of an agent that speaks."""
         turn = self._turns.get(agent)
         if turn is None or turn.turn_id != turn_id:
             turn = self._turns[agent] = _Turn(turn_id)
         return turn
 
     def heed(self, events: tuple[Event, ...]) -> None:
-        """Take note of what was committed."""
+        """Note what was committed."""
         turns = self._turns
         for event in events:
             agent = event.agent
@@ -276,7 +271,7 @@ class Spoken:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep what is committed meanwhile: somebody looks at the session as it was before."""
+        """Keep what is committed meanwhile: somebody looks at an earlier state."""
         self._holders += 1
         try:
             yield
@@ -286,12 +281,11 @@ class Spoken:
                 self._left.clear()
 
     def so_far(self, after: int) -> Iterator[tuple[Event, int]]:
-        """Yield the pieces of what is told behind event `after`, as far as they are known.
+        """Yield the known pieces told behind event `after`, each with its event's number.
 
-        Each comes with the event that it is behind. A picture of event `after` may have shown any
-        message that was committed later; who reads from the beginning has seen none. Text that
-        waits for a write is told once that is made. What is not committed is told as its provider
-        told it.
+        A picture of event `after` may have shown any message committed later; a reader from the
+        beginning has seen none. Text that waits for a write is told after it. Uncommitted text
+        comes as its provider told it.
         """
         for one in self._recent:
             if 0 < after < (one.seq or 0):
@@ -305,7 +299,7 @@ class Spoken:
     def since(self, running: OpenTurn, seq: int, redact: Callable[[Any], Any]) -> RunningTurn:
         """Return a turn with what it has said beyond event `seq`; see AppHandle.view.
 
-        Pieces came without secrets, whole messages did not: `redact` takes them out.
+        Pieces have no secrets, whole messages may: `redact` removes them.
         """
         turn = self._left.get(running.turn_id) or self._turns.get(running.agent_id)
         if turn is None or turn.turn_id != running.turn_id:  # it has just begun
@@ -332,7 +326,7 @@ class Spoken:
 def _gone_on(
     pieces: Sequence[Piece], event: Event, behind: int | None
 ) -> tuple[Sequence[Piece], Piece]:
-    """Return the pieces of a text that goes on, and the one that has what is new."""
+    """Return the pieces of a continued text, and the one with the new event."""
     last = pieces[-1] if pieces and behind is not None else None
     if last is not None and last.behind == behind and last.takes(event):
         return pieces, last
@@ -341,5 +335,4 @@ def _gone_on(
 
 
 def _told(pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Yield those that were told already: each is behind an event."""
     return (piece for piece in pieces if piece.behind is not None)

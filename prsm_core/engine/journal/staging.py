@@ -1,10 +1,9 @@
-"""What an agent has done and its journal has not written yet, in order: facts and staged acts.
+"""What agents have done and the journal has not written yet, in order: facts and staged acts.
 
-A fact is what somebody said. A staged act is a step that has no effect outside the engine, so that
-nobody needs to wait until it is durable. Both are written in front of their agent's next step, in
-its transaction, or alone when their time is over. Who writes takes a batch, and lets go of it once
-it is written, or never will be: only then is known behind which event the text that came between
-belongs.
+A fact is what somebody said. A staged act is a step without an effect outside the engine, so nobody
+must wait for it. Both are written before their agent's next step, in its transaction, or alone when
+their time is over. Whoever writes takes a batch and lets go of it once it is written or never will
+be: only then is the place of live text known.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Unwritten: TypeAlias = Sequence[Told | Staged]
 
 
 class Batch(list[Told | Staged]):
-    """What an agent has done and is written in one go, and the live text that came between."""
+    """What an agent did that is written in one go, and the live text in between."""
 
     __slots__ = ("live",)
 
@@ -39,7 +38,7 @@ class Batch(list[Told | Staged]):
         self.live: list[tuple[int, Piece]] = []  # each with how many acts and facts come before
 
     def last_piece(self) -> Piece | None:
-        """Return the text that what comes now may go on from."""
+        """Return the text that new text may continue."""
         if self.live and self.live[-1][0] == len(self):
             return self.live[-1][1]
         return None
@@ -49,9 +48,9 @@ NOTHING = Batch()  # of an agent that has done nothing
 
 
 class Pending:
-    """Owns the acts and facts that are not in the ledger, by agent, and the text behind them.
+    """Owns the unwritten acts and facts by agent, and the text behind them.
 
-    `on_live` is given live text, and the number of its agent's event that it comes behind.
+    `on_live` gets live text and the number of the event it comes behind.
     """
 
     def __init__(self, spoken: Spoken, on_live: OnLive) -> None:
@@ -63,15 +62,15 @@ class Pending:
 
     @property
     def agents(self) -> Iterable[str | None]:
-        """Those that have done what nobody has taken."""
+        """The agents with acts or facts that nobody has taken."""
         return self._unwritten.keys()
 
     def has(self, agent_id: str | None) -> bool:
-        """Whether an agent has done what nobody has taken."""
+        """Whether an agent has acts or facts that nobody has taken."""
         return agent_id in self._unwritten
 
     def add(self, agent_id: str | None, one: Told | Staged) -> None:
-        """Put an act or a fact behind what its agent did before."""
+        """Append an act or fact to what its agent did before."""
         batch = self._unwritten.get(agent_id)
         if batch is None:
             batch = self._unwritten[agent_id] = Batch()
@@ -79,7 +78,7 @@ class Pending:
         self.count += 1
 
     def take(self, agent_id: str | None) -> Batch:
-        """Return what an agent has done, for who writes it now and then lets go of it."""
+        """Return what an agent did, for the caller to write and then let go of."""
         taken = self._unwritten.pop(agent_id, NOTHING)
         if taken:
             self.count -= len(taken)
@@ -87,7 +86,7 @@ class Pending:
         return taken
 
     def let_go(self, agent_id: str | None, batch: Batch, seqs: Sequence[int | None] = ()) -> None:
-        """Show the text that came between what is written now, or never will be.
+        """Publish the text between what was just written, or never will be.
 
         `seqs` are the numbers of the last events of what was written, None for what was left out.
         """
@@ -103,7 +102,7 @@ class Pending:
             self._spoken.waiting.remove(agent, piece.behind)
 
     def tell(self, agent: str, event: Event) -> None:
-        """Tell a piece of text behind what its agent did before, as soon as that is written."""
+        """Publish text as soon as what its agent did before is written."""
         batch = self._unwritten.get(agent) or self._in_flight.get(agent)
         if batch is None:
             behind = self._spoken.last_seq(agent)
@@ -117,10 +116,7 @@ class Pending:
 
 
 def last_seqs(batch: Batch, step: Step, events: Sequence[Event]) -> list[int | None]:
-    """Return for each act and fact the number of its last event: they are the first of a step.
-
-    None for an act that tells nothing.
-    """
+    """Return the number of each act's or fact's last event in a step; None without events."""
     seq = (events[0].seq or 1) - 1 if events else 0
     seqs: list[int | None] = []
     for one in batch:
@@ -131,19 +127,19 @@ def last_seqs(batch: Batch, step: Step, events: Sequence[Event]) -> list[int | N
 
 
 def joined(before: Unwritten, step: Step) -> Step:
-    """Return a step with all that its agent did before in front; each keeps its time."""
+    """Return a step preceded by all that its agent did before; each keeps its time."""
     return replace(step, writes=(*_writes(before), *step.writes))
 
 
 def settle(unwritten: Unwritten) -> None:
-    """Take note that acts are in the ledger."""
+    """Note that acts are in the ledger."""
     for one in unwritten:
         if isinstance(one, Staged):
             one.settle()
 
 
 def can_join(before: Unwritten, step: Step) -> bool:
-    """Return whether acts are of the same life and run as a step, and all may be written."""
+    """Return whether acts are of the step's life and run, and may all be written."""
     for one in before:
         if isinstance(one, Staged) and not one.fits(step.run_id, step.incarnation):
             return False
@@ -151,7 +147,7 @@ def can_join(before: Unwritten, step: Step) -> bool:
 
 
 def last_act(unwritten: Unwritten) -> Staged | None:
-    """Return the newest act; None where there are but facts."""
+    """Return the newest act, or None."""
     return next((one for one in reversed(unwritten) if isinstance(one, Staged)), None)
 
 

@@ -1,8 +1,8 @@
-"""How what agents do is committed: built as a step, written, then told to those it concerns.
+"""Commit what agents do: build a step, write it, then tell those it concerns.
 
-A state changes in memory when its step is built and in the store when the step commits; both
-happen in the same order. What has no effect outside the engine is staged: it changes memory now,
-and the agent's next step carries it to the store.
+A state changes in memory when its step is built and in the store when it commits, in the same
+order. What has no effect outside the engine is staged: it changes memory now, and the agent's next
+step carries it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AgentSteps(Struct, eq=False, dict=True):
     arrived: Callable[[RoutedMessage], None] = lambda _: None
 
     def build(self, record: AgentRecord, *writes: Write) -> Step:
-        """Build a step of this agent and incarnation, with a new step id; it carries riders."""
+        """Build a step of this agent and incarnation, with its riders."""
         if record.riders:
             writes, record.riders = (*writes, *record.riders), ()
         return Step(
@@ -58,7 +58,7 @@ class AgentSteps(Struct, eq=False, dict=True):
         )
 
     def build_of_run(self, *writes: Write) -> Step:
-        """Build a step of the run itself, with a new step id."""
+        """Build a step of the run itself."""
         return Step(
             step_id=self.journal.run_step_id(),
             session_id=self.journal.session_id,
@@ -99,11 +99,11 @@ class AgentSteps(Struct, eq=False, dict=True):
         await self.commit(self.build(record, *writes))
 
     def stage(self, record: AgentRecord, *writes: Write, needs: Staged | None = None) -> Staged:
-        """Have a step written with the agent's next one, or within 20 ms; see `Journal.stage`."""
+        """Write a step with the agent's next one, or within 20 ms; see `Journal.stage`."""
         return self.journal.stage(self.build(record, *writes), needs)
 
     async def land(self, agent_id: str | None = None) -> None:
-        """Write what this agent has staged, or all agents have, before anything depends on it."""
+        """Write what this agent, or all agents, have staged, before anything depends on it."""
         if agent_id is None:
             await self.journal.flush()
         else:
@@ -118,7 +118,7 @@ class AgentSteps(Struct, eq=False, dict=True):
         waiting_on: str | None = None,
         trigger: str | None = None,
     ) -> tuple[StateChanged, ...]:
-        """Change the state in memory; return what the next step must carry."""
+        """Change the state in memory; return the writes for the next step."""
         source = record.state
         if trigger is None:
             path = path_to(source, target)
@@ -142,7 +142,7 @@ class AgentSteps(Struct, eq=False, dict=True):
         payload: dict[str, Any],
         correlation_id: str | None = None,
     ) -> RoutedMessage:
-        """Build a message to an agent of this run, with a new id."""
+        """Build a message to an agent of this run."""
         return RoutedMessage(
             message_id=self.ids.ulid(),
             type=kind,

@@ -1,12 +1,11 @@
-"""The journal: the only path to the store, for steps, for acts that can wait, and for facts.
+"""The journal: the only path to the store, for steps, staged acts and facts.
 
-What a provider merely says is a fact. An act that has no effect outside the engine is staged. Both
-are written within 20 ms, and always before or inside the next step of their agent, in the order in
-which they came; what acts outside, or depends on them, has them written first.
+Facts are what providers merely say; staged acts have no effect outside the engine. Both are written
+within 20 ms, in order, and always before or inside the next step of their agent. What acts outside,
+or depends on them, has them written first.
 
-All of it goes to the store without secrets, and nothing more goes there once that has failed. That
-a write is being made is known to who must not read the ledger meanwhile, and to who waits for its
-end.
+Everything goes to the store without secrets, and nothing more after a failure. Writes under way are
+known to readers who must wait for them.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ FACT_LIMIT = 1000  # unwritten facts and acts; a provider that says more waits f
 
 
 class Journal:
-    """Owns the order of what is written, and the only path to the store."""
+    """Owns the order of writes, and the only path to the store."""
 
     def __init__(
         self,
@@ -77,10 +76,9 @@ class Journal:
     ) -> None:
         """Open the path to a store.
 
-        `on_events` is given what is committed, once it is durable, and `spoken` heeds that;
-        `on_broken` is told, once, why the ledger cannot be written any more. `on_live` is given
-        live text, and the number of its agent's event that it comes behind. `state_dir` is where
-        else PRSM writes; None: nowhere.
+        `on_events` gets what is committed, once durable; `spoken` heeds that. `on_broken` is told
+        once why the ledger cannot be written any more. `on_live` gets live text, and the number of
+        the event it comes behind. `state_dir` is where else PRSM writes, if anywhere.
         """
         self._state_dir = state_dir
         self._clock = clock
@@ -106,10 +104,10 @@ class Journal:
         return self.redactor.value
 
     async def stops_for(self, failure: str) -> bool:
-        """Return whether something failed because the machine has run out of what we need.
+        """Return whether something failed because the machine ran out of a resource.
 
-        That is no agent's failure: the run stops as where the ledger cannot be written, and is
-        gone on with once there is room.
+        That is no agent's failure: the run stops as for a broken ledger, to be resumed once there
+        is room.
         """
         from prsm_core.kit.exhaustion import find_exhaustion, speaks_of_exhaustion
 
@@ -123,29 +121,29 @@ class Journal:
         return True
 
     def begin_run(self, run_id: str, epoch: int = 1) -> None:
-        """Make everything from now on part of this run; `epoch` counts the engines it has had."""
+        """Make everything from now on part of this run; `epoch` counts its engines."""
         self.run_id = run_id
         self._epoch = epoch
         self._steps = 0
         self._is_over = False
 
     async def suspend(self) -> None:
-        """Write all there is, and take nothing more of agents: they stay as they are."""
+        """Write everything, and take nothing more of agents: they stay as they are."""
         await self.flush()
         self._is_suspended = True
 
     @property
     def is_suspended(self) -> bool:
-        """Whether agents stay in the ledger as they are: another engine goes on with them."""
+        """Whether agents stay as they are in the ledger, for another engine to continue."""
         return self._is_suspended or self.soundness.is_broken
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is taken of agents: the run's end follows, or is written."""
+        """Whether nothing more is taken of agents, as the run's end follows or is written."""
         return self._is_over or self._is_suspended
 
     async def hold(self) -> None:
-        """Wait for ever, until who waits is cancelled, if what comes now must not be answered.
+        """Wait until cancelled if what comes now must not be answered.
 
         No answer after the suspension is durable, and the next engine gives another one.
         """
@@ -153,7 +151,7 @@ class Journal:
             await asyncio.get_running_loop().create_future()
 
     def end_run(self) -> None:
-        """Take no fact and no agent's step any more: `run_finished` follows, and is the last."""
+        """Take no more facts or agents' steps: `run_finished` follows, and is the last."""
         self._is_over = True
 
     def run_step_id(self) -> str:
@@ -162,16 +160,14 @@ class Journal:
         return f"{self.run_id}:{self._epoch}:{self._steps}"
 
     def live_text(self, kind: str, agent: str, *, limit: float = math.inf, **of: Any) -> LiveText:
-        """Return what takes the pieces of a text that is told, but never stored.
+        """Return the taker of a text's pieces, which are published but never stored.
 
-        `of` are the fields of its event that say which text it is, `limit` how many characters of
-        it are told.
+        `of` are the event fields that identify the text, `limit` its characters.
         """
         tell = partial(self._tell, kind, agent)
         return LiveText(self.redactor.stream(), tell, self.redact(of), limit)
 
     def _tell(self, kind: str, agent: str, data: Mapping[str, Any]) -> None:
-        """Tell a piece of text behind what its agent did before, as soon as that is written."""
         event = Event(  # the text has been redacted as a stream
             type=kind,
             session=self.session_id,
@@ -183,13 +179,13 @@ class Journal:
         self._pending.tell(agent, event)
 
     async def fact(self, kind: str, agent: str | None = None, **data: Any) -> None:
-        """Note an event that no step causes; waits only when too many are unwritten."""
+        """Note an event that no step causes; waits only if too many are unwritten."""
         self.note(kind, agent, **data)
         if self._pending.count >= FACT_LIMIT:
             await self.flush()
 
     def note(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
-        """Note an event that no step causes, without waiting (for what is rare)."""
+        """Note an event that no step causes, without waiting, for what is rare."""
         if self.is_over:
             _log.info("%s came after the end of the run", kind)
             return
@@ -198,10 +194,10 @@ class Journal:
         self._keep(agent, Told(kind=kind, data=data, at=self._clock.time()))
 
     def tell(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
-        """Note what the run's end waits for, as it does for its rules, its sinks and its files.
+        """Note what the run's end waits for, such as rules, sinks and files.
 
-        It is no act of an agent, so that it is told of a suspended run, too: the engine that goes
-        on with that does not know of it.
+        It is no act of an agent, so a suspended run records it too: the next engine does not know
+        it.
         """
         if self._is_over:
             _log.info("%s came after the end of the run", kind)
@@ -209,11 +205,11 @@ class Journal:
         self._keep(agent, Told(kind=kind, data=data, at=self._clock.time()))
 
     def stage(self, step: Step, needs: Staged | None = None) -> Staged:
-        """Have an agent's step written with its next one, or alone within 20 ms.
+        """Write an agent's step with its next one, or alone within 20 ms.
 
-        For what has no effect outside the engine and tells other agents nothing: a crash may undo
-        it. Without the act that it `needs` it is left out; what was returned tells whether it was.
-        Raises FencedError when the run is over.
+        For what has no effect outside the engine and tells other agents nothing, as a crash may
+        undo it. Without the act that it `needs` it is left out; the returned act tells. Raises
+        FencedError when the run is over.
         """
         self._check_open(step)
         act = Staged(step, needs)
@@ -237,12 +233,11 @@ class Journal:
         needs: Staged | None = None,
         bears: Collection[str] = (),
     ) -> Committed:
-        """Commit a step, preceded by what its agent did before; run `then` once it is durable.
+        """Commit a step, preceded by what its agent did before; then run `then`.
 
-        The step is committed, and `then` has run, even if the caller is cancelled meanwhile. What
-        comes before is written whether or not the ledger takes the step itself. Raises FencedError
-        for an agent's step when the run is over, and why an act that it `needs` was refused. The
-        steps of the agents that it `bears` come after it.
+        Both happen even if the caller is cancelled. What comes before is written even if the ledger
+        refuses the step. Raises FencedError for an agent's step when the run is over, and why an
+        act that it `needs` was refused. Steps of the agents that it `bears` come after it.
         """
         self._check_open(step)
         before = self._pending.take(step.agent_id)
@@ -256,7 +251,7 @@ class Journal:
     async def land(self, agent_id: str) -> None:
         """Write what an agent has done so far, before it acts outside the engine.
 
-        Also what a flush has taken, in no line, and is still writing.
+        This includes what a flush has taken, in no line, and is still writing.
         """
         writing = self.spoken.writing
         begun = writing.last
@@ -266,9 +261,9 @@ class Journal:
         await writing.past(begun)
 
     async def flush(self) -> None:
-        """Write every fact and act so far; return once all of it is in the ledger, and told.
+        """Write all facts and acts so far; return once they are in the ledger and told.
 
-        Also what somebody else has taken and is still writing: should that fail, its writer tells.
+        This includes what others are writing; if that fails, its writer reports it.
         """
         writing = self.spoken.writing
         begun = writing.last
@@ -283,7 +278,7 @@ class Journal:
     async def _write_all(
         self, facts: Mapping[str | None, Batch], works: Sequence[Coroutine[Any, Any, None]]
     ) -> None:
-        """Write facts at once, and what has a place in a line; whatever becomes of the others."""
+        """Write facts at once, and the rest in line, even if one of them fails."""
         in_line = asyncio.gather(*works, return_exceptions=True)
         try:
             if facts:
@@ -296,7 +291,7 @@ class Journal:
     def _take_all(self) -> tuple[dict[str | None, Batch], dict[str | None, Batch]]:
         """Return the facts of agents that have nothing else, and what others have, by agent.
 
-        Those are among them whose steps are being written in a line: its end is waited for.
+        The others include agents with a step being written in line, to be waited for.
         """
         facts: dict[str | None, Batch] = {}
         acts: dict[str | None, Batch] = {}
@@ -309,7 +304,6 @@ class Journal:
         return facts, acts
 
     async def _write_facts(self, facts: Mapping[str | None, Batch]) -> None:
-        """Write the facts of several agents, by their time."""
         events = [event for agent, some in facts.items() for event in self._events(agent, some)]
         events.sort(key=lambda event: event.ts)
         seqs: Sequence[int | None] = ()
@@ -335,7 +329,7 @@ class Journal:
         then: Callable[[], None] | None,
         needs: Staged | None,
     ) -> Committed:
-        """Commit a step when all those are written that are in line before these places."""
+        """Commit a step once everything in line before its places is written."""
         try:
             for place in places:
                 if place.before is not None:
@@ -353,7 +347,7 @@ class Journal:
                 self._lanes.leave(place)
 
     async def _write_after(self, before: Batch, step: Step, needs: Staged | None) -> Committed:
-        """Write a step with what comes before it, or each by itself where one is refused."""
+        """Write a step with what comes before it, or each alone if the whole is refused."""
         if not before:
             return await self._write(step)
         if can_join(before, step):
@@ -369,7 +363,7 @@ class Journal:
         return await self._write(step)
 
     async def _land_in_line(self, place: Place, unwritten: Batch) -> None:
-        """Write an agent's acts and facts when all is written that is in line before."""
+        """Write acts and facts once everything in line before is written."""
         try:
             if place.before is not None:
                 await place.before.over()
@@ -378,7 +372,7 @@ class Journal:
             self._lanes.leave(place)
 
     async def _land(self, agent_id: str | None, unwritten: Batch) -> None:
-        """Write acts and facts as one step, or each by itself where one is refused."""
+        """Write acts and facts as one step, or each alone if the whole is refused."""
         last = last_act(unwritten)
         if last is not None and can_join(unwritten, last.step):
             committed = await self._write_joined(unwritten, replace(last.step, writes=()))
@@ -389,7 +383,7 @@ class Journal:
         await self._apart(agent_id, unwritten)
 
     async def _write_joined(self, before: Batch, step: Step) -> Committed | None:
-        """Write a step with what comes before it; None where the ledger refuses that."""
+        """Write a step with what comes before it; None if the ledger refuses that."""
         try:
             committed = await self._write(joined(before, step))
         except Exception as error:
@@ -403,7 +397,7 @@ class Journal:
         return committed
 
     async def _apart(self, agent_id: str | None, unwritten: Batch) -> None:
-        """Write each act and fact by itself; those that the ledger refuses are left out."""
+        """Write each act and fact alone; leave out those that the ledger refuses."""
         seqs: list[int | None] = []
         try:
             for one in unwritten:
@@ -416,7 +410,7 @@ class Journal:
             self._pending.let_go(agent_id, unwritten, seqs)
 
     async def _write_alone(self, act: Staged) -> int | None:
-        """Write an act; return the number of its last event, None where there is none."""
+        """Write an act; return the number of its last event, if any."""
         act.refused = None if act.needs is None else act.needs.refused
         if act.refused is not None:
             return None
@@ -440,7 +434,7 @@ class Journal:
         await self.flush()
 
     async def _write(self, step: Step) -> Committed:
-        """Write a step; who asked for it tells its events. Raises what the store raises."""
+        """Write a step without telling its events. Raises what the store raises."""
         writes = without_secrets(step.writes, self.redactor)
         if writes is not step.writes:
             step = replace(step, writes=writes)
@@ -455,7 +449,7 @@ class Journal:
             self.spoken.writing.end(number)
 
     async def _append(self, facts: Sequence[Event]) -> Sequence[int | None]:
-        """Write facts, and tell them; return the number of each, None of those that are unfit."""
+        """Write and tell facts; return their numbers, None for unfit ones."""
         number = self.spoken.writing.begin()  # of all, also when they are written one by one
         try:
             return await self._append_all(facts)
@@ -487,7 +481,7 @@ class Journal:
 
 
 class Place(Struct, eq=False):
-    """A place in a line. What waits for it is made once somebody does: mostly nobody does."""
+    """A place in a line. Its future is made only if somebody waits: mostly nobody does."""
 
     agent_id: str | None  # whose line it is in
     before: Place | None  # the place that is left first; None if there is none
@@ -502,19 +496,18 @@ class Place(Struct, eq=False):
             self._next.set_result(None)
 
     async def over(self) -> None:
-        """Return once it was left; one alone, who comes next, may wait for that."""
+        """Return once it was left; only the next in line may wait for that."""
         if not self._is_left:
             self._next = asyncio.get_running_loop().create_future()
             await self._next
 
 
 class Lanes(dict[str | None, Place]):
-    """Owns the order of an agent's steps while one is written that may have to be taken apart.
+    """Owns the order of agents' steps while one is written that may be taken apart.
 
-    Steps of an agent are handed to the store in the order in which they were made, and written so.
-    One that carries others is written again, in pieces, when the ledger refuses it as a whole;
-    what its agent does meanwhile must come after all of them. A place in the line is taken at
-    once, before anything waits. The last place of each agent's line is here, by the agent.
+    An agent's steps reach the store in order. A refused joint step is written again in pieces, and
+    what its agent does meanwhile must come after all of them. So a place in the agent's line is
+    taken at once, before anything waits. The dict holds the last place of each line.
     """
 
     def enter(self, agent_id: str | None) -> Place:

@@ -47,7 +47,7 @@ _ASKED = ("tool", "command", "paths", "reason", "question", "options")
 
 
 class EntryType(StrEnum):
-    """What an entry of a conversation is."""
+    """The kinds of entries of a conversation."""
 
     TEXT = "text"
     THINKING = "thinking"
@@ -69,13 +69,13 @@ def build_tree(
     changes: Iterable[ChangeRow] | None = None,
     more: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> AgentTree:
-    """Return the agents, which are `rows` in order of creation; in linear time, no recursion.
+    """Return the tree of agents from `rows` in order of creation, in linear time.
 
-    Where the session is `interrupted`, nobody owns it: an agent that has not ended shows that as
-    its state (derived, never stored), and nothing waits for a person. So it is with agents that
-    are `lost`: their engine died. `unwritten` is what turns that run, or have just ended, have
-    used, told before the rows were read; None where only another process knows. Without `changes`
-    the tree does not tell what agents have changed. `more` are further fields of each node.
+    If the session is `interrupted`, nobody owns it: unfinished agents show that as their state
+    (derived, never stored), and nothing waits for a person. The same holds for `lost` agents, whose
+    engine died. `unwritten` is the usage of running or just ended turns, told before the rows were
+    read; None if only another process knows. Without `changes` the tree lacks changed files. `more`
+    are further fields of each node.
     """
     own = _own(rows, unwritten or ())
     cut = own if interrupted else lost
@@ -109,7 +109,7 @@ def build_tree(
 
 
 def _own(rows: Sequence[AgentRow], unwritten: Sequence[UsedByTurn]) -> dict[str, Spent]:
-    """Return what each agent used itself; a turn that its row has already is not counted again."""
+    """Return what each agent used; a turn that its row has already counts once."""
     own = {row.descriptor.agent_id: row.spent for row in rows}
     heads = {row.descriptor.agent_id: row.head_turn_id for row in rows}
     for turn in unwritten:
@@ -132,7 +132,7 @@ def _usage(spent: Spent) -> Usage:
 def _changed(
     rows: Sequence[AgentRow], changes: Iterable[ChangeRow]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return what each agent has changed, and what it and all below it have, as fields."""
+    """Return what each agent, and its subtree, has changed, as fields."""
     own = _by_agent(
         (row.change.author.agent, row.change)
         for row in changes
@@ -160,7 +160,7 @@ def _summed(changes: Sequence[FileChange]) -> ChangeCount:
 
 
 def _told(row: AgentRow, now: float, *, interrupted: bool) -> dict[str, Any]:
-    """Return what a node tells of an agent alone."""
+    """Return the fields of a node that concern the agent alone."""
     agent = row.descriptor
     ended = agent.state.is_terminal
     return {
@@ -189,7 +189,7 @@ def _waiting(request: HumanRequest) -> Waiting:
 
 
 def _evidence(row: AgentRow) -> dict[str, Any]:
-    """Return how far the agent's success was looked into; a failure has no evidence."""
+    """Return how far the agent's success was checked; a failure has no evidence."""
     result = row.result
     if result is None or not result.success or not row.descriptor.state.is_terminal:
         return {}
@@ -215,7 +215,7 @@ def conversation(events: Iterable[Event], *, numbered: bool = False) -> list[dic
     Each has `kind`, an EntryType, `at` in Unix seconds, and if `numbered` the `seq` of its event.
     TEXT, THINKING and USER_MESSAGE have `text`; TOOL_CALL has `tool`, `call`, `arguments`;
     TOOL_RESULT has `tool`, `call`, `status` and `text`: why it failed, and what it wrote. A
-    USER_MESSAGE that tells what other entries have, since the thread lacked it, says `again`.
+    USER_MESSAGE that repeats other entries, since the thread lacked them, says `again`.
     """
     found = Conversation(numbered=numbered)
     for event in events:
@@ -224,7 +224,7 @@ def conversation(events: Iterable[Event], *, numbered: bool = False) -> list[dic
 
 
 class Conversation:
-    """Entries of one agent's events, as they come, and the names of tools whose calls are open."""
+    """Builds entries of one agent's events, and knows the tools of open calls."""
 
     def __init__(self, *, numbered: bool = False) -> None:
         self._is_numbered = numbered
@@ -237,7 +237,7 @@ class Conversation:
         }
 
     def take(self) -> list[dict[str, Any]]:
-        """Return the entries since this was asked last."""
+        """Return the entries since the last call."""
         entries, self._entries = self._entries, []
         return entries
 
@@ -283,10 +283,9 @@ class Conversation:
 def filter_detail(
     entries: Iterable[Mapping[str, Any]], detail_level: str
 ) -> list[Mapping[str, Any]]:
-    """Return all entries ("full"), or what was said and the names of the tools ("summary").
+    """Return all entries ("full"), or texts and tool names ("summary").
 
-    Raises:
-        ToolInputError: the level is neither.
+    Raises ToolInputError for another level.
     """
     if detail_level == "full":
         return list(entries)
@@ -319,11 +318,11 @@ class ConversationStore(Struct, eq=False, dict=True):
         return [letter for letter in letters if letter.target == agent_id]
 
     def events(self, agent_id: str | None, after: int = 0) -> AsyncIterator[Event]:
-        """Yield the events of an agent, or of all, so far: those that come after `after`."""
+        """Yield the events of an agent, or of all, after event `after`."""
         return self.store.events(self.session_id, after, agent=agent_id)
 
     async def born(self, agent_id: str) -> int:
-        """Return the number of the event that began the agent's present life, sought backwards."""
+        """Return the number of the event that began the agent's present life."""
         before, limit = None, 1
         while True:
             found = await self.store.last_events(
@@ -337,11 +336,11 @@ class ConversationStore(Struct, eq=False, dict=True):
             before, limit = found[0].seq, min(2 * limit, _AT_A_TIME)
 
     async def told(self, agent_id: str) -> list[Event]:
-        """Return what an agent's conversation is made of: its events, behind those it continues.
+        """Return the events of an agent's conversation, with those it continues.
 
-        These are the events before its birth of the agent whose conversation it began with. A life
-        that began a conversation anew knows nothing of those before: then its events are those
-        since. So a child that is reused costs no more the more tasks it has had.
+        These are the earlier events of the agent whose conversation it began with. A life that
+        began a new conversation has only events since then, so reusing a child gets no more
+        expensive.
         """
         begun = await self.store.last_events(
             self.session_id, agent_id, kinds={"conversation_begun"}, limit=1
@@ -367,7 +366,7 @@ class ConversationStore(Struct, eq=False, dict=True):
 
     @staticmethod
     def resolve_agent_id(text: str, rows: Sequence[AgentRow]) -> str:
-        """Return the id of the agent of this alias or id prefix, or raise MessageRoutingError."""
+        """Return the agent's id for an alias or id prefix; raise MessageRoutingError."""
         agents = [row.descriptor for row in rows]
         named = [agent.agent_id for agent in agents if agent.name == text]
         if named:

@@ -1,7 +1,7 @@
 """Permission requests and questions that wait for a person.
 
-Each has one end: an answer, the agent's death, or the deadline (then it is denied, or has no
-answer). Without a person it ends at once, by the rule that the user chose.
+Each ends once: by an answer, the agent's death, or the deadline (denied, or no answer). Without a
+person it ends at once, by the user's rule.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SETTLE_SECONDS = 2.0  # how long the end of a run waits for its rules
 
 
 class RuleKeeper(Struct, eq=False):
-    """Says which answers a request takes, and keeps the rules that some of them make."""
+    """Offers the answers to a request, and keeps the rules that some of them make."""
 
     own: OwnRules | None  # where rules are written; None: nobody can make any
     broker: PermissionBroker
@@ -56,16 +56,16 @@ class RuleKeeper(Struct, eq=False):
     _writing: set[asyncio.Task[None]] = field(default_factory=set)
 
     def answers(self, ask: Ask) -> tuple[str, ...]:
-        """Return the answers that a request takes, in the order in which they are offered."""
+        """Return the answers that a request takes, in the order they are offered."""
         return tuple(answer for answer in ANSWERS if self._is_offered(answer, ask))
 
     def rules(self, ask: Ask) -> Mapping[str, Sequence[str]]:
-        """Return, by verdict, the rules that the answers to a request make, as text."""
+        """Return the rules that the answers to a request make, as text by verdict."""
         made = {RULE_ANSWERS[name][0] for name in self.answers(ask) if name in RULE_ANSWERS}
         return {verdict: _texts(_rules(verdict, ask)) for verdict in sorted(made)}
 
     def keep(self, agent_id: str, answer: str, ask: Ask) -> None:
-        """Let the rules of an answer hold from now on; most answers make none."""
+        """Apply and store the rules of an answer; most answers make none."""
         if answer not in RULE_ANSWERS or self.own is None:
             return
         verdict, project = RULE_ANSWERS[answer]
@@ -78,7 +78,7 @@ class RuleKeeper(Struct, eq=False):
         task.add_done_callback(self._writing.discard)
 
     async def settle(self) -> None:
-        """Have told what became of the rules of a run that is about to end."""
+        """Wait for the rules of a run that is about to end."""
         if tasks := set(self._writing):
             seconds = self.background.parting.most(SETTLE_SECONDS)
             await first_of(self.clock, seconds, lambda: asyncio.wait(tasks))
@@ -132,10 +132,10 @@ class Asking(Protocol):
 
     @property
     def is_left(self) -> bool:
-        """Whether it is let go of to be made again: what it asked stays asked."""
+        """Whether the call will be made again, so that what it asked stays asked."""
 
     def effect(self, name: str, ref: str | None = None, **data: Any) -> EffectNoted:
-        """Return what the step must carry that has this effect."""
+        """Return the write that notes an effect."""
 
 
 class HumanPolicy(Record, frozen=True, kw_only=True):
@@ -181,11 +181,10 @@ class _Open(Struct):
         return str((self.answer or {}).get("verdict", "deny"))
 
     def noted(self, name: str, **data: Any) -> tuple[EffectNoted, ...]:
-        """Return what notes for the call that asks how far its request is."""
         return () if self.call is None else (self.call.effect(name, self.id, **data),)
 
     def end(self) -> RequestResolved:
-        """Return what some step must carry, once, about the end of the request."""
+        """Return the write of the request's end, for one step."""
         self.recorded = True
         return RequestResolved(
             request_id=self.id,
@@ -228,7 +227,7 @@ class HumanRequests(Struct, eq=False):
     ) -> tuple[str, str]:
         """Have a person decide; return the chosen option and who chose it.
 
-        `again` decides the request once more, when rules have changed meanwhile.
+        `again` decides the request once more when rules have changed.
         """
         options = self.rules.answers(ask)
         asked = {
@@ -251,7 +250,7 @@ class HumanRequests(Struct, eq=False):
         return asking.verdict, asking.by
 
     def _reason(self, ask: Ask) -> str:
-        """Return why a person is asked; the first time also what would end such questions."""
+        """Return why a person is asked; the first time also how to avoid such questions."""
         if ask.hint is None or self._is_hint_told or not self.policy.interactive:
             return ask.reason
         self._is_hint_told = True
@@ -264,10 +263,10 @@ class HumanRequests(Struct, eq=False):
         question: Question,
         call: Asking | None = None,
     ) -> tuple[Answer | None, str]:
-        """Ask a person; None means that nobody answered, the second value says why.
+        """Ask a person; return None for no answer, and who or what ended the request.
 
-        For a `call` it is noted that it asked, and what it was answered. A request that an earlier
-        engine has left open, or a call that is made again, is waited for as it is.
+        For a `call` its question and answer are noted. A request that an earlier engine left open,
+        or of a call made again, continues to wait.
         """
         asked = {
             "request": request_id,
@@ -282,11 +281,11 @@ class HumanRequests(Struct, eq=False):
         return answer_of(asking.answer or {}), asking.by
 
     def take_over(self, left_open: Iterable[HumanRequest]) -> None:
-        """Take note of the requests that an earlier engine has left open, and calls wait for."""
+        """Note requests that an earlier engine left open and calls wait for."""
         self._left.update((row.request_id, row) for row in left_open)
 
     async def give(self, request_id: str, kind: str, answer: dict[str, Any], via: str = "") -> bool:
-        """Answer an open request as `resolve` does; return once that is in the ledger."""
+        """Answer an open request as `resolve` does; return once the ledger has it."""
         request = self._open.get(request_id)
         if request is None or not self.resolve(request_id, kind, answer, via=sanitize(via)):
             return False
@@ -296,11 +295,11 @@ class HumanRequests(Struct, eq=False):
     def resolve(
         self, request_id: str, kind: str, answer: dict[str, Any], by: str = "user", via: str = ""
     ) -> bool:
-        """Answer an open request; False when it is unknown, of another kind, or answered.
+        """Answer an open request; False if it is unknown, of another kind, or answered.
 
-        A rule that the answer makes holds from now on. `via` says from where the answer came.
-        Raises ConfigError for a verdict or a choice that was not offered, and for what no ledger
-        can keep (code `unfit`).
+        A rule that the answer makes holds from now on; `via` says where the answer came from.
+        Raises ConfigError for a verdict or choice that was not offered, and for what no ledger can
+        keep (code `unfit`).
         """
         request = self._open.get(request_id)
         if request is None or request.kind != kind:
@@ -323,7 +322,7 @@ class HumanRequests(Struct, eq=False):
         return True
 
     async def reconsider(self) -> None:
-        """End what waits for a permission that a new rule or grant gives or refuses."""
+        """End the requests that a new rule or grant decides."""
         for request in tuple(self._open.values()):
             if request.again is None or request.answer is not None:
                 continue
@@ -334,7 +333,7 @@ class HumanRequests(Struct, eq=False):
                 request.settle({"verdict": "deny"}, "rule")
 
     def outcome(self, prefix: str) -> RequestOutcome | None:
-        """Return how the request whose id begins so has ended; None where that is not known."""
+        """Return how the request with this id prefix ended, if known."""
         ended = {
             **self._outcomes,
             **{name: one.outcome() for name, one in self._open.items() if one.answer is not None},
@@ -353,7 +352,7 @@ class HumanRequests(Struct, eq=False):
         )
 
     def close_agent(self, agent_id: str, by: str) -> tuple[RequestResolved, ...]:
-        """End the open requests of an agent; the next step of the caller must carry the result."""
+        """End an agent's open requests; the caller's next step must carry the result."""
         ends = []
         for request in tuple(self._open.values()):
             if request.record.agent_id == agent_id and not request.recorded:
@@ -368,14 +367,13 @@ class HumanRequests(Struct, eq=False):
         return tuple(ends)
 
     def leave(self, agent_id: str) -> None:
-        """Wait for no answer that is kept for an agent: the next engine does, and is given it."""
+        """Stop waiting for an agent's kept answers: the next engine gets them."""
         for request in tuple(self._open.values()):
             if request.record.agent_id == agent_id and request.is_kept:
                 self._forget(request)
                 request.over.set()
 
     def _stand_in(self, request: _Open) -> None:
-        """Answer at once, since no person will."""
         is_question, allows = request.kind == "question", self.policy.on_ask == "allow"
         if allows and is_question:
             first = list(request.choices[:1])
@@ -386,7 +384,7 @@ class HumanRequests(Struct, eq=False):
             request.settle({} if is_question else {"verdict": "deny"}, "headless")
 
     async def _ask(self, request: _Open, asked: dict[str, Any]) -> _Open:
-        """Have a request answered, or one that is kept; return that one."""
+        """Have a request answered, or the kept one in its place; return that."""
         if not self.policy.interactive:
             self._stand_in(request)
         kept = self._open.get(request.id)
@@ -430,7 +428,7 @@ class HumanRequests(Struct, eq=False):
         )
 
     def _forget(self, request: _Open) -> None:
-        """Remember of a request how it ended, and nothing else."""
+        """Keep only how a request ended."""
         del self._open[request.id]
         self._outcomes[request.id] = request.outcome()
         if len(self._outcomes) > REMEMBERED:
@@ -452,7 +450,7 @@ class HumanRequests(Struct, eq=False):
 
 
 def answer_of(told: Mapping[str, Any]) -> Answer | None:
-    """Return an answer as it was given; None where there was none."""
+    """Return an answer as it was given, or None."""
     if "choices" not in told:
         return None
     return Answer(choices=tuple(told["choices"]), text=told["text"])
@@ -461,7 +459,7 @@ def answer_of(told: Mapping[str, Any]) -> Answer | None:
 def shown_arguments(
     arguments: Mapping[str, Any], redact: Callable[[Any], Any]
 ) -> Mapping[str, Any]:
-    """Return the arguments of a call as a person is shown them: without secrets, then cut."""
+    """Return a call's arguments as a person sees them: without secrets, then cut."""
     left = ARGUMENTS_LIMIT
 
     def cut(value: Any) -> Any:
@@ -481,7 +479,7 @@ def shown_arguments(
 
 
 def _shown(data: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return, as a field of events, what is drawn beside a question; raises ToolInputError."""
+    """Return a question's data as an event field; raise ToolInputError if unfit."""
     if data is None:
         return {}
     if not isinstance(data, Mapping):
@@ -498,7 +496,7 @@ def _shown(data: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:
-    """Return, as a field of events, what a request for an edit would change."""
+    """Return what an edit would change, as an event field."""
     from prsm_core.permissions.edits import WorkspaceFiles, find_change
 
     files = WorkspaceFiles(request.cwd, workspace)
@@ -507,7 +505,7 @@ def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:
 
 
 def check_choices(choices: Collection[object], offered: Collection[str], *, multiple: bool) -> None:
-    """Raise ConfigError for a choice that a question does not offer, or several of one."""
+    """Raise ConfigError for a choice that was not offered, or several where one is allowed."""
     odd = [choice for choice in choices if choice not in offered]
     if odd:
         raise ConfigError(

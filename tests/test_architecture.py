@@ -149,7 +149,7 @@ def test_contributing_is_found_from_the_readme():
 def test_what_is_gone_is_found():
     text = "see `engine/gone.py`, `app.py: Nobody`, `NoSuchClass.run`, `app.py: open_app`"
     assert list(missing_names(text)) == ["engine/gone.py", "app.py: Nobody", "NoSuchClass.run"]
-    assert impure(Station("engine/journal/steps.py", "AgentSteps.commit", "pure")) == [
+    assert impure(Station("engine/journal/unit.py", "AgentSteps.commit", "pure")) == [
         "AsyncFunctionDef",
         "Await",
     ]

@@ -22,7 +22,7 @@ from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.session import AgentSession, Lives
 from prsm_core.engine.agents.skills import Skills
 from prsm_core.engine.agents.user_prompts import Prompting, UserPrompts
-from prsm_core.engine.journal.steps import AgentSteps
+from prsm_core.engine.journal.unit import AgentSteps
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.processes.executor import NO_EXECUTOR, CommandSandbox

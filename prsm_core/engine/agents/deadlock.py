@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.peers import Peers
-    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.state import AgentRecord, OpenQuestion, Roster
     from prsm_core.kit.background import Background
     from prsm_core.messaging.deadlock import DeadlockDetector

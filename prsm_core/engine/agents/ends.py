@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.writes import CallClosed
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.agents.session import Lives
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spending.budgets import BudgetLedger

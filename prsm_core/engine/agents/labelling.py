@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.ports import Life
     from prsm_core.interfaces.permission import PermissionCheckSpec

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.session import AgentSession, Lives
     from prsm_core.engine.agents.skills import Skills
-    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.plan import Planner

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.sessions import TurnState
     from prsm_core.engine.guarded.provider import Opener
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.labelling import Labelling
     from prsm_core.engine.agents.opening import Contexts, Opening
     from prsm_core.engine.agents.peers import Peers
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.retry import Breakers, RetryPolicy

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call, Toolbox
     from prsm_core.messaging.deadlock import DeadlockDetector

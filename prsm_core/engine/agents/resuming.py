@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.session import AgentSession, Lives
     from prsm_core.engine.journal.spoken import Spoken
-    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.requests.human import HumanRequests

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.engine.agents.session import Lives
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.run import TurnRun

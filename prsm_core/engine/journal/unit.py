@@ -13,42 +13,181 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.events import Event
+from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.projection import event_of
-from prsm_core.domain.writes import Told
+from prsm_core.domain.steps import Step
+from prsm_core.domain.writes import MessageSent, StateChanged, Told
 from prsm_core.engine.guarded.failing import Soundness, breaks_ledger, is_unfit
 from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.spoken import LiveText, Spoken
-from prsm_core.engine.journal.staging import Pending, can_join, joined, last_act, last_seqs, settle
 from prsm_core.engine.state import Staged
 from prsm_core.errors import FencedError, StoreError
+from prsm_core.lifecycle import AGENT_MACHINE, path_to
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Coroutine,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
     from pathlib import Path
 
-    from prsm_core.domain.steps import Committed, Step
-    from prsm_core.engine.journal.staging import Batch, OnLive, Unwritten
+    from prsm_core.domain.agents import AgentState
+    from prsm_core.domain.ids import Ids
+    from prsm_core.domain.steps import Committed, Write
+    from prsm_core.engine.journal.spoken import Piece
+    from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
+    from prsm_core.messaging.deadlock import DeadlockDetector
+    from prsm_core.messaging.router import MessageRouter
     from prsm_core.permissions import Redactor
 
     OnEvents = Callable[[tuple[Event, ...]], None]
     OnBroken = Callable[[StoreError], None]
+    OnLive = Callable[[Event, int], None]
+
+
+Unwritten: TypeAlias = Sequence[Told | Staged]
+
+
+class Batch(list[Told | Staged]):
+    """What an agent did that is written in one go, and the live text in between."""
+
+    __slots__ = ("live",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: list[tuple[int, Piece]] = []  # each with how many acts and facts come before
+
+    def last_piece(self) -> Piece | None:
+        """Return the text that new text may continue."""
+        if self.live and self.live[-1][0] == len(self):
+            return self.live[-1][1]
+        return None
+
+
+NOTHING = Batch()  # of an agent that has done nothing
+
+
+class Pending:
+    """Owns the unwritten acts and facts by agent, and the text behind them.
+
+    Whoever writes takes a batch and lets go of it once it is written or never will be: only then is
+    the place of live text known. `on_live` gets live text and the number of the event it comes
+    behind.
+    """
+
+    def __init__(self, spoken: Spoken, on_live: OnLive) -> None:
+        self._spoken = spoken
+        self._on_live = on_live
+        self._unwritten: dict[str | None, Batch] = {}
+        self._in_flight: dict[str | None, Batch] = {}  # the newest that is being written
+        self.count = 0  # acts and facts that nobody has taken
+
+    @property
+    def agents(self) -> Iterable[str | None]:
+        """The agents with acts or facts that nobody has taken."""
+        return self._unwritten.keys()
+
+    def has(self, agent_id: str | None) -> bool:
+        """Whether an agent has acts or facts that nobody has taken."""
+        return agent_id in self._unwritten
+
+    def add(self, agent_id: str | None, one: Told | Staged) -> None:
+        """Append an act or fact to what its agent did before."""
+        batch = self._unwritten.get(agent_id)
+        if batch is None:
+            batch = self._unwritten[agent_id] = Batch()
+        batch.append(one)
+        self.count += 1
+
+    def take(self, agent_id: str | None) -> Batch:
+        """Return what an agent did, for the caller to write and then let go of."""
+        taken = self._unwritten.pop(agent_id, NOTHING)
+        if taken:
+            self.count -= len(taken)
+            self._in_flight[agent_id] = taken
+        return taken
+
+    def let_go(self, agent_id: str | None, batch: Batch, seqs: Sequence[int | None] = ()) -> None:
+        """Publish the text between what was just written, or never will be.
+
+        `seqs` are the numbers of the last events of what was written, None for what was left out.
+        """
+        if self._in_flight.get(agent_id) is batch:
+            del self._in_flight[agent_id]
+        live, batch.live = batch.live, []
+        for place, piece in live:
+            known = [seq for seq in seqs[:place] if seq is not None]
+            agent = piece.first.agent or ""
+            piece.behind = known[-1] if known else self._spoken.last_seq(agent)
+            for event in piece.events:  # each as its provider told it: readers may join them
+                self._on_live(event, piece.behind)
+            self._spoken.waiting.remove(agent, piece.behind)
+
+    def tell(self, agent: str, event: Event) -> None:
+        """Publish text as soon as what its agent did before is written."""
+        batch = self._unwritten.get(agent) or self._in_flight.get(agent)
+        if batch is None:
+            behind = self._spoken.last_seq(agent)
+            self._spoken.piece(event, behind)
+            self._on_live(event, behind)
+            return
+        last = batch.last_piece()
+        if last is None or not last.takes(event):
+            batch.live.append((len(batch), self._spoken.piece(event, None)))
+            self._spoken.waiting.add(agent, self._spoken.last_seq(agent))
+
+
+def last_seqs(batch: Batch, step: Step, events: Sequence[Event]) -> list[int | None]:
+    """Return the number of each act's or fact's last event in a step; None without events."""
+    seq = (events[0].seq or 1) - 1 if events else 0
+    seqs: list[int | None] = []
+    for one in batch:
+        told = sum(len(list(write.events(step))) for write in _writes([one]))
+        seq += told
+        seqs.append(seq if told else None)
+    return seqs
+
+
+def joined(before: Unwritten, step: Step) -> Step:
+    """Return a step preceded by all that its agent did before; each keeps its time."""
+    return replace(step, writes=(*_writes(before), *step.writes))
+
+
+def settle(unwritten: Unwritten) -> None:
+    """Note that acts are in the ledger."""
+    for one in unwritten:
+        if isinstance(one, Staged):
+            one.settle()
+
+
+def can_join(before: Unwritten, step: Step) -> bool:
+    """Return whether acts are of the step's life and run, and may all be written."""
+    for one in before:
+        if isinstance(one, Staged) and not one.fits(step.run_id, step.incarnation):
+            return False
+    return True
+
+
+def last_act(unwritten: Unwritten) -> Staged | None:
+    """Return the newest act, or None."""
+    return next((one for one in reversed(unwritten) if isinstance(one, Staged)), None)
+
+
+def _writes(unwritten: Unwritten) -> Iterator[Write]:
+    for one in unwritten:
+        if isinstance(one, Staged):
+            for write in one.step.writes:
+                yield write if write.at is not None else replace(write, at=one.step.at)
+        else:
+            yield one
 
 
 _log = logging.getLogger("prsm.engine")
@@ -520,3 +659,133 @@ class Lanes(dict[str | None, Place]):
         place.leave()
         if self[place.agent_id] is place:
             del self[place.agent_id]
+
+
+class AgentSteps(Struct, eq=False, dict=True):
+    """Builds and writes the steps of agents, then tells those they concern.
+
+    A state changes in memory when its step is built and in the store when it commits, in the same
+    order.
+    """
+
+    journal: Journal
+    roster: Roster
+    router: MessageRouter
+    detector: DeadlockDetector
+    # Is told of messages that an agent has consumed.
+    read: Callable[[str, Collection[str]], None]
+    clock: Clock
+    ids: Ids
+    # Is told of what peers write, once it is in a mailbox.
+    arrived: Callable[[RoutedMessage], None] = lambda _: None
+
+    def build(self, record: AgentRecord, *writes: Write) -> Step:
+        """Build a step of this agent and incarnation, with its riders."""
+        if record.riders:
+            writes, record.riders = (*writes, *record.riders), ()
+        return Step(
+            step_id=record.next_step_id(),
+            session_id=record.descriptor.session_id,
+            run_id=self.journal.run_id,
+            agent_id=record.agent_id,
+            incarnation=record.incarnation,
+            at=self.clock.time(),
+            writes=writes,
+        )
+
+    def build_of_run(self, *writes: Write) -> Step:
+        """Build a step of the run itself."""
+        return Step(
+            step_id=self.journal.run_step_id(),
+            session_id=self.journal.session_id,
+            run_id=self.journal.run_id,
+            agent_id=None,
+            at=self.clock.time(),
+            writes=writes,
+        )
+
+    async def commit(
+        self,
+        step: Step,
+        *,
+        consumed: Collection[str] = (),
+        then: Callable[[], None] | None = None,
+        needs: Staged | None = None,
+        bears: Collection[str] = (),
+    ) -> Committed:
+        """Commit a step; its messages reach their mailboxes once it is durable."""
+
+        def deliver() -> None:
+            for write in step.writes:
+                if type(write) is MessageSent:
+                    self.router.send(write.message)
+                    if write.message.type is MessageType.PEER:
+                        self.arrived(write.message)
+            if step.agent_id is not None and consumed:
+                self.router.consumed(step.agent_id, consumed)
+                self.read(step.agent_id, consumed)
+                self.detector.consumed(step.agent_id)
+            if then is not None:
+                then()
+
+        return await self.journal.commit(step, deliver, needs=needs, bears=bears)
+
+    async def write(self, record: AgentRecord, *writes: Write) -> None:
+        """Commit a step of this agent."""
+        await self.commit(self.build(record, *writes))
+
+    def stage(self, record: AgentRecord, *writes: Write, needs: Staged | None = None) -> Staged:
+        """Write a step with the agent's next one, or within 20 ms; see `Journal.stage`."""
+        return self.journal.stage(self.build(record, *writes), needs)
+
+    async def land(self, agent_id: str | None = None) -> None:
+        """Write what this agent, or all agents, have staged, before anything depends on it."""
+        if agent_id is None:
+            await self.journal.flush()
+        else:
+            await self.journal.land(agent_id)
+
+    def move(
+        self,
+        record: AgentRecord,
+        target: AgentState,
+        reason: str = "",
+        *,
+        waiting_on: str | None = None,
+        trigger: str | None = None,
+    ) -> tuple[StateChanged, ...]:
+        """Change the state in memory; return the writes for the next step."""
+        source = record.state
+        if trigger is None:
+            path = path_to(source, target)
+        else:
+            AGENT_MACHINE.validate(source, target, trigger=trigger)
+            path = (target,)
+        changes = []
+        for state in path:
+            on = waiting_on if state is target else None
+            changes.append(StateChanged(source=source, target=state, reason=reason, waiting_on=on))
+            source = state
+        record.state = target
+        record.waiting_on = waiting_on
+        return tuple(changes)
+
+    def message(
+        self,
+        sender: AgentRecord | None,
+        kind: MessageType,
+        target: str,
+        payload: dict[str, Any],
+        correlation_id: str | None = None,
+    ) -> RoutedMessage:
+        """Build a message to an agent of this run."""
+        return RoutedMessage(
+            message_id=self.ids.ulid(),
+            type=kind,
+            source=None if sender is None else sender.agent_id,
+            target=target,
+            payload=payload,
+            correlation_id=correlation_id,
+            incarnation=self.roster.get(target).incarnation,
+            created_at=self.clock.time(),
+        )

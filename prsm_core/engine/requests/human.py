@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.permissions import Ask, PermissionRequest, Question, Verdict
     from prsm_core.domain.writes import EffectNoted
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background

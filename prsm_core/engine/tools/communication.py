@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.steps import Write
-    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
     from prsm_core.messaging.router import MessageRouter

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.user_prompts import Prompting
-    from prsm_core.engine.journal.steps import AgentSteps
+    from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call

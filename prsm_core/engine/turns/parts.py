@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.images import Image
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.journal.steps import AgentSteps
-    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests

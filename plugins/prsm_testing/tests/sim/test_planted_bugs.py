@@ -108,7 +108,7 @@ BUGS = {
         frozenset({"results"}),
     ),
     "what an agent has staged is forgotten by its next step": Bug(
-        "engine/journal/staging.py",
+        "engine/journal/unit.py",
         "    return replace(step, writes=(*_writes(before), *step.writes))\n",
         "    return step\n",
         frozenset({"results", "surprises", "fold"}),

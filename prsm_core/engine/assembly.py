@@ -13,7 +13,7 @@ from prsm_core.config import resolve_paths
 from prsm_core.domain.record import Record
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
-from prsm_core.engine.agents.holds import Holds
+from prsm_core.engine.agents.failover import Holds
 from prsm_core.engine.agents.labelling import Labelling
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import Contexts, Opening
@@ -33,9 +33,7 @@ from prsm_core.engine.providers.retry import Breakers, RetryPolicy
 from prsm_core.engine.providers.team import TeamNews, WorkforceNow
 from prsm_core.engine.quiet import QuietMoment
 from prsm_core.engine.requests.human import HumanRequests, RuleKeeper
-from prsm_core.engine.spawn.idle import IdleChildren
-from prsm_core.engine.spawn.plan import Planner, configured_servers
-from prsm_core.engine.spawn.regions import LeaseTable
+from prsm_core.engine.spawn.plan import IdleChildren, LeaseTable, Planner, configured_servers
 from prsm_core.engine.spending.budgets import BudgetLedger, tell_alert
 from prsm_core.engine.state import Roster
 from prsm_core.engine.tools.advice import Advice, Recommendation

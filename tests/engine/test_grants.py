@@ -20,8 +20,8 @@ from prsm_core.engine.spawn.plan import (
     describe_child,
     describe_master,
     may_spawn,
+    region_fits,
 )
-from prsm_core.engine.spawn.regions import region_fits
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError
 

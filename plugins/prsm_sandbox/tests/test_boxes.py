@@ -18,7 +18,7 @@ from prsm_testing.doubles import SANDBOX
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.processes.executor import ProgramBoxes, end_left_boxes, find_left_boxes
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.orphans import end_orphans
+from prsm_core.engine.processes.table import end_orphans
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.boxes import WHY_NO, Boxes, executor_with, needs_runc
@@ -203,7 +203,7 @@ from pathlib import Path
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.processes.executor import ProgramBoxes
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
-from prsm_core.engine.processes.orphans import recorded_processes
+from prsm_core.engine.processes.table import recorded_processes
 from prsm_core.kit.clocks import SystemClock
 from prsm_testing.doubles import SANDBOX
 

@@ -48,8 +48,7 @@ from prsm_core.engine.processes.executor import (
     find_left_boxes,
 )
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.orphans import find_orphans
-from prsm_core.engine.processes.table import find_lineage, is_alive
+from prsm_core.engine.processes.table import find_lineage, find_orphans, is_alive
 from prsm_core.engine.providers.configured_names import DEFAULT_PROVIDER, place_of_name
 from prsm_core.engine.providers.model_names import kind_of
 from prsm_core.engine.providers.registry import configured_specs

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.providers.enforcement import Enforcement
-    from prsm_core.engine.spawn.idle import IdleChildren
-    from prsm_core.engine.spawn.plan import Planner
-    from prsm_core.engine.spawn.regions import LeaseTable
+    from prsm_core.engine.spawn.plan import IdleChildren, LeaseTable, Planner
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import Roster, Staged
     from prsm_core.engine.workspace_files import Trees

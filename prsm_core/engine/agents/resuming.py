@@ -64,8 +64,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.requests.human import HumanRequests
-    from prsm_core.engine.spawn.idle import IdleChildren
-    from prsm_core.engine.spawn.regions import LeaseTable
+    from prsm_core.engine.spawn.plan import IdleChildren, LeaseTable
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import Roster
     from prsm_core.interfaces.clock import Clock

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from prsm_core.engine.processes.child import RunningProcess
-    from prsm_core.engine.processes.io import StdinPipe
+    from prsm_core.engine.processes.child import RunningProcess, StdinPipe
     from prsm_core.interfaces.clock import Clock
 
     OnStart = Callable[[int, int], None]

@@ -1,10 +1,9 @@
-"""What the kernel knows of processes: identities, families, and orphans that came to the engine.
+"""What the kernel knows of processes: identities, families, marks and orphans.
 
 Linux only: it reads /proc and uses prctl. Each program of an engine carries a mark in its
 environment, `PID-START[-PLACE]...`: the engine's pid, its start time, and a digest of each folder
-of PRSM's own files that the engine goes by, its workspace's `.prism` among them. So it also says
-what the engine worked on once that has ended. Who wants to be rid of the mark can be, but cannot
-take it from its ancestors.
+of PRSM's own files that it uses, such as its workspace's `.prism`. So it tells what the engine
+worked on even after its end. A process can drop its mark, but not its ancestors'.
 """
 
 from __future__ import annotations
@@ -12,10 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
+import logging
 import os
 import signal
 import threading
 from _ctypes import _SimpleCData, byref
+from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct, field
 
+from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.reaper_shim import (
     MARK,
@@ -36,6 +39,7 @@ from prsm_core.errors import ProcessError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+
 PR_GET_CHILD_SUBREAPER = 37
 ZOMBIE_AGE = 0.4  # seconds a zombie is left to whoever may be about to wait for it
 KILL_ROUNDS = 50  # a family that forks while it is killed takes more than one
@@ -48,13 +52,13 @@ _PROC = Path("/proc")
 
 
 class _Int(_SimpleCData):  # type: ignore[type-arg]  # no generic when it runs
-    """A place for an int; `ctypes` has it as well, and takes a run longer than this module."""
+    """A place for an int; importing `ctypes` for it would take longer than this module."""
 
     _type_ = "i"
 
 
 class ProcessIdentity(Record, frozen=True, kw_only=True):
-    """A process that no other can be taken for, even after a reboot or the reuse of its pid."""
+    """A process that no other can be taken for, even after a reboot or a reuse of its pid."""
 
     pid: int
     start_time: int  # clock ticks since boot
@@ -86,7 +90,7 @@ class _Stat(Record, frozen=True, kw_only=True):
 
 
 def process_identity(pid: int) -> ProcessIdentity | None:
-    """Return the identity of a process, None when there is no such process."""
+    """Return the identity of a process, or None."""
     stat = _stat(pid)
     if stat is None:
         return None
@@ -115,9 +119,8 @@ def is_alive(identity: ProcessIdentity) -> bool:
 def find_lineage(pid: int) -> tuple[Relative, ...] | None:
     """Return a process and its ancestors, nearest first, up to one that has none here.
 
-    An orphan's parent is who adopted it: a subreaper above it if there is one. None where a part
-    of the line cannot be seen: it has ended, it is another user's and /proc hides it, or the
-    line is longer than MAX_ANCESTORS.
+    An orphan's parent is a subreaper above it, if there is one. None if part of the line is hidden:
+    it has ended, it is another user's and /proc hides it, or the line exceeds MAX_ANCESTORS.
     """
     for _ in range(LINEAGE_ROUNDS):
         line = _line_above(pid)
@@ -170,9 +173,9 @@ def kill_remains(shim: ProcessIdentity) -> None:
 def find_remains(shim: ProcessIdentity) -> list[int]:
     """Return what a shim that was itself killed left behind.
 
-    These are the members of its session, whoever carries its brand, and the orphans that came to
-    this process. A daemon without a brand that leads its own session looks like a process somebody
-    started on purpose and is left alone.
+    These are the members of its session, whoever carries its brand, and orphans that came to this
+    process. A daemon without a brand that leads its own session looks like one started on purpose
+    and is left alone.
     """
     own_session, own_brand = os.getsid(0), _brand(os.getpid())
     brand = brand_of(shim.pid, shim.start_time)
@@ -190,12 +193,12 @@ def find_remains(shim: ProcessIdentity) -> list[int]:
 
 
 class OrphanReaper(Struct, eq=False):
-    """Adopts orphans for this process, ends those that live, buries those that nobody waits for.
+    """Adopts orphans for this process, kills living ones, buries those nobody waits for.
 
-    An orphan that lives comes from a shim that was killed, and is known by its brand. It never
-    waits for "any child": that would take exit codes from the loop's child watcher and from
-    whoever else started a process. Only zombies of foreign sessions that nobody took for a while
-    are reaped. What belongs to any of this process's is left alone by all.
+    A living orphan comes from a killed shim, and is known by its brand. The reaper never waits for
+    "any child": that would take exit codes from the loop's child watcher and others. Only zombies
+    of foreign sessions that nobody took for a while are reaped, and none that any launcher of this
+    process owns.
     """
 
     is_ours: Callable[[int], bool]
@@ -215,7 +218,7 @@ class OrphanReaper(Struct, eq=False):
         _OPEN.append(self)
 
     def close(self) -> None:
-        """Stop listening and adopting, with the last one of this process."""
+        """Stop listening and adopting, with the last reaper of this process."""
         _OPEN.remove(self)
         if not _OPEN and threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
@@ -232,7 +235,7 @@ class OrphanReaper(Struct, eq=False):
             self._timer = asyncio.get_running_loop().call_later(ZOMBIE_AGE / 2, self._run)
 
     def sweep(self) -> bool:
-        """Kill and reap orphans, and what may be one once it has aged; return whether some stay."""
+        """Kill and reap orphans, aged suspects too; return whether some remain."""
         killed = self._end_branded()
         now = asyncio.get_running_loop().time()
         own_session = os.getsid(0)
@@ -249,7 +252,7 @@ class OrphanReaper(Struct, eq=False):
         return killed or bool(young)
 
     def _end_branded(self) -> bool:
-        """Kill each living child with a brand that is not this process's: a shim carries none."""
+        """Kill each living child with a foreign brand: a shim carries none."""
         own_brand, killed = _brand(os.getpid()), False
         for pid in _child_pids(os.getpid()):
             if not _is_anyones(pid, self) and _brand(pid) not in (own_brand, None):
@@ -292,7 +295,7 @@ def _is_adopted(stat: _Stat, own_session: int) -> bool:
 
 
 def _is_branded(stat: _Stat, brand: int, own_brand: int | None) -> bool:
-    """Return whether a process carries a brand, or came to this process with any other."""
+    """Return whether a process carries a brand, or came to this process with a foreign one."""
     carried = _brand(stat.pid)
     if carried is None or carried == own_brand:
         return False
@@ -300,7 +303,7 @@ def _is_branded(stat: _Stat, brand: int, own_brand: int | None) -> bool:
 
 
 def _brand(pid: int) -> int | None:
-    """Return the brand of a process, NO_BRAND for none; None when it has ended or is not ours."""
+    """Return the brand of a process, NO_BRAND for none; None if it has ended or is not ours."""
     try:
         text = read_proc(f"/proc/{pid}/limits")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -312,7 +315,7 @@ def _brand(pid: int) -> int | None:
 
 
 def _has_zombies() -> bool:
-    """Return whether any child of this process waits to be reaped; none is reaped."""
+    """Return whether a child waits to be reaped; reap none."""
     try:
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
@@ -332,7 +335,7 @@ def _kill(pid: int) -> None:
 
 @cache  # it stays as long as the machine runs
 def boot_id() -> str:
-    """Return what the kernel calls the time since the machine was started."""
+    """Return the kernel's id of the time since the machine was started."""
     return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -354,7 +357,7 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def read_proc(path: str) -> str:
-    """Return what a file of /proc says; with as little around it as the kernel asks for."""
+    """Return the contents of a file of /proc, with as little overhead as possible."""
     with io.FileIO(path) as file:
         return file.readall().decode(errors="replace")
 
@@ -372,7 +375,7 @@ def _children(pid: int) -> Iterator[_Stat]:
 
 
 def _child_pids(pid: int) -> list[int]:
-    """Return the children of a process; a process, or a thread of it, may end at any moment."""
+    """Return the children of a process; it, or a thread of it, may end at any moment."""
     found: list[int] = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for task in (_PROC / str(pid) / "task").iterdir():
@@ -390,19 +393,19 @@ def _descendants(pid: int) -> Iterator[_Stat]:
 
 
 def place_digests(folders: Iterable[Path]) -> frozenset[str]:
-    """Return what marks say of folders, by where these really lie."""
+    """Return the marks' digests of folders, by their real paths."""
     paths = {os.path.realpath(folder) for folder in folders}
     return frozenset(blake2b(os.fsencode(p), digest_size=8).hexdigest() for p in paths)
 
 
 def format_mark(engine: ProcessIdentity, folders: Iterable[Path]) -> str:
-    """Return the mark of an engine that goes by these folders."""
+    """Return the mark of an engine that uses these folders."""
     words = (str(engine.pid), str(engine.start_time), *sorted(place_digests(folders)))
     return "-".join(words)
 
 
 def find_marks(line: Iterable[Relative]) -> list[Mark]:
-    """Return the marks in the environments of these processes, as far as those can be read."""
+    """Return the marks in the environments of these processes, as far as readable."""
     texts = {_variable(relative.identity.pid) for relative in line}
     return [mark for text in texts if text is not None and (mark := _parsed(text)) is not None]
 
@@ -423,3 +426,128 @@ def _variable(pid: int) -> str | None:
         return None
     name = f"{MARK}="
     return next((one.removeprefix(name) for one in variables if one.startswith(name)), None)
+
+
+_log = logging.getLogger("prsm.engine")
+_SUFFIX = ".processes"
+
+
+@contextmanager
+def recorded_processes(state_dir: Path) -> Iterator[ProcessRecord]:
+    """End what dead engines left behind, then keep a record while this engine lives."""
+    ended = end_orphans(state_dir)
+    if ended:
+        _log.warning("ended %d processes that a dead engine had left behind", ended)
+    record = ProcessRecord(state_dir)
+    try:
+        yield record
+    finally:
+        record.close()
+
+
+class ProcessRecord:
+    """The record of one engine's processes, a line each; the first line is the engine.
+
+    The reaper shim ends a family when its engine dies. If the shim is killed at the same moment,
+    this record lets the next engine end what is left.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        own = own_identity()
+        self._boot_id = own.boot_id
+        folder = private_dir(state_dir / "runs")
+        self._path = folder / f"{own.pid}-{own.start_time}-{os.urandom(4).hex()}{_SUFFIX}"
+        self._descriptor = os.open(
+            self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600
+        )
+        self._write(own)
+
+    def add(self, pid: int, start_time: int) -> None:
+        """Note a process that was started."""
+        self._write(ProcessIdentity(pid=pid, start_time=start_time, boot_id=self._boot_id))
+
+    def close(self) -> None:
+        """Remove the record: all its processes have ended."""
+        os.close(self._descriptor)
+        self._path.unlink(missing_ok=True)
+
+    def _write(self, identity: ProcessIdentity) -> None:
+        values = [identity.pid, identity.start_time, identity.boot_id]
+        os.write(self._descriptor, json.dumps(values).encode() + b"\n")
+
+
+def end_orphans(state_dir: Path) -> int:
+    """End what dead engines left behind; return how many were alive."""
+    ended = 0
+    for path, identities in _records_of_the_dead(state_dir):
+        for process in identities[1:]:
+            ended += _end(process)
+        path.unlink(missing_ok=True)
+    return ended
+
+
+class Orphans(Record, frozen=True, kw_only=True):
+    """Processes that outlive their engine."""
+
+    engine: int  # its pid when it lived
+    pids: tuple[int, ...]
+
+
+def find_orphans(state_dir: Path) -> list[Orphans]:
+    """Return what dead engines left behind and still lives; touch nothing."""
+    found = []
+    for _, identities in _records_of_the_dead(state_dir):
+        pids = {pid for process in identities[1:] for pid in _survivors(process)}
+        if pids:
+            found.append(Orphans(engine=identities[0].pid, pids=tuple(sorted(pids))))
+    return found
+
+
+def _records_of_the_dead(state_dir: Path) -> Iterator[tuple[Path, list[ProcessIdentity]]]:
+    """Yield each record of a dead engine, and whom it names."""
+    for path in sorted((state_dir / "runs").glob(f"*{_SUFFIX}")):
+        identities = _read(path)
+        if not (identities and is_alive(identities[0])):
+            yield path, identities
+
+
+def _survivors(process: ProcessIdentity) -> list[int]:
+    if _is_pid_of_another(process):
+        return []
+    if is_alive(process):
+        return find_family(process.pid)
+    return find_remains(process) if process.boot_id == boot_id() else []
+
+
+def _end(process: ProcessIdentity) -> bool:
+    """End a shim that still lives, or what is left of the session of a dead one."""
+    if _is_pid_of_another(process):
+        return False
+    if is_alive(process):
+        kill_family(process.pid)
+        return True
+    if process.boot_id == boot_id():
+        kill_remains(process)
+    return False
+
+
+def _is_pid_of_another(process: ProcessIdentity) -> bool:
+    """Return whether the pid was reused, which needs a session without members."""
+    now = process_identity(process.pid)
+    return now is not None and now != process
+
+
+def _read(path: Path) -> list[ProcessIdentity]:
+    """Return the identities of a record, without a line that was cut off."""
+    found = []
+    try:
+        text = path.read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:  # its engine has ended in order at this moment
+        return []
+    for line in text.splitlines():
+        try:
+            pid, start_time, boot = json.loads(line)
+        except ValueError:
+            break
+        found.append(ProcessIdentity(pid=pid, start_time=start_time, boot_id=boot))
+    return found

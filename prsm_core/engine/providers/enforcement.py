@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.budgets import Budget
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.spending.scopes import Part
+    from prsm_core.engine.spending.budgets import Part
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus

@@ -30,7 +30,7 @@ from prsm_core.engine.guarded.provider import (
 )
 from prsm_core.engine.processes.executor import NO_EXECUTOR, ProgramBoxes, end_left_boxes
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.orphans import recorded_processes
+from prsm_core.engine.processes.table import recorded_processes
 from prsm_core.engine.providers.levels import check_level
 from prsm_core.engine.providers.model_names import kind_of
 from prsm_core.engine.providers.residents import Residents
@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.boxes import Box
     from prsm_core.domain.turns import AgentError
     from prsm_core.engine.processes.executor import ChosenExecutor
-    from prsm_core.engine.processes.orphans import ProcessRecord
-    from prsm_core.engine.processes.table import ProcessIdentity
+    from prsm_core.engine.processes.table import ProcessIdentity, ProcessRecord
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import BackgroundTask, Process, ProviderSpec, ProviderStatus
     from prsm_core.plugins.absent import Absent

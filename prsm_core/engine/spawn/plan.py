@@ -1,4 +1,4 @@
-"""Spawning: from what a spawn asks for to the descriptor of the new agent. Pure decisions.
+"""Plan new agents: from a spawn request to a descriptor. Nothing here acts.
 
 What an agent hands down is never more than it holds itself.
 """
@@ -6,14 +6,23 @@ What an agent hands down is never more than it holds itself.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from prsm_core.domain.agents import NO_LABELS, AgentDescriptor, AgentRole, Grant, PermissionMode
+from prsm_core.domain.agents import (
+    NO_LABELS,
+    AgentDescriptor,
+    AgentRole,
+    AgentState,
+    Grant,
+    PermissionMode,
+)
 from prsm_core.domain.budgets import NO_LIMITS
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, WRITING_TOOLS
@@ -24,7 +33,6 @@ from prsm_core.engine.providers.model_choice import (
     inherited_model,
     resolve_model,
 )
-from prsm_core.engine.spawn.regions import choose_region
 from prsm_core.engine.turns.context import build_role_prompt
 from prsm_core.errors import (
     AgentSpawnError,
@@ -32,9 +40,10 @@ from prsm_core.errors import (
     MaxDepthExceededError,
     ProviderNotAvailableError,
 )
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import SpawnRequest
@@ -44,10 +53,117 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.model_names import ModelNames
     from prsm_core.engine.providers.team import Workforce
-    from prsm_core.engine.spawn.regions import LeaseTable
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Leases, Names, Roster
+    from prsm_core.engine.workspace_files import Folders
     from prsm_core.interfaces.clock import Clock
+
+
+def choose_region(
+    wanted: Sequence[str] | None, cwd: str, granted: tuple[str, ...] | None, leases: Leases
+) -> tuple[str, ...] | None:
+    """Return the absolute paths a child may write: as wanted, else as granted.
+
+    Raises AgentSpawnError for a path outside `cwd` (`bad_region`), beyond the grant
+    (`not_granted`), or leased to another agent (`region_taken`).
+    """
+    if wanted is None:
+        return granted
+    root = Path(cwd).resolve()
+    region = tuple(sorted({str((root / folder).resolve()) for folder in wanted}))
+    for folder in region:
+        if not is_within(folder, str(root)):
+            raise AgentSpawnError(
+                f"{folder} is outside {root}",
+                hint="choose folders below the child's own",
+                code="bad_region",
+            )
+        if not region_fits((folder,), granted):
+            raise AgentSpawnError(
+                f"{folder} is not yours to hand down",
+                hint=f"you have {', '.join(granted or ())}",
+                code="not_granted",
+            )
+        _check_free(folder, leases)
+    return region
+
+
+def region_fits(child: tuple[str, ...] | None, parent: tuple[str, ...] | None) -> bool:
+    """Return whether a parent with one region may hand down the other."""
+    if parent is None or child is None:
+        return parent is None
+    return all(any(is_within(folder, own) for own in parent) for folder in child)
+
+
+class LeaseTable(Struct, eq=False):
+    """Owns the leases of files and folders; each holds as long as its agent lives.
+
+    A region named by a spawn belongs to its agent and those below it; one inherited with the grant
+    is shared. Whoever works in a worktree has leased its paths in all of them.
+    """
+
+    roster: Roster
+    workspaces: Folders
+    _lessees: dict[str, AgentRecord] = field(default_factory=dict)  # few of many agents
+
+    def enter(self, record: AgentRecord) -> None:
+        """Note a new agent, whose parent is known already."""
+        if self._leased(record):
+            self._lessees[record.agent_id] = record
+
+    def strike(self, agent_id: str) -> None:
+        """Forget an agent that never came to be."""
+        self._lessees.pop(agent_id, None)
+
+    def beside(self, agent_id: str | None) -> Leases:
+        """Return the leases of live agents that are neither this one nor above it.
+
+        Each path is given as seen where the agent works, and as in the session's own files.
+        """
+        if not self._lessees:
+            return ()
+        lineage = () if agent_id is None else self.roster.lineage(agent_id)
+        places = self.workspaces
+        cwd = places.main if agent_id is None else self.roster.get(agent_id).descriptor.cwd
+        found: dict[tuple[str, str], None] = {}
+        for record in self._lessees.values():
+            if not record.has_ended and record.agent_id not in lineage:
+                for folder in self._leased(record):
+                    home, owner = places.home(folder), record.descriptor.name
+                    found[(places.seen_from(home, cwd), owner)] = None
+                    found[(home, owner)] = None
+        return tuple(found)
+
+    def check_still_free(self, record: AgentRecord) -> None:
+        """Raise AgentSpawnError if an ended agent's region is another's by now."""
+        if record.agent_id in self._lessees:
+            leases = self.beside(record.agent_id)
+            for folder in self._leased(record):
+                _check_free(folder, leases)
+
+    def _leased(self, record: AgentRecord) -> tuple[str, ...]:
+        """Return the folders that a spawn named for this agent, not inherited ones."""
+        own = record.descriptor.grant.region
+        if own is None:  # as most
+            return ()
+        parent = self.roster.parent_of(record)
+        is_inherited = parent is not None and parent.descriptor.grant.region == own
+        return () if is_inherited else own
+
+
+def _check_free(folder: str, leases: Leases) -> None:
+    from prsm_core.kit.filenames import fold_of  # few agents have a region
+
+    fold = fold_of(folder)
+    wanted = fold(folder)
+    for other, owner in leases:
+        taken = fold(other)
+        if is_within(wanted, taken) or is_within(taken, wanted):
+            raise AgentSpawnError(
+                f"{folder} is taken: {owner} writes in {other}",
+                hint="choose another one, or wait for that agent's end",
+                code="region_taken",
+            )
 
 
 _NONE: dict[str, McpServer] = {}  # of nearly all agents: nobody changes it
@@ -66,10 +182,10 @@ def choose_servers(
     explicit: Mapping[str, McpServer] | None = None,
     exclude: Collection[str] = (),
 ) -> dict[str, McpServer]:
-    """Return the servers of an agent by name, sorted.
+    """Return an agent's servers by name, sorted.
 
-    Explicit servers are laid over all that are configured. Without any, a configured server with
-    tags is there only for agents whose role or a word of whose prompt is among them.
+    Explicit servers are laid over the configured ones. Without any, a configured server with tags
+    is only for agents whose role, or a word of whose prompt, is among them.
     """
     if not settings.mcp_servers and not explicit:
         return _NONE
@@ -87,7 +203,7 @@ def choose_servers(
 
 
 def _fits(tags: Collection[str], words: Collection[str], prompt: str) -> bool:
-    """Whether no tag limits a server, or one is a word, or stands as it is, in the prompt."""
+    """Whether a server has no tags, or one is a word, or appears as it is, in the prompt."""
     return not tags or any(
         tag.casefold() in words if tag.isalnum() else tag.casefold() in prompt.casefold()
         for tag in tags
@@ -111,9 +227,9 @@ def narrow_grant(
     model: str,
     region: tuple[str, ...] | None = None,
 ) -> Grant:
-    """Return the grant of a child that uses `model` ("provider/model"), no wider than its parent's.
+    """Return the grant of a child that uses `model` ("provider/model"), within its parent's.
 
-    Raises MaxDepthExceededError when the parent may have no children, AgentSpawnError for a model
+    Raises MaxDepthExceededError if the parent may have no children, AgentSpawnError for a model
     beyond its grant.
     """
     if parent.depth == 0:
@@ -139,7 +255,7 @@ def narrow_grant(
 
 @lru_cache(maxsize=64)
 def _shared(grant: Grant) -> Grant:
-    """Return a grant as one value for all who have the same: most siblings do."""
+    """Share equal grants: most siblings have the same."""
     return grant
 
 
@@ -169,7 +285,7 @@ _PREFIX = {
 
 
 def check_depth(depth: int, settings: Settings) -> int:
-    """Return the depth of a new agent; raise MaxDepthExceededError when there may be none."""
+    """Return the depth of a new agent; raise MaxDepthExceededError if it is too deep."""
     limit = settings.engine.max_agent_depth
     if depth > limit:
         raise MaxDepthExceededError(
@@ -198,7 +314,7 @@ def choose_alias(wanted: str | None, role: AgentRole, taken: Names) -> str:
 
 
 def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> PermissionMode:
-    """Return the mode that may be handed down, never above the ceiling; delegate is default."""
+    """Return the mode to hand down, never above the ceiling; delegate counts as default."""
     if wanted is None:
         return ceiling
     rung = PermissionMode.DEFAULT if wanted is PermissionMode.DELEGATE else wanted
@@ -206,14 +322,14 @@ def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> Permis
 
 
 def _delegates(mode: PermissionMode | None, tools: frozenset[str]) -> frozenset[str]:
-    """Return the tools that an agent uses itself: in delegate mode these are the readers."""
+    """Return the tools that an agent uses itself: in delegate mode only the readers."""
     return tools & READ_TOOLS if mode is PermissionMode.DELEGATE else tools
 
 
 def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
     """Return the native tools of a child: what was asked for, within the parent's grant.
 
-    A child that reads only (expert, reviewer) has the readers, one with a profile its tools.
+    A child that only reads (expert, reviewer) gets the readers, one with a profile its tools.
     Raises AgentSpawnError for an unknown tool or one beyond the grant.
     """
     if request.tools is None and request.expert is not None:
@@ -254,7 +370,7 @@ def resolve_cwd(wanted: str | None, base: str, limit: str) -> str:
 
 
 def default_cwd(settings: Settings, workspace: str) -> str:
-    """Return the folder that a master works in; raises ConfigError for what is none."""
+    """Return the folder that a master works in; raise ConfigError if it is none."""
     try:
         return resolve_cwd(settings.defaults.cwd, workspace, workspace)
     except AgentSpawnError as error:
@@ -272,7 +388,7 @@ class Identity(Record, frozen=True, kw_only=True):
 
 
 def _with_models(request: SpawnRequest, inherited: ModelChoice, names: ModelNames) -> SpawnRequest:
-    """Return a request whose `models` are "provider/model"; one alone is the child's own, too."""
+    """Return a request whose `models` are "provider/model"; a single one becomes its model."""
     if request.models is None:
         return request
     models = frozenset(resolve_model(text, inherited, names).name for text in request.models)
@@ -310,9 +426,9 @@ def describe_child(
     leases: Leases = (),
     labels: Mapping[str, str] = NO_LABELS,
 ) -> AgentDescriptor:
-    """Return the descriptor of a child; raise the spawn errors of the specification.
+    """Return the descriptor of a child, or raise the spawn errors of the specification.
 
-    `refused` are providers that start no agent, and why; `leases` are the regions of others.
+    `refused` explains providers that start no agent; `leases` are the regions of others.
     """
     names, settings = workforce.names, workforce.names.settings
     depth = check_depth(parent.depth + 1, settings)
@@ -354,7 +470,7 @@ def _prompt_of_child(
     grant: Grant,
     workforce: Workforce,
 ) -> str:
-    """Return the system prompt of a child: who leads is told whom it may have below it."""
+    """Return a child's system prompt, with experts and models if it may lead."""
     settings = workforce.names.settings
     may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
     leads = may_spawn and request.role is AgentRole.WORKER
@@ -383,8 +499,8 @@ def describe_master(
 ) -> AgentDescriptor:
     """Return the descriptor of the master: BYPASS, Read, Glob and Grep; its grant is the run's.
 
-    BYPASS is for a master that cannot write: one that has other `tools` works in the run's mode,
-    and in PLAN all do. One that only delegates has the readers alone.
+    BYPASS is for a master that cannot write. With other `tools` it works in the run's mode; in PLAN
+    all do. One that only delegates has the readers alone.
     """
     settings = workforce.names.settings
     may_spawn = settings.engine.max_agent_depth > 0
@@ -418,7 +534,7 @@ def describe_master(
 
 
 def within_parent(agent: AgentDescriptor, parent: AgentDescriptor) -> AgentDescriptor:
-    """Return a child that begins again, in no more than the mode that its parent hands down."""
+    """Return a child that begins again, limited to the mode its parent hands down."""
     granted = clamp_mode(agent.grant.mode, parent.grant.mode)
     mode = agent.mode if agent.mode is PermissionMode.DELEGATE else granted
     return replace(agent, mode=mode, grant=replace(agent.grant, mode=granted))
@@ -458,7 +574,7 @@ class Planner(Struct, eq=False):
         )
 
     def plan(self, request: SpawnRequest) -> AgentDescriptor:
-        """Return the agent that a request makes now; raises what spawning it would raise."""
+        """Return the agent that a request makes; raise what spawning it would raise."""
         if self._parent(request).is_over:
             raise AgentSpawnError(
                 "an agent that has ended cannot spawn",
@@ -498,7 +614,7 @@ class Planner(Struct, eq=False):
         )
 
     def check_room(self, count: int, *, enlisted: int = 0) -> None:
-        """Raise AgentSpawnError unless the run may have `count` agents more; some are enlisted."""
+        """Raise AgentSpawnError unless the run may have `count` agents beyond those enlisted."""
         limit = self.settings.engine.max_agents_per_run
         have = self.roster.size(self.journal.run_id) - enlisted
         if have + count > limit:
@@ -509,7 +625,7 @@ class Planner(Struct, eq=False):
             )
 
     def describe_stand_in(self, wanted: str | None, agent: AgentDescriptor) -> str:
-        """Return what is told of an agent that has another model than it was named; else blank."""
+        """Return a note if an agent has another model than was named, else a blank."""
         if wanted is None or agent.parent_id is None:
             return ""
         names = self.workforce().names
@@ -520,5 +636,78 @@ class Planner(Struct, eq=False):
         return describe_stand_in(wanted, meant[0], agent.provider, agent.model, names)
 
     def team_of(self, agent: AgentDescriptor) -> str:
-        """Return what an agent is told of the models that its children may have now."""
+        """Return what an agent is told of its children's possible models."""
         return self.workforce().team_of(agent)
+
+
+_REUSABLE = frozenset({AgentState.COMPLETED, AgentState.FAILED})
+
+Fit: TypeAlias = tuple[object, ...]
+
+
+class IdleChildren:
+    """Owns the ended children that wait for another task, oldest first.
+
+    A child is free once its parent has read its result: before, the parent does not know.
+    """
+
+    def __init__(self) -> None:
+        # By parent, then by the message that holds the result; with the life that ended.
+        self._unread: defaultdict[str, dict[str, tuple[AgentRecord, int]]] = defaultdict(dict)
+        self._free: defaultdict[Fit, list[tuple[int, int, AgentRecord]]] = defaultdict(list)
+
+    def ended(self, record: AgentRecord, *, unread: str | None) -> None:
+        """Note an end; `unread` is the message that its parent has to read first."""
+        parent = record.descriptor.parent_id
+        if parent is None or record.state not in _REUSABLE:
+            return
+        if unread is None:
+            self.put_back(record)
+        else:
+            self._unread[parent][unread] = (record, record.incarnation)
+
+    def read(self, parent_id: str, messages: Iterable[str]) -> None:
+        """Note messages that a parent has read."""
+        unread = self._unread.get(parent_id, {})
+        for message in messages if unread else ():
+            if message in unread:
+                self._free_again(*unread.pop(message))
+
+    def hold(self, record: AgentRecord, *, unread: str) -> None:
+        """Make an ended child wait again until its parent has read its result."""
+        free = self._free.get(_fit_of(record.descriptor), [])
+        if any(one is record for _, _, one in free):
+            free[:] = [entry for entry in free if entry[2] is not record]
+            heapify(free)
+            self.ended(record, unread=unread)
+
+    def forget_unread(self, parent_id: str) -> None:
+        """Note that a parent has a new life, with an empty mailbox."""
+        for record, incarnation in self._unread.pop(parent_id, {}).values():
+            self._free_again(record, incarnation)
+
+    def pick(self, wanted: AgentDescriptor) -> AgentRecord | None:
+        """Take and return a fitting child, if there is one; `put_back` an unused one."""
+        free = self._free.get(_fit_of(wanted))
+        while free:
+            _, incarnation, record = heappop(free)
+            # It may have been restarted by its name since, or relabelled, or have a profile.
+            is_same = record.incarnation == incarnation and not record.has_profile
+            if is_same and record.descriptor.labels == wanted.labels:
+                return record
+        return None
+
+    def _free_again(self, record: AgentRecord, incarnation: int) -> None:
+        if record.incarnation == incarnation:  # else it was restarted by its name meanwhile
+            self.put_back(record)
+
+    def put_back(self, record: AgentRecord) -> None:
+        """Let an ended child be picked."""
+        heappush(self._free[_fit_of(record.descriptor)], (record.birth, record.incarnation, record))
+
+
+def _fit_of(agent: AgentDescriptor) -> Fit:
+    """Return what two agents must have in common for one to take the other's task."""
+    who = (agent.parent_id, agent.role, agent.provider, agent.model)
+    may = (agent.cwd, agent.tools, agent.mode, agent.grant, frozenset(agent.mcp_servers))
+    return (*who, *may, frozenset(agent.labels.items()))

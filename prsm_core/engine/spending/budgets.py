@@ -1,16 +1,20 @@
-"""The budget ledger: what a run has used and reserved, and whether an agent may launch.
+"""Budgets of a run and of each subtree: reserved before a launch, settled at the end.
 
-A launch reserves one spawn, one turn and an estimate of that turn; a turn reserves its estimate
-anew, is charged as its provider tells, and settles when it closes. What is used up refuses the
-next launch, and those whose turns run are told, so that these end; a limit may be passed by what
-was in flight. All acts are synchronous: what one agent has reserved, no other can.
+A launch reserves one spawn, one turn and an estimate of that turn. A turn reserves its estimate
+anew, is charged as its provider tells, and settles when it closes. A used-up limit refuses the next
+launch and ends the turns that run; what was in flight may pass it. All acts are synchronous: what
+one agent has reserved, no other can.
+
+Amounts are whole numbers, tokens or billionths of a dollar, so that a reservation is given back to
+the last bit.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from contextlib import contextmanager
+from functools import lru_cache, reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import Struct
@@ -18,52 +22,312 @@ from msgspec.structs import replace
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
 from prsm_core.domain.record import Record
-from prsm_core.domain.turns import (
-    AssistantMessage,
-    StepEnded,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallFinished,
-    ToolCallStarted,
-    UsageReported,
-)
+from prsm_core.domain.sparing import NOTHING, push
 from prsm_core.domain.usage import Provenance, Spent, total
-from prsm_core.engine.spending.scopes import (
-    KINDS,
-    METERED,
-    BudgetScope,
-    Hold,
-    Part,
-    from_units,
-    to_limits,
-    to_units,
-)
 from prsm_core.engine.state import UsedByTurn
 from prsm_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prsm_core.config.limits import PriceSettings
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
-    from prsm_core.domain.turns import ProviderEvent
     from prsm_core.domain.usage import TokenUsage
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.interfaces.clock import Clock
 
     UsedUp = Callable[[BudgetExceededError], None]
     _Told = tuple[tuple[BudgetKind, int | None, Provenance], ...]
 
 
+NANO = 1_000_000_000
+METERED = (BudgetKind.TOKENS, BudgetKind.USD)  # known only as far as a provider tells
+
+
+def to_units(kind: BudgetKind, amount: float) -> int:
+    """Return an amount as a whole number."""
+    return round(amount * NANO) if kind is BudgetKind.USD else int(amount)
+
+
+def from_units(kind: BudgetKind, units: int) -> int | float:
+    """Return the amount that `to_units` was given."""
+    return units / NANO if kind is BudgetKind.USD else units
+
+
+def to_limits(budget: Budget) -> dict[BudgetKind, int]:
+    """Return the limits of a budget by kind."""
+    limits = budget.to_dict()
+    return {BudgetKind(name): to_units(BudgetKind(name), limits[name]) for name in limits}
+
+
+class Part(Record, frozen=True, kw_only=True):
+    """The subtree of an agent, with a budget of its own."""
+
+    agent_id: str
+    name: str
+    limits: Budget
+
+
+# An enum's member is looked up by code in Python: what each act asks for is named here.
+KINDS = tuple(BudgetKind)
+_TOKENS, _USD, _TURNS, _SPAWNS = KINDS
+
+
+class Amounts(Record, frozen=True, gc=False):
+    """Amounts by kind, as values that nearly all agents share."""
+
+    tokens: int = 0
+    usd: int = 0
+    turns: int = 0
+    spawns: int = 0
+
+    def __getitem__(self, kind: BudgetKind) -> int:
+        if kind is _TURNS:
+            return self.turns
+        if kind is _TOKENS:
+            return self.tokens
+        return self.usd if kind is _USD else self.spawns
+
+    def plus(self, kind: BudgetKind, amount: int) -> Amounts:
+        """Return the amounts with `amount` more of a kind."""
+        if not amount:
+            return self
+        tokens, usd, turns, spawns = self.tokens, self.usd, self.turns, self.spawns
+        if kind is _TURNS:
+            turns += amount
+        elif kind is _TOKENS:
+            tokens += amount
+        elif kind is _USD:
+            usd += amount
+        else:
+            spawns += amount
+        if tokens or usd or spawns or turns not in {0, 1}:
+            return Amounts(tokens, usd, turns, spawns)
+        return _ONE_TURN if turns else NO_AMOUNTS
+
+
+NO_AMOUNTS = Amounts()
+_ONE_TURN = Amounts(turns=1)  # what each agent has that has had its first, and told nothing
+_NOTHING_SPENT = Spent()
+
+
+@lru_cache(maxsize=64)
+def _sources(known: frozenset[tuple[BudgetKind, Provenance]]) -> Mapping[BudgetKind, Provenance]:
+    """Return one mapping for all scopes with the same sources."""
+    return MappingProxyType(dict(known))
+
+
+class BudgetScope(Struct, eq=False):
+    """One scope: its limits, what is used and reserved of them, and the scope around it.
+
+    An act counts in the scope of its agent, in those around it that limit its kind, and in the run:
+    nothing else is walked. Such a scope holds the numbers of all below it. Any other one holds
+    those of its own agent; those below are added when somebody looks.
+    """
+
+    agent_id: str | None = None  # None is the run
+    name: str = ""  # of that agent, for people
+    parent: BudgetScope | None = None
+    limits: Mapping[BudgetKind, int] = NOTHING
+    used: Amounts = NO_AMOUNTS
+    reserved: Amounts = NO_AMOUNTS
+    unknown: Amounts = NO_AMOUNTS  # turns that told nothing
+    sources: Mapping[BudgetKind, Provenance] = NOTHING
+    told: frozenset[tuple[str, BudgetKind]] = frozenset()  # alerts, each given once
+    stopped: frozenset[BudgetKind] = frozenset()  # used up, and who runs was told
+    spent: Spent = _NOTHING_SPENT  # by turns that have ended
+    children: Sequence[BudgetScope] = ()  # grows by `adopt`
+    _limiting: tuple[BudgetScope, ...] = ()  # of the path, the nearest first
+    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = NOTHING  # those that sum
+    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = NOTHING
+
+    def __post_init__(self) -> None:
+        self.limits = self.limits or NOTHING
+        parent = self.parent
+        if parent is not None and not self.limits:  # most are like the scope around them
+            self._limiting, self._summing = parent._limiting, parent._summing
+            self._limited = parent._limited
+            return
+        around = parent._summing if parent is not None else dict.fromkeys(BudgetKind, ())
+        self._limiting = (*((self,) if self.limits else ()), *(parent._limiting if parent else ()))
+        self._summing = {
+            kind: (self, *around[kind]) if self.is_summing(kind) else around[kind]
+            for kind in BudgetKind
+        }
+        self._limited = {
+            kind: tuple((one, one.limits[kind]) for one in scopes if kind in one.limits)
+            for kind, scopes in self._summing.items()
+        }
+
+    def is_summing(self, kind: BudgetKind) -> bool:
+        """Whether the numbers of a kind include all scopes below this one."""
+        return self.parent is None or kind in self.limits
+
+    def counting(self, kind: BudgetKind) -> tuple[BudgetScope, ...]:
+        """Return the scopes in which an act of this one's agent counts, the run's last."""
+        around = self._summing[kind]
+        return around if around and around[0] is self else (self, *around)
+
+    def add_used(self, kind: BudgetKind, amount: int) -> None:
+        """Count an amount as used by this scope's agent, wherever it counts."""
+        for scope in self.counting(kind):
+            scope.used = scope.used.plus(kind, amount)
+
+    def adopt(self, child: BudgetScope) -> None:
+        """Add a scope right below this one."""
+        self.children = push(self.children, child)
+
+    def path(self) -> Iterator[BudgetScope]:
+        """Yield the scope and those around it, the run's last."""
+        scope: BudgetScope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the subtrees of the path with limits of their own, the nearest first."""
+        for scope in self._limiting:
+            if scope.agent_id is not None:
+                amounts: dict[str, Any] = {
+                    kind.value: from_units(kind, limit) for kind, limit in scope.limits.items()
+                }
+                yield Part(agent_id=scope.agent_id, name=scope.name, limits=Budget(**amounts))
+
+    def below(self) -> Iterator[BudgetScope]:
+        """Yield the scope and all below it."""
+        rest = [self]
+        while rest:
+            scope = rest.pop()
+            yield scope
+            rest += scope.children
+
+    def summands(self, kind: BudgetKind) -> Iterator[BudgetScope]:
+        """Yield the scopes whose numbers of a kind add up to this one's."""
+        rest = [self]
+        while rest:
+            scope = rest.pop()
+            yield scope
+            if not scope.is_summing(kind):
+                rest += scope.children
+
+    def limited(self, kind: BudgetKind) -> tuple[tuple[BudgetScope, int], ...]:
+        """Return this scope and those around it with their limits of this kind."""
+        return self._limited[kind]
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether this scope or one around it has a limit."""
+        return bool(self._limiting)
+
+    def comes_from(self, kind: BudgetKind, source: Provenance) -> None:
+        """Note where the used number of a kind comes from."""
+        if self.sources.get(kind) is not source:
+            self.sources = _sources(frozenset({**self.sources, kind: source}.items()))
+
+    def add_spent(self, spent: Spent) -> None:
+        """Add what a turn of this scope's agent has used."""
+        self.spent += spent
+        run = self._summing[_TURNS][-1]
+        if run is not self:
+            run.spent += spent
+
+    def spent_in_all(self) -> Spent:
+        """Return what ended turns used, in this scope and all below it."""
+        return self.spent if self.parent is None else total(scope.spent for scope in self.below())
+
+    def room(self, kind: BudgetKind) -> int | None:
+        """Return what is neither used nor reserved on the whole path; None without a limit."""
+        rooms = [limit - p.used[kind] - p.reserved[kind] for p, limit in self.limited(kind)]
+        return max(0, min(rooms)) if rooms else None
+
+    def is_used_up(self, kind: BudgetKind) -> bool:
+        """Whether this scope's own limit of this kind is reached."""
+        return kind in self.limits and self.used[kind] >= self.limits[kind]
+
+    def source(self, kind: BudgetKind) -> Provenance:
+        """Return where the used number comes from; no use yet counts as measured."""
+        sources = [each.sources[kind] for each in self.summands(kind) if kind in each.sources]
+        if sources:
+            return reduce(Provenance.combine, sources)
+        return Provenance.UNKNOWN if self.unknown_turns(kind) else Provenance.MEASURED
+
+    def unknown_turns(self, kind: BudgetKind) -> int:
+        """Return how many turns told nothing of this kind."""
+        return sum(each.unknown[kind] for each in self.summands(kind))
+
+    def used_amount(self, kind: BudgetKind) -> int | float | None:
+        """Return what is used; None if all of it is unknown."""
+        known = self.source(kind) is not Provenance.UNKNOWN
+        used = sum(each.used[kind] for each in self.summands(kind))
+        return from_units(kind, used) if known else None
+
+    def report(self) -> dict[str, dict[str, Any]]:
+        """Return used, reserved, left and allowed amounts by kind, as JSON values.
+
+        `left` respects the scopes around this one. Missing limits are left out.
+        """
+        return {kind.value: self._report(kind) for kind in BudgetKind}
+
+    def _report(self, kind: BudgetKind) -> dict[str, Any]:
+        reserved = from_units(kind, sum(each.reserved[kind] for each in self.summands(kind)))
+        line: dict[str, Any] = {"used": self.used_amount(kind), "reserved": reserved}
+        left = self.room(kind)
+        if left is not None:
+            line["left"] = from_units(kind, left)
+        if kind in self.limits:
+            line["limit"] = from_units(kind, self.limits[kind])
+        if kind in METERED:
+            line["from"] = self.source(kind).value
+        if unknown := self.unknown_turns(kind):
+            line["unknown_turns"] = unknown
+        return line
+
+
+class Hold(Struct, eq=False):
+    """What a launch, or a running turn, holds of a scope and of those around it."""
+
+    scope: BudgetScope
+    reserved: Amounts = NO_AMOUNTS
+    used: Amounts = NO_AMOUNTS  # told so far
+    expected: Mapping[BudgetKind, int] = NOTHING  # from measured turns
+    spent: Spent = _NOTHING_SPENT  # by the turn so far
+
+    def reserve(self, kind: BudgetKind, amount: int) -> None:
+        """Reserve an amount in every scope in which it counts."""
+        for scope in self.scope.counting(kind):
+            scope.reserved = scope.reserved.plus(kind, amount)
+        self.reserved = self.reserved.plus(kind, amount)
+
+    def charge(self, kind: BudgetKind, amount: int, source: Provenance) -> None:
+        """Count an amount as used where it counts, and take it off the reserve."""
+        freed = min(amount, self.reserved[kind])
+        self.reserved = self.reserved.plus(kind, -freed)
+        self.used = self.used.plus(kind, amount)
+        for scope in self.scope.counting(kind):
+            scope.reserved = scope.reserved.plus(kind, -freed)
+            scope.used = scope.used.plus(kind, amount)
+            known = scope.sources.get(kind)
+            scope.comes_from(kind, source if known is None else known.combine(source))
+
+    def give_back(self) -> None:
+        """Release all that is still reserved."""
+        held, self.reserved = self.reserved, NO_AMOUNTS
+        if held is NO_AMOUNTS:  # shared by all that hold nothing
+            return
+        for kind in KINDS:
+            if amount := held[kind]:
+                for scope in self.scope.counting(kind):
+                    scope.reserved = scope.reserved.plus(kind, -amount)
+
+
 def price_of(
     prices: Mapping[str, PriceSettings], provider: str, model: str
 ) -> PriceSettings | None:
-    """Return the price of `provider/model`, else that of all models of the provider, if any."""
+    """Return the price of `provider/model`, else that of all the provider's models, if any."""
     return prices.get(f"{provider}/{model}", prices.get(provider))
 
 
 def cost_of(price: PriceSettings, usage: TokenUsage) -> float | None:
-    """Return what tokens cost, in US dollars; None where input or output is not known."""
+    """Return what tokens cost in US dollars; None if input or output is unknown."""
     sent, answered = usage.input_tokens, usage.output_tokens
     if sent is None or answered is None:
         return None
@@ -75,7 +339,6 @@ def cost_of(price: PriceSettings, usage: TokenUsage) -> float | None:
 
 WARN_PERCENT = 80
 # What a turn is taken to use before any turn was measured; at most a tenth of the limit.
-_TOKENS, _USD, _TURNS, _SPAWNS = KINDS
 FIRST_TURN: Mapping[BudgetKind, int] = {
     BudgetKind.TOKENS: 10_000,
     BudgetKind.USD: to_units(BudgetKind.USD, 0.10),
@@ -90,9 +353,9 @@ _RAISE = {
 
 
 class BudgetAlert(Record, frozen=True, kw_only=True):
-    """What is worth telling of a scope, once: it is `warned`, `exceeded` or `unmetered`.
+    """An alert for a scope, given once: `warned`, `exceeded` or `unmetered`.
 
-    `unmetered` says that a limit holds and a provider does not tell what it counts.
+    `unmetered` means that a limit holds and a provider does not tell what it counts.
     """
 
     what: str
@@ -105,7 +368,7 @@ class BudgetAlert(Record, frozen=True, kw_only=True):
 
 
 class _Turn(Struct, eq=False):
-    """A turn that runs: whose it is, what it holds, and who is told when that is used up."""
+    """A running turn: whose it is, what it holds, and who is told when that is used up."""
 
     agent_id: str
     hold: Hold
@@ -123,9 +386,9 @@ class BudgetLedger:
         self.begin(limits)
 
     def begin(self, limits: Budget, *, let_turns_finish: bool = False) -> None:
-        """Forget everything: a new run has a budget of its own, all of it.
+        """Start over: a new run has a whole budget of its own.
 
-        With `let_turns_finish` no turn is told that what it draws on is used up.
+        With `let_turns_finish` no turn is told that its budget is used up.
         """
         self.run = BudgetScope(limits=to_limits(limits))
         self._lets_finish = let_turns_finish
@@ -148,8 +411,8 @@ class BudgetLedger:
     ) -> None:
         """Reserve what an agent needs to begin: a spawn of its parent's, a turn, an estimate.
 
-        Raises BudgetExceededError, and then nothing is reserved. An agent that began before in
-        this run keeps its limits and what it has used.
+        Raises BudgetExceededError, with nothing reserved. An agent that began before in this run
+        keeps its limits and what it has used.
         """
         parent = self._scope(parent_id)
         spawner = None if parent_id is None else parent
@@ -167,16 +430,16 @@ class BudgetLedger:
             self._warn(spawner, _SPAWNS)
 
     def launch_agent(self, agent: AgentDescriptor) -> None:
-        """Launch an agent as it is described: the limits of its grant are its subtree's."""
+        """Launch an agent as described: the limits of its grant are its subtree's."""
         limits = agent.grant.budget
         self.launch(agent.agent_id, parent_id=agent.parent_id, name=agent.name, limits=limits)
 
     def adopt(
         self, agent: AgentDescriptor, *, turns: int, spent: Spent | None, spawns: int
     ) -> None:
-        """Count what an agent did and used before this engine went on with its run.
+        """Count what an agent did and used before this engine continued its run.
 
-        Parents come first. `turns` are those it has begun, `spent` is by those that are closed.
+        Parents come first. `turns` are those begun, `spent` is by those closed.
         """
         parent = self._scope(agent.parent_id)
         scope = self._open(agent.agent_id, agent.name, parent, agent.grant.budget)
@@ -194,7 +457,7 @@ class BudgetLedger:
                 self._warn_of_all(scope)
 
     def charge(self, agent_id: str, spent: Spent) -> None:
-        """Charge what was used for an agent beside its turns."""
+        """Charge usage for an agent beside its turns."""
         scope, all_told = self._scope(agent_id), _told(spent)
         scope.add_spent(spent)
         self._count_spent(scope, all_told)
@@ -209,26 +472,26 @@ class BudgetLedger:
                 each.comes_from(kind, source)
 
     def clamp(self, request: SpawnRequest) -> SpawnRequest:
-        """Return the request with a budget that is not more than its parent has left."""
+        """Return the request with a budget within what its parent has left."""
         if request.budget is None:
             return request
         return replace(request, budget=request.budget.within(self.room(request.parent_id)))
 
     def check_launches(self, parent_id: str, count: int) -> None:
-        """Raise BudgetExceededError unless that many children could be launched right now."""
+        """Raise BudgetExceededError unless `count` children could be launched now."""
         parent = self._scope(parent_id)
         self._require(parent, _SPAWNS, count)
         self._check_turn(parent, count, "")
 
     def cancel(self, agent_id: str) -> None:
-        """Undo a launch that was not written: there is no such agent."""
+        """Undo a launch that was not written."""
         _, spawner = self._launches.get(agent_id, (None, None))
         self.release(agent_id)
         if spawner is not None:
             spawner.add_used(_SPAWNS, -1)
 
     def release(self, agent_id: str) -> None:
-        """Give back what an agent that has ended still holds; its open turn settles by itself."""
+        """Give back what an ended agent still holds; its open turn settles by itself."""
         hold, _ = self._launches.pop(agent_id, (None, None))
         if hold is not None:
             hold.give_back()
@@ -236,8 +499,8 @@ class BudgetLedger:
     def open_turn(self, agent_id: str, turn_id: str, used_up: UsedUp | None = None) -> None:
         """Reserve what the agent's next turn may use; raise BudgetExceededError if it may not.
 
-        `used_up(error)` is called, once for each scope and kind, when tokens or dollars that the
-        turn draws on are used up while it runs, by whichever turn.
+        `used_up(error)` is called once for each scope and kind when tokens or dollars that the
+        running turn draws on are used up, by whichever turn.
         """
         own = self._scope(agent_id)
         hold = self._hold_turn(own, agent_id)
@@ -247,9 +510,9 @@ class BudgetLedger:
         self._warn(own, _TURNS)
 
     def _hold_turn(self, own: BudgetScope, agent_id: str) -> Hold:
-        """Return what the agent's next turn holds; raise BudgetExceededError if it may not begin.
+        """Return the hold of the agent's next turn; raise BudgetExceededError if none may begin.
 
-        Where nothing limits it, that is what its launch holds.
+        If nothing limits the agent, it is its launch's.
         """
         if not own.is_limited and (launched := self._launches.pop(agent_id, None)) is not None:
             return launched[0]
@@ -264,14 +527,14 @@ class BudgetLedger:
         return self._reserve(own, agent_id)
 
     def go_on(self, agent_id: str, turn_id: str, spent: Spent, used_up: UsedUp | None) -> None:
-        """Open a turn that an earlier engine has left, with what it had used; see `open_turn`."""
+        """Open a turn of an earlier engine with its usage so far; see `open_turn`."""
         with self._as_told():
             self.open_turn(agent_id, turn_id, used_up)
             self.meter(turn_id, spent)
 
     @contextmanager
     def _as_told(self) -> Iterator[None]:
-        """Take it that what is worth telling meanwhile was told: by the engine that died."""
+        """Suppress alerts: the engine that died has given them."""
         self._is_told = True
         try:
             yield
@@ -279,7 +542,7 @@ class BudgetLedger:
             self._is_told = False
 
     def meter(self, turn_id: str, spent: Spent) -> None:
-        """Charge a turn that runs with what it has used in all so far."""
+        """Charge a running turn with its total usage so far."""
         if (turn := self._turns.get(turn_id)) is not None:
             self._meter(turn.hold, spent, _told(spent))
 
@@ -291,10 +554,10 @@ class BudgetLedger:
                 self._charged(hold.scope, kind)
 
     def close_turn(self, turn_id: str, spent: Spent) -> None:
-        """Settle a turn, once: what it used is charged, the rest of its estimate given back.
+        """Settle a turn, once: charge what it used, give back the rest of its estimate.
 
-        What nobody told is charged as estimated if turns were measured before, else unknown. A cost
-        that was reckoned by prices is corrected by the one that the provider tells at the end.
+        What nobody told is charged as estimated if turns were measured before, else it is unknown.
+        A cost estimated by prices is corrected by the provider's own at the end.
         """
         turn = self._turns.get(turn_id)
         if turn is None:
@@ -319,7 +582,7 @@ class BudgetLedger:
         hold.give_back()
 
     def drop_turn(self, turn_id: str) -> None:
-        """Give back what a turn holds that never began; nothing happens to one that settled."""
+        """Give back what a turn holds that never began; no-op for a settled one."""
         turn = self._turns.pop(turn_id, None)
         if turn is None:
             return
@@ -336,18 +599,18 @@ class BudgetLedger:
         return Budget(**left)
 
     def is_limited(self, agent_id: str) -> bool:
-        """Return whether anything limits what an agent uses, now or later in this run."""
+        """Return whether anything limits an agent's usage in this run."""
         return self._scope(agent_id).is_limited
 
     def parts_of(self, agent_id: str) -> list[Part]:
-        """Return the subtrees around an agent that have a budget of their own, its own first."""
+        """Return the subtrees around an agent with a budget of their own, its own first."""
         scope = self._scope(agent_id)
         return list(scope.parts()) if scope.is_limited else []
 
     def report(self, agent_id: str) -> dict[str, Any]:
         """Return the numbers of the run and of the agent's subtree, as JSON values.
 
-        `spent` tells in words what either has used, and what of it is unknown.
+        `spent` says in words what either has used, and what of it is unknown.
         """
         scopes = {"run": self.run, "subtree": self._scope(agent_id)}
         spent = {name: self._spent(scope).text for name, scope in scopes.items()}
@@ -355,16 +618,16 @@ class BudgetLedger:
 
     @property
     def spent(self) -> Spent:
-        """What the run has used so far, the turns that run included."""
+        """What the run has used so far, running turns included."""
         return self._spent(self.run)
 
     def spent_by(self, agent_id: str) -> Spent:
-        """Return what an agent and all below it have used so far; the run's for an unknown one."""
+        """Return what an agent and all below it have used; the run's for an unknown one."""
         return self._spent(self._scope(agent_id))
 
     @property
     def unwritten(self) -> tuple[UsedByTurn, ...]:
-        """What turns have used that may be in no store yet: those that run, each agent's last."""
+        """The usage that may be in no store yet: running turns, and each agent's last."""
         running = (
             UsedByTurn(turn.agent_id, turn_id, turn.hold.spent)
             for turn_id, turn in self._turns.items()
@@ -372,18 +635,16 @@ class BudgetLedger:
         return (*running, *self._ended.values())
 
     def _spent(self, scope: BudgetScope) -> Spent:
-        """Return what was used in a scope, by turns that have ended and by those that run."""
         return total([scope.spent_in_all(), *(turn.hold.spent for turn in self._within(scope))])
 
     def _within(self, scope: BudgetScope) -> list[_Turn]:
-        """Return the turns that run and draw on a scope."""
         return [turn for turn in self._turns.values() if scope in turn.hold.scope.path()]
 
     def _scope(self, agent_id: str | None) -> BudgetScope:
         return self.run if agent_id is None else self._scopes.get(agent_id, self.run)
 
     def _open(self, agent_id: str, name: str, parent: BudgetScope, limits: Budget) -> BudgetScope:
-        """Return a new scope; a limit that one around it undercuts would only warn twice."""
+        """Return a new scope without limits that one around it undercuts: they would warn twice."""
         if limits == NO_LIMITS:  # as most
             return BudgetScope(agent_id, name, parent)
         own = {
@@ -407,7 +668,7 @@ class BudgetLedger:
                 self._refuse(scope, kind, _DEVISE)
 
     def _reserve(self, scope: BudgetScope, agent_id: str) -> Hold:
-        """Hold a turn and what it is expected to use, as far as there is room for it."""
+        """Hold a turn and its expected usage, as far as there is room."""
         hold = Hold(scope)
         hold.reserve(_TURNS, 1)
         for kind in METERED if scope.is_limited else ():  # else an estimate is of no use
@@ -441,7 +702,7 @@ class BudgetLedger:
             self._tell("unmetered", scope, kind)
 
     def _charged(self, own: BudgetScope, kind: BudgetKind) -> None:
-        """Tell of tokens or dollars that are nearly used up, or all used up."""
+        """Alert if tokens or dollars are nearly or all used up."""
         self._warn(own, kind)
         for scope, _ in own.limited(kind):
             is_new = scope.is_used_up(kind) and kind not in scope.stopped
@@ -451,7 +712,6 @@ class BudgetLedger:
                 self._stop(scope, kind)
 
     def _stop(self, scope: BudgetScope, kind: BudgetKind) -> None:
-        """Tell the turns that draw on a scope that it is used up."""
         error = BudgetExceededError(_why(scope, kind), hint=_hint(scope, kind))
         for turn in self._within(scope):
             if turn.used_up is not None:
@@ -463,7 +723,6 @@ class BudgetLedger:
                 self._tell("warned", scope, kind)
 
     def _warn_of_all(self, own: BudgetScope) -> None:
-        """Tell of all that is nearly used up, or all used up, of a scope and those around it."""
         for kind in KINDS:
             self._warn(own, kind)
             for scope, _ in own.limited(kind):
@@ -493,7 +752,6 @@ class BudgetLedger:
 
 
 def _told(spent: Spent) -> _Told:
-    """Return what a turn told of each kind, None for what it did not tell."""
     tokens, cost = spent.usage.known_total, spent.cost_usd
     usd = None if cost is None else to_units(_USD, cost)
     return (_TOKENS, tokens, spent.tokens_from), (_USD, usd, spent.cost_from)
@@ -517,7 +775,7 @@ def _amount(kind: BudgetKind, units: int) -> str:
 
 
 def tell_alert(journal: Journal, alert: BudgetAlert) -> None:
-    """Write an alert to the journal; the event's agent is the subtree's, if any."""
+    """Write an alert to the journal, under the subtree's agent if any."""
     if alert.what == "unmetered":
         kind = alert.kind.value
         text = (
@@ -536,68 +794,3 @@ def tell_alert(journal: Journal, alert: BudgetAlert) -> None:
         scope="run" if alert.scope is None else "subtree",
         provenance=alert.provenance.value,
     )
-
-
-SETTLE_SECONDS = 1.0  # how long a turn that seems to be through may take to end by itself
-
-
-class Allowance(Struct, eq=False):
-    """Owns what one turn has told of its steps since it used up its budget."""
-
-    clock: Clock
-    _tells_steps: bool = False
-    _calls: int = 0  # that had begun when the last step ended
-    _is_between: bool = False  # a response is complete, and the next one has not begun
-    _ends_by: float = math.inf  # the turn seems to be through: it has until then
-    error: BudgetExceededError | None = None  # why it is to end
-
-    def use_up(self, error: BudgetExceededError) -> None:
-        """Take note that a budget of the turn is used up."""
-        self.error = self.error or error
-
-    def remaining(self) -> float:
-        """Return the seconds until a turn that seems to be through is ended."""
-        return self._ends_by - self.clock.now()
-
-    def take(self, event: ProviderEvent, *, calls: int, is_calling: bool) -> bool:
-        """Heed an event of the turn; return whether the turn is to end now.
-
-        It has begun so many `calls`, the vendor's and ours; one is not answered if it `is_calling`.
-        """
-        match event:
-            case StepEnded():
-                has_called = is_calling or calls > self._calls
-                self._tells_steps, self._is_between, self._calls = True, True, calls
-                return self._step(has_called=has_called)
-            case UsageReported():
-                is_second = not self._tells_steps and self._ends_by < math.inf
-                return self._step(has_called=is_calling or is_second)
-            case ToolCallStarted():
-                is_through = not self._tells_steps and self._ends_by < math.inf
-                return self._goes_on() or (is_through and self.error is not None)
-            case ToolCallFinished():
-                return self.answered(is_calling=is_calling)
-            case TextDelta() | ThinkingDelta() | AssistantMessage():
-                goes_on = self._goes_on()
-                self._is_between = False
-                return goes_on
-        return False
-
-    def answered(self, *, is_calling: bool) -> bool:
-        """Heed the answer of a call; return whether the turn is to end now."""
-        return self._is_between and not is_calling and self.error is not None
-
-    def settle(self) -> None:
-        """Have the turn end soon, if its response is not complete before."""
-        self._ends_by = min(self._ends_by, self.clock.now() + SETTLE_SECONDS)
-
-    def _step(self, *, has_called: bool) -> bool:
-        """Heed that the model may have taken a step."""
-        if self.error is None:
-            return False
-        self.settle()
-        return has_called
-
-    def _goes_on(self) -> bool:
-        """Heed what the model says; whether it is more than it may."""
-        return self._is_between and self.error is not None

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
-    from prsm_core.engine.spawn.idle import IdleChildren
-    from prsm_core.engine.spawn.plan import Planner
+    from prsm_core.engine.spawn.plan import IdleChildren, Planner
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call

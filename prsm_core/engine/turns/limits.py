@@ -14,14 +14,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from prsm_core.domain.sparing import NOTHING, drop, put
-from prsm_core.domain.turns import AgentError, ErrorKind, Notice, StopReason, TurnEnded
+from prsm_core.domain.turns import (
+    AgentError,
+    AssistantMessage,
+    ErrorKind,
+    Notice,
+    StepEnded,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnEnded,
+    UsageReported,
+)
 from prsm_core.errors import AgentTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.engine.spending.budgets import Allowance
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.ports import Life
     from prsm_core.errors import BudgetExceededError
@@ -318,6 +330,69 @@ class Limited(Protocol):
 
     def fall_quiet(self) -> None:
         """Take the response to be complete."""
+
+
+SETTLE_SECONDS = 1.0  # how long a turn that seems to be through may take to end by itself
+
+
+class Allowance(Struct, eq=False):
+    """Owns a turn's steps since it used up its budget."""
+
+    clock: Clock
+    _tells_steps: bool = False
+    _calls: int = 0  # that had begun when the last step ended
+    _is_between: bool = False  # a response is complete, and the next one has not begun
+    _ends_by: float = math.inf  # the turn seems to be through: it has until then
+    error: BudgetExceededError | None = None  # why it is to end
+
+    def use_up(self, error: BudgetExceededError) -> None:
+        """Note that a budget of the turn is used up."""
+        self.error = self.error or error
+
+    def remaining(self) -> float:
+        """Return the seconds until a turn that seems to be through is ended."""
+        return self._ends_by - self.clock.now()
+
+    def take(self, event: ProviderEvent, *, calls: int, is_calling: bool) -> bool:
+        """Note an event; return whether the turn is to end now.
+
+        `calls` have begun, the vendor's and ours; one is unanswered if it `is_calling`.
+        """
+        match event:
+            case StepEnded():
+                has_called = is_calling or calls > self._calls
+                self._tells_steps, self._is_between, self._calls = True, True, calls
+                return self._step(has_called=has_called)
+            case UsageReported():
+                is_second = not self._tells_steps and self._ends_by < math.inf
+                return self._step(has_called=is_calling or is_second)
+            case ToolCallStarted():
+                is_through = not self._tells_steps and self._ends_by < math.inf
+                return self._goes_on() or (is_through and self.error is not None)
+            case ToolCallFinished():
+                return self.answered(is_calling=is_calling)
+            case TextDelta() | ThinkingDelta() | AssistantMessage():
+                goes_on = self._goes_on()
+                self._is_between = False
+                return goes_on
+        return False
+
+    def answered(self, *, is_calling: bool) -> bool:
+        """Note the answer of a call; return whether the turn is to end now."""
+        return self._is_between and not is_calling and self.error is not None
+
+    def settle(self) -> None:
+        """End the turn soon, unless its response completes before."""
+        self._ends_by = min(self._ends_by, self.clock.now() + SETTLE_SECONDS)
+
+    def _step(self, *, has_called: bool) -> bool:
+        if self.error is None:
+            return False
+        self.settle()
+        return has_called
+
+    def _goes_on(self) -> bool:
+        return self._is_between and self.error is not None
 
 
 class TurnLimits(Struct, eq=False):

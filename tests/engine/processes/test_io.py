@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.engine.processes.io import ByteHead, ByteTail, LineBuffer
+from prsm_core.engine.processes.child import ByteHead, ByteTail, LineBuffer
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.errors import LineTooLongError, ProcessError
 from prsm_core.kit.clocks import SystemClock

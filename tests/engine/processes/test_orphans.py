@@ -13,19 +13,17 @@ import time
 import pytest
 
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.orphans import (
-    Orphans,
-    ProcessRecord,
-    end_orphans,
-    find_orphans,
-    recorded_processes,
-)
 from prsm_core.engine.processes.table import (
+    Orphans,
     ProcessIdentity,
+    ProcessRecord,
     _is_subreaper,
+    end_orphans,
     find_family,
+    find_orphans,
     is_alive,
     process_identity,
+    recorded_processes,
 )
 from prsm_core.kit.clocks import SystemClock
 

@@ -23,7 +23,7 @@ from prsm_core.domain.turns import StepEnded, StopReason, TurnEnded
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.requests.human import HumanPolicy
+from prsm_core.engine.requests import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
 from prsm_core.kit.clocks import SystemClock

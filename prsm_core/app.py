@@ -32,7 +32,7 @@ from prsm_core.engine.providers.registry import (
     open_owned,
     open_registry,
 )
-from prsm_core.engine.requests.human import HumanPolicy
+from prsm_core.engine.requests import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.workspace_files import KEEP, WorkspaceFiles
 from prsm_core.errors import PluginError

@@ -32,13 +32,12 @@ from prsm_core.engine.providers.registry import ProviderRegistry
 from prsm_core.engine.providers.retry import Breakers, RetryPolicy
 from prsm_core.engine.providers.team import TeamNews, WorkforceNow
 from prsm_core.engine.quiet import QuietMoment
-from prsm_core.engine.requests.human import HumanRequests, RuleKeeper
-from prsm_core.engine.spawn.plan import IdleChildren, LeaseTable, Planner, configured_servers
-from prsm_core.engine.spending.budgets import BudgetLedger, tell_alert
+from prsm_core.engine.requests import HumanRequests, RuleKeeper
+from prsm_core.engine.spawn import IdleChildren, LeaseTable, Planner, configured_servers
+from prsm_core.engine.spending import BudgetLedger, tell_alert
 from prsm_core.engine.state import Roster
-from prsm_core.engine.tools.advice import Advice, Recommendation
 from prsm_core.engine.tools.communication import Communication
-from prsm_core.engine.tools.family import Family, Observation
+from prsm_core.engine.tools.family import Family, Observation, Recommendation
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.processes.executor import ChosenExecutor
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.mcp_trials import McpTrials
-    from prsm_core.engine.requests.human import HumanPolicy
+    from prsm_core.engine.requests import HumanPolicy
     from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Handler
     from prsm_core.engine.workspace_files import OpenFiles
@@ -541,7 +540,6 @@ class Assembly:
             budgets=self.budgets,
         )
         family, progress = self._family(), self._progress()
-        advice = self._advice(family)
         handlers: tuple[Handler, ...] = (
             talk.ask_parent,
             talk.respond_to_child,
@@ -550,8 +548,8 @@ class Assembly:
             family.spawn_child,
             family.spawn_children_parallel,
             family.restart_child,
-            advice.consult_expert,
-            advice.consult_peer,
+            family.consult_expert,
+            family.consult_peer,
             progress.report_progress,
             progress.task_complete,
             progress.ask_user,
@@ -563,18 +561,6 @@ class Assembly:
             seen.get_budget,
         )
         return {handler.__name__: handler for handler in handlers}
-
-    def _advice(self, family: Family) -> Advice:
-        return Advice(
-            family=family,
-            agents=self.manager,
-            planner=self.planner,
-            roster=self._roster,
-            providers=self.providers,
-            enforcement=self.enforcement,
-            settings=self.config.settings,
-            ids=self.config.ids,
-        )
 
     def _progress(self) -> Progress:
         return Progress(
@@ -613,6 +599,7 @@ class Assembly:
             trees=self.files.trees,
             idle=self._idle,
             listings=self.listings,
+            providers=self.providers,
             enforcement=self.enforcement,
             budgets=self.budgets,
             settings=self.config.settings,

@@ -24,7 +24,7 @@ from prsm_core.engine.providers.configured_names import (
 )
 from prsm_core.engine.providers.model_choice import describe_stand_in, resolve_model, stand_ins
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
-from prsm_core.engine.spawn.plan import choose_servers, default_cwd, describe_master
+from prsm_core.engine.spawn import choose_servers, default_cwd, describe_master
 from prsm_core.errors import ConfigError, ModelNotAvailableError, PrsmError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentRole, AgentState
-from prsm_core.engine.tools.advice import find_expert
+from prsm_core.engine.tools.family import find_expert
 from prsm_core.errors import ExpertNotFoundError
 from prsm_core.interfaces.provider import ProviderStatus
 from prsm_core.kit.clocks import SystemClock

@@ -12,7 +12,7 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.engine.agents.opening import rebuilt_history
-from prsm_core.engine.spawn.plan import choose_alias
+from prsm_core.engine.spawn import choose_alias
 from prsm_core.engine.state import Names
 from prsm_core.engine.turns.context import build_role_prompt, render_messages, render_repeat
 from prsm_core.errors import AgentSpawnError, OrchestrationError

@@ -14,7 +14,7 @@ from prsm_core.domain.notes import ModelChoice
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.providers.model_names import ModelNames
 from prsm_core.engine.providers.team import Workforce
-from prsm_core.engine.spawn.plan import (
+from prsm_core.engine.spawn import (
     LADDER,
     Identity,
     describe_child,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prsm_core.config import Settings
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import McpServer
-from prsm_core.engine.spawn.plan import choose_servers
+from prsm_core.engine.spawn import choose_servers
 
 SETTINGS = Settings.of(
     {

@@ -18,7 +18,7 @@ from benchmarks.team import open_team
 from prsm_core.domain.budgets import BudgetKind
 from prsm_core.domain.usage import Provenance
 from prsm_core.engine.agents.session import AgentSession
-from prsm_core.engine.spending.budgets import BudgetScope, Hold
+from prsm_core.engine.spending import BudgetScope, Hold
 from prsm_core.engine.turns.run import TurnRun
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
-from prsm_core.engine.spawn.plan import region_fits
+from prsm_core.engine.spawn import region_fits
 from prsm_core.permissions import PermissionBroker
 from tests.command_policies import policy_for
 

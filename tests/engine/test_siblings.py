@@ -7,7 +7,7 @@ from prsm_testing.doubles import session_request
 
 from prsm_core.config.paths import SkillPlaces
 from prsm_core.domain.agents import OWN_PART, AgentRole, add_shared
-from prsm_core.engine.spawn.plan import choose_servers
+from prsm_core.engine.spawn import choose_servers
 from prsm_core.engine.tools.table import TOOLS
 from tests.engine.harness import team_settings
 from tests.engine.test_skills import put

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.domain.permissions import PermissionRequest, Question
-from prsm_core.engine.requests.human import ARGUMENT_LIMIT, ARGUMENTS_LIMIT, shown_arguments
+from prsm_core.engine.requests import ARGUMENT_LIMIT, ARGUMENTS_LIMIT, shown_arguments
 from prsm_core.permissions import Redactor
 
 SECRET = "hunter2-hunter2-hunter2"  # noqa: S105 - what nobody may be shown

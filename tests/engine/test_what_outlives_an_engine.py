@@ -27,8 +27,8 @@ from prsm_core.engine.journal.sinks import _SinkRunner
 from prsm_core.engine.providers.registry import AuthProfiles
 from prsm_core.engine.providers.residents import Residents
 from prsm_core.engine.providers.retry import CircuitBreaker
-from prsm_core.engine.requests.human import HumanRequests
-from prsm_core.engine.spending.budgets import BudgetLedger
+from prsm_core.engine.requests import HumanRequests
+from prsm_core.engine.spending import BudgetLedger
 from prsm_core.engine.state import AgentRecord, OpenQuestion
 from prsm_core.engine.turns.call import Call
 from prsm_core.engine.turns.calls import TurnCalls

@@ -4,7 +4,7 @@ import pytest
 from prsm_console.asking import parse_for_all
 
 from prsm_core.domain.permissions import Answer
-from prsm_core.engine.requests.human import ANSWERS
+from prsm_core.engine.requests import ANSWERS
 from prsm_core.terminal import parse_answer, parse_verdict
 
 

@@ -54,8 +54,8 @@ from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.view import tell_budget
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import conversation
-from prsm_core.engine.requests.human import check_choices
-from prsm_core.engine.spending.budgets import BudgetScope
+from prsm_core.engine.requests import check_choices
+from prsm_core.engine.spending import BudgetScope
 from prsm_core.engine.workspace_files import tell_snapshot
 from prsm_core.errors import ConfigError, MessageRoutingError, ModelNotAvailableError, StoreError
 from prsm_core.interfaces.app_handle import (

@@ -10,7 +10,7 @@ from prsm_core.cli.checkup.finding import Finding, warning
 from prsm_core.config.explain import nearest
 from prsm_core.domain.tools import NATIVE_TOOLS, ORCHESTRATION_TOOLS
 from prsm_core.engine.providers.registry import configured_specs, refused_server
-from prsm_core.engine.spawn.plan import default_cwd
+from prsm_core.engine.spawn import default_cwd
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.provider import ProviderSpec
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.agents.session import Lives
     from prsm_core.engine.journal.unit import AgentSteps, Journal
-    from prsm_core.engine.requests.human import HumanRequests
-    from prsm_core.engine.spawn.plan import IdleChildren
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.requests import HumanRequests
+    from prsm_core.engine.spawn import IdleChildren
+    from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Roster, Staged
     from prsm_core.engine.workspace_files import Trees
     from prsm_core.interfaces.clock import Clock

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.parts import SessionParts
     from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.providers.retry import CircuitBreaker
-    from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.requests import HumanRequests
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background

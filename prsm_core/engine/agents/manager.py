@@ -9,7 +9,7 @@ from msgspec import Struct
 from prsm_core.domain.agents import AgentRole, AgentState
 from prsm_core.domain.writes import AgentRestarted, AgentSpawned, ModeSwitched, Told
 from prsm_core.engine.providers.team import news_of_team, told_of_team
-from prsm_core.engine.spawn.plan import within_parent
+from prsm_core.engine.spawn import within_parent
 from prsm_core.engine.state import AgentRecord
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle import RESTART
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.providers.enforcement import Enforcement
-    from prsm_core.engine.spawn.plan import IdleChildren, LeaseTable, Planner
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.spawn import IdleChildren, LeaseTable, Planner
+    from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import Roster, Staged
     from prsm_core.engine.workspace_files import Trees
     from prsm_core.interfaces.clock import Clock

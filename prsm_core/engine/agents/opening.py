@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.mcp_trials import McpTrials
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.tokens import Room
     from prsm_core.engine.turns.call import Toolbox

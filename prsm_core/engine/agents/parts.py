@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.retry import Breakers, RetryPolicy
     from prsm_core.engine.quiet import QuietMoment
-    from prsm_core.engine.spawn.plan import IdleChildren
+    from prsm_core.engine.spawn import IdleChildren
     from prsm_core.engine.state import AgentRecord, Roster, Staged
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.parts import TurnParts

@@ -32,7 +32,7 @@ from prsm_core.domain.writes import AgentsResumed, RequestResolved, Told, TurnCl
 from prsm_core.engine.outcome import FINISHED
 from prsm_core.engine.providers.model_choice import resolve_model
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
-from prsm_core.engine.spawn.plan import configured_servers
+from prsm_core.engine.spawn import configured_servers
 from prsm_core.engine.state import AgentRecord
 from prsm_core.engine.turns.going_on import cut_short, how_cut_off
 from prsm_core.errors import ConfigError, ProviderNotAvailableError, PrsmError
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.requests.human import HumanRequests
-    from prsm_core.engine.spawn.plan import IdleChildren, LeaseTable
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.requests import HumanRequests
+    from prsm_core.engine.spawn import IdleChildren, LeaseTable
+    from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import AgentRow, Store

@@ -15,7 +15,7 @@ from prsm_core.domain.turns import AgentMessage, AssembledContext, StopReason, T
 from prsm_core.domain.writes import SessionNamed
 from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.engine.providers.model_choice import resolve_model
-from prsm_core.engine.spending.budgets import price_of
+from prsm_core.engine.spending import price_of
 from prsm_core.engine.turns.context import thinking
 from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.errors import OrchestrationError, ProviderNotAvailableError, PrsmError

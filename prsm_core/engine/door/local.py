@@ -15,7 +15,7 @@ from prsm_core.engine.control.visits import Visits
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.providers.model_choice import model_of, resolve_model
-from prsm_core.engine.spawn.plan import choose_servers
+from prsm_core.engine.spawn import choose_servers
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.app_handle import Agents, Requests, Runs, Sessions
 from prsm_core.kit.arguments import known_mode, takes_checked

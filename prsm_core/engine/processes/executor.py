@@ -1,7 +1,7 @@
-"""The executor that the configuration names: its sandbox for commands, its boxes for programs.
+"""The configured executor: its sandbox for commands, its boxes for programs.
 
-The boxes of an engine lie in one folder, named by the engine's process, so that the next engine
-finds what a dead one has left.
+An engine's boxes lie in one folder named by its process, so that the next engine finds what a dead
+one left.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ _SEPARATOR = "_"
 
 
 class ChosenExecutor(Record, frozen=True, kw_only=True):
-    """The executor of an engine; without a `spec` there is none, and `hint` says how to get one."""
+    """The executor of an engine; without a `spec` there is none, and `hint` says how to get it."""
 
     spec: ExecutorSpec | None = None
     reason: str = "no executor was given"
     hint: str = GET
 
     def load(self) -> tuple[Executor, Guest]:
-        """Return the executor, imported and made, and whom its errors are of.
+        """Return the executor, imported and made, and the guest to blame for its errors.
 
-        Raises PluginError for one that cannot be, ProviderNotAvailableError where there is none.
+        Raises PluginError if that fails, ProviderNotAvailableError if there is none.
         """
         if self.spec is None:
             raise ProviderNotAvailableError(self.reason, hint=self.hint)
@@ -90,9 +90,9 @@ NO_EXECUTOR = ChosenExecutor()
 def choose_executor(plugins: PluginManager, settings: Settings) -> ChosenExecutor:
     """Return the executor that the settings name.
 
-    Without the default one commands run unconfined. Raises PluginError for another that is not
-    there, and for one whose plugin is quarantined; ConfigError where there is none and the settings
-    require a sandbox or boxes.
+    Without the default one commands run unconfined. Raises PluginError for another one that is
+    missing or quarantined, and ConfigError if there is none and the settings require a sandbox or
+    boxes.
     """
     name = settings.sandbox.executor
     specs = plugins.collect(ExecutorSpec)
@@ -108,7 +108,7 @@ def choose_executor(plugins: PluginManager, settings: Settings) -> ChosenExecuto
 
 
 def _check_required(settings: Settings, reason: str, hint: str) -> None:
-    """Raise ConfigError where the settings require what no executor gives."""
+    """Raise ConfigError if the settings require what no executor gives."""
     if settings.sandbox.mode == "require":
         raise ConfigError(f"sandbox.mode is require, and there is none: {reason}", hint=hint)
     if settings.box.agents:
@@ -134,11 +134,11 @@ async def _run_trial(
 
 
 class CommandSandbox:
-    """Owns the executor's sandbox of one engine, and its state.
+    """Owns the sandbox of one engine's commands, and its state.
 
-    Only the `workspace` can be written. Commands see neither `state_dir` and the `private` folders
-    nor secrets in `home`, by default the user's. `tree_of` returns the top of an agent's worktree
-    that a folder is in; None: it is in none.
+    Only the `workspace` can be written. Commands see neither `state_dir`, the `private` folders nor
+    secrets in `home`, by default the user's. `tree_of` returns the top of the agent's worktree that
+    a folder is in, if any.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class CommandSandbox:
         self._state: SandboxState | None = None
 
     async def prepare(self) -> SandboxState:
-        """Find out, once, whether the sandbox holds. Raises ConfigError where it must."""
+        """Find out, once, whether the sandbox holds. Raises ConfigError if it must."""
         if self._state is None:
             self._state = await self._ask("prepare")
             _warn(self._state)
@@ -182,7 +182,7 @@ class CommandSandbox:
         return self._state
 
     async def examine(self) -> SandboxState:
-        """Find out whether it would hold here; writes nothing."""
+        """Find out whether it would hold here; write nothing."""
         return await self._ask("examine")
 
     @asynccontextmanager
@@ -193,11 +193,11 @@ class CommandSandbox:
         region: Sequence[str] | None = None,
         closed: Sequence[str] = (),
     ) -> AsyncIterator[Command]:
-        """Lend out what runs `argv` in the sandbox; `argv` itself where there is none.
+        """Lend the command that runs `argv` in the sandbox; `argv` itself without one.
 
-        With a `region` nothing of the workspace can be written but these paths; what is `closed`
-        never is. The command has ended when this is left. Raises ProcessError when one of them
-        cannot be mounted.
+        With a `region` only these paths of the workspace can be written; what is `closed` never is.
+        The command must have ended when this is left. Raises ProcessError if a path cannot be
+        mounted.
         """
         state = await self.prepare()
         if not state.is_active:
@@ -256,7 +256,7 @@ def _warn(state: SandboxState) -> None:
 
 
 def _homes() -> tuple[str, ...]:
-    """Return the homes of this user: where HOME leads, and the one the system knows."""
+    """Return the user's homes: where HOME leads, and the one the system knows."""
     found = [os.path.realpath(Path.home())]
     with suppress(KeyError):  # a user without an entry, as in many containers
         found.append(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
@@ -285,7 +285,7 @@ def _protected_names() -> frozenset[str]:
 
 
 class ProgramBoxes(Struct, eq=False):
-    """Starts programs, and owns the boxes of an engine. The first box loads the executor."""
+    """Starts programs, and owns an engine's boxes. The first box loads the executor."""
 
     launcher: ProcessLauncher
     state_dir: Path
@@ -293,7 +293,7 @@ class ProgramBoxes(Struct, eq=False):
     _opened: tuple[Boxes, Guest] | None = None
 
     async def examine(self) -> BoxState:
-        """Find out what boxes can be made with here and which limits it holds."""
+        """Find out what makes boxes here, and which limits it holds."""
         if self.executor.spec is None:
             return BoxState(runtime="", reason=f"{self.executor.reason} ({self.executor.hint})")
         boxes, guest = self._open()
@@ -309,10 +309,10 @@ class ProgramBoxes(Struct, eq=False):
         env: Mapping[str, str] | None = None,
         box: Box | None = None,
     ) -> ChildProcess:
-        """Start argv, in a box if one is given; its environment is that of other processes.
+        """Start argv, in a box if one is given, with the environment of other processes.
 
-        Raises ProcessError for a box that cannot be had, ProviderNotAvailableError where no box can
-        be made here or the program is not in it.
+        Raises ProcessError if the box cannot be had, ProviderNotAvailableError if no box can be
+        made here or the program is not in it.
         """
         if box is None:
             return await self.launcher.start(argv, name=name, cwd=cwd, env=env)
@@ -356,7 +356,7 @@ class ProgramBoxes(Struct, eq=False):
 
 
 def end_left_boxes(state_dir: Path, executor: ChosenExecutor) -> int:
-    """Remove the boxes that dead engines have left; return how many they were."""
+    """Remove the boxes that dead engines left; return how many there were."""
     count = 0
     for folder, names, ended_by in _left(state_dir, executor):
         ended_by.end_left(folder, _run)
@@ -365,7 +365,7 @@ def end_left_boxes(state_dir: Path, executor: ChosenExecutor) -> int:
 
 
 def find_left_boxes(state_dir: Path, executor: ChosenExecutor) -> list[str]:
-    """Return the names of boxes that dead engines have left; touch nothing."""
+    """Return the names of boxes that dead engines left; touch nothing."""
     return [name for _, names, _ in _left(state_dir, executor) for name in names]
 
 
@@ -391,7 +391,7 @@ def _folders_of_the_dead(state_dir: Path) -> Iterator[Path]:
 
 
 def _make_folder(state_dir: Path) -> Path:
-    """Make a folder that is named by this process."""
+    """Make a folder named by this process."""
     own = own_identity()
     words = (str(own.pid), str(own.start_time), own.boot_id, os.urandom(3).hex())
     return private_dir(state_dir / BOXES / _SEPARATOR.join(words))
@@ -406,7 +406,7 @@ def _tell_end(on_end: Callable[[], str], process: ChildProcess) -> None:
 
 
 def _certificates(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the certificates that the environment names: without them no server is trusted."""
+    """Yield the environment's certificates: without them no server is trusted."""
     for place in filter(None, map(environ.get, CERTIFICATES)):
         file = os.path.normpath(place)
         if file.startswith("/") and os.path.exists(file):  # noqa: PTH110

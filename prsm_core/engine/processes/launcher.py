@@ -1,4 +1,4 @@
-"""The one place that starts processes, each under the reaper shim that ends its whole family."""
+"""Start processes, each under the reaper shim that ends its whole family."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def install_child_watcher() -> None:
 class ProcessLauncher:
     """Starts processes and owns them until they end; open it with `async with`.
 
-    Start it on the loop of the main thread: the kernel tells a shim of its engine's death when
-    the thread that started it ends. `environ`, by default this process's own, `pass_env` and
+    Start it on the main thread's loop: the kernel reports an engine's death to a shim when the
+    thread that started it ends. `environ`, by default this process's own, `pass_env` and
     `workspace` are those of `child_environment`. `on_start(pid, start_time)` is told of every shim,
-    so that its orphans can be found after a crash. The mark of programs names the `places`.
+    to find its orphans after a crash. Programs' marks name the `places`.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class ProcessLauncher:
         return tuple(self._live.values())
 
     def environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the variables that a program is started with: the allow-list plus `env`."""
+        """Return the environment of a program: the allow-list plus `env`."""
         return with_loopback({**self._environ, **(env or {})})
 
     @property
     def of_agents(self) -> int:
-        """How many processes have not ended, but for helpers of PRSM itself."""
+        """How many processes have not ended, without PRSM's own helpers."""
         return sum(not process.is_own for process in self._live.values())
 
     async def start(
@@ -126,12 +126,10 @@ class ProcessLauncher:
     ) -> ChildProcess:
         """Start argv with the allow-listed environment plus `env`; return once it runs.
 
-        One that `is_own` helps PRSM itself, and is counted for no agent. The program gets the open
-        files of `inherit` under their numbers. `on_end` is called once its family has ended, before
-        anybody who waits for that goes on.
-
-        Raises ProviderNotAvailableError when the program is missing or cannot be executed,
-        ProcessError when the working folder does not exist or the launcher is closed.
+        One that `is_own` is a helper of PRSM, counted for no agent. The program gets the open files
+        of `inherit` under their numbers. `on_end` is called once its family has ended, before
+        anybody who waits for that continues. Raises ProviderNotAvailableError if the program is
+        missing or cannot be executed, ProcessError if the folder is missing or the launcher closed.
         """
         process = ChildProcess(name, self._clock, self._ended, on_end)
         process.is_own = is_own
@@ -166,7 +164,7 @@ class ProcessLauncher:
         return _shim_argv(self.mark, argv, SDK_GRACE, "-")
 
     def kill_programs(self) -> None:
-        """End agents' programs at once, not helpers of PRSM; a vendor's SDK ends its own."""
+        """Kill agents' programs, not PRSM's helpers; a vendor's SDK ends its own."""
         for process in self.live:
             if not process.is_own:
                 process.kill()
@@ -195,9 +193,9 @@ class ProcessLauncher:
             await self._close_pipes()
 
     async def _close_pipes(self) -> None:
-        """Read ended processes no more, though somebody may still hold their pipes open.
+        """Stop reading ended processes, even if somebody holds their pipes open.
 
-        The loop may be closed next, and what is open then complains when it is thrown away.
+        The loop may be closed next, and open pipes then complain when they are destroyed.
         """
         for process in self._with_pipes:
             if process.has_exited:
@@ -262,7 +260,7 @@ class ProcessLauncher:
 
 @asynccontextmanager
 async def _read_end(stdin: StdinPipe) -> AsyncIterator[int]:
-    """Connect `stdin` to a new pipe and lend out the end that the child reads."""
+    """Connect `stdin` to a new pipe and lend the end that the child reads."""
     read_fd, write_fd = os.pipe()
     try:
         writer = os.fdopen(write_fd, "wb", buffering=0)
@@ -305,7 +303,7 @@ async def _execute(
 
 
 async def _failed_start(report: socket.socket, name: str) -> int:
-    """Wait until the program runs; return 0, or the error number of why it does not."""
+    """Wait until the program runs; return 0, or the error number of a failed start."""
     report.setblocking(False)
     try:
         async with asyncio.timeout(START_SECONDS):
@@ -324,9 +322,9 @@ def _shim_argv(mark: str, argv: Sequence[str], grace: float, status: str) -> tup
 
 @cache
 def _shim_file() -> str:
-    """Return the shim as Python has compiled it, where that is of this very source; else that.
+    """Return the shim as Python has compiled it, if that is current, else its source.
 
-    A script that is run by its name is compiled anew each time.
+    A script run by its name is compiled each time.
     """
     compiled = Path(cache_from_source(SHIM))
     source = SHIM.stat()
@@ -361,10 +359,10 @@ def _find(program: str, cwd: str | None, environ: Mapping[str, str]) -> str | No
 
 
 class DetachedProcess(subprocess.Popen[bytes]):
-    """A program that outlives whoever started it."""
+    """A program that outlives its starter."""
 
     def __del__(self) -> None:
-        """Warn of nothing."""
+        """Suppress the warning about a running child."""
 
 
 def start_detached(
@@ -372,9 +370,8 @@ def start_detached(
 ) -> DetachedProcess:
     """Start a program in a session of its own, in this folder, with this environment.
 
-    No signal of this terminal reaches it. It reads nothing, its stdout leads nowhere, and `stderr`
-    is this program's if it is not given, until it lets go of it. It has the descriptor `keep` under
-    the same number.
+    No signal of this terminal reaches it. It reads nothing and its stdout is dropped. `stderr` is
+    by default this program's. It has the descriptor `keep` under the same number.
     """
     return DetachedProcess(
         argv,

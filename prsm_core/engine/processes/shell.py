@@ -1,4 +1,4 @@
-"""Runs one shell command with a deadline, bounded output, and nothing left behind."""
+"""Run one shell command with a deadline and bounded output, leaving nothing behind."""
 
 from __future__ import annotations
 
@@ -50,13 +50,12 @@ async def run_shell(
 ) -> ShellResult:
     """Run exactly `command` by bash, without start-up files and without input.
 
-    Its whole family has ended when this returns, and also when it is cancelled. `env` is added
-    to the launcher's allow-list without the variables that make programs load code and without
-    secrets. Output beyond `output_limit` bytes of each stream is read and dropped; with
-    `keep_end` the last bytes are kept instead of the first. In the sandbox a `region` is all of
-    the workspace that can be written, and what is `closed` cannot. Raises ProcessError when `cwd`
-    does not exist or the command is too long for the system, ConfigError when the sandbox is
-    required and cannot be had.
+    Its whole family has ended on return, and on cancellation. `env` is added to the launcher's
+    allow-list without variables that load code or hold secrets. Output beyond `output_limit` bytes
+    of each stream is dropped; with `keep_end` the last bytes are kept instead of the first. In the
+    sandbox only a `region` of the workspace can be written, and what is `closed` cannot. Raises
+    ProcessError if `cwd` is missing or the command too long, ConfigError if a required sandbox
+    cannot be had.
     """
     _require_runnable(command)
     argv: tuple[str, ...] = ("bash", "--noprofile", "--norc", "-c", "--", command)

@@ -1,7 +1,7 @@
-"""The names of providers and models that the settings hold: which there are, and which are none.
+"""Check the names of providers and models in the settings.
 
-A run is refused with the one that it begins with. The others come into use later or never, and
-some only restrict, so what is wrong with them is told before the first turn.
+A wrong name that a run begins with refuses the run. The others are used later or never, and some
+only restrict, so they are reported before the first turn.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SHOWN = 5  # lines about wrong names at the start of a run
 
 
 class SetName(Record, frozen=True, kw_only=True):
-    """The name of a model that the settings hold, or of a provider.
+    """The name of a model or provider in the settings.
 
-    `base` is the provider that has the model if the name says none; None: a provider is named.
+    `base` is the provider of a model whose name says none; None means that a provider is named.
     """
 
     path: KeyPath
@@ -39,10 +39,10 @@ class SetName(Record, frozen=True, kw_only=True):
 
 
 class NameFinding(Record, frozen=True, kw_only=True):
-    """What is to be told of a name: that it is none, or that nobody can say so.
+    """A finding about a name: it is wrong, or nobody can tell.
 
-    `place` is its path for people, after file and line; `hint` has the nearest names where it is
-    wrong, and is None where that is not known.
+    `place` is its path for people, after file and line; `hint` has the nearest names of a wrong
+    one.
     """
 
     path: KeyPath
@@ -52,20 +52,18 @@ class NameFinding(Record, frozen=True, kw_only=True):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is surely the name of nothing."""
+        """Whether it is certainly the name of nothing."""
         return self.hint is not None
 
     def __str__(self) -> str:
-        """Tell it in a line."""
         return "; ".join(filter(None, (f"{self.place}: {self.message}", self.hint)))
 
 
 def set_names(names: ModelNames, base: str | None, default: str | None) -> Iterator[SetName]:
-    """Yield every name of a provider or a model that the settings hold.
+    """Yield every name of a provider or model in the settings.
 
-    `base` is the provider whose models are named without it, None leaves those out; `default` is
-    the same for the model of a run that names none. With a wrong section of `providers` the
-    configuration itself is refused.
+    `base` is the provider of models named without one (None leaves those out), `default` that of
+    the model of a run that names none. A wrong section of `providers` is refused as configuration.
     """
     for path, text in _providers(names.settings):
         yield SetName(path=path, text=text)
@@ -104,9 +102,9 @@ def _set(settings: Settings, *paths: tuple[str, str]) -> Iterator[tuple[KeyPath,
 async def ask_for(
     found: Iterable[SetName], listings: Listings, *, only: Collection[str] | None = None
 ) -> None:
-    """Ask providers for their models, where it is not known whether they have those of the names.
+    """Ask providers for their models if it is unknown whether they have the named ones.
 
-    `only` are the providers that may be asked; None for all.
+    `only` are the providers that may be asked; None is all.
     """
     texts: dict[str, list[str]] = {}
     for name in found:
@@ -116,13 +114,13 @@ async def ask_for(
 
 
 def place_of_name(settings: Settings, path: KeyPath) -> str:
-    """Return a key path after the file and line where it stands."""
+    """Return a key path after its file and line."""
     where = settings.place_of(path)
     return f"{where}: {dotted(path)}" if where else dotted(path)
 
 
 def judge_names(found: Iterable[SetName], listings: Listings) -> list[NameFinding]:
-    """Return what is to be told of names, by all that is known of models now."""
+    """Return findings on names, by what is known of models now."""
     return [finding for name in found if (finding := _judged(name, listings)) is not None]
 
 
@@ -146,7 +144,7 @@ def _judged(name: SetName, listings: Listings) -> NameFinding | None:
 
 
 async def look_at_names(listings: Listings, base: str) -> tuple[list[NameFinding], list[SetName]]:
-    """Return wrong names of the settings, and those to ask providers about; ask nobody."""
+    """Return wrong names, and those to ask providers about; ask nobody."""
     default = listings.names.settings.defaults.provider
     found = list(set_names(listings.names, base, default))
     await ask_for(found, listings, only=())
@@ -157,7 +155,7 @@ async def look_at_names(listings: Listings, base: str) -> tuple[list[NameFinding
 
 
 def told_of_names(findings: Sequence[NameFinding]) -> Iterator[Notice]:
-    """Yield what a run tells of the names in its settings."""
+    """Yield a run's notices on the names in its settings."""
     wrong = [finding for finding in findings if finding.is_wrong]
     unknown = [finding for finding in findings if not finding.is_wrong]
     for finding in wrong[:SHOWN]:

@@ -1,10 +1,10 @@
-"""What providers cannot enforce of the policy: told before their first turn, or refused.
+"""Report what providers cannot enforce of the policy before their first turn, or refuse it.
 
-So is what they ignore of a model's parameters, and whether a budget can end their turns. A
-provider's own word is taken: its capabilities, and the gaps that its probe names.
+The same goes for ignored model parameters and budgets that cannot end turns. A provider's word is
+taken: its capabilities, and the gaps its probe names.
 
-Each run tells what a person is less protected from than their settings say: rules, boxes and
-budgets that do not hold. A parameter that is ignored protects nobody, and is shown once.
+Each run reports where a person is less protected than their settings say: rules, boxes and budgets
+that do not hold. Ignored parameters protect nobody, so they are reported once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prsm_core.engine.providers.levels import (
     needed_level,
     reaches,
 )
-from prsm_core.engine.spending.budgets import price_of
+from prsm_core.engine.spending import price_of
 from prsm_core.engine.turns.model_parameters import describe_ignored
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.kit.clocks import first_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.budgets import Budget
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.spending.budgets import Part
+    from prsm_core.engine.spending import Part
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
@@ -48,7 +48,7 @@ _NEVER = "perhaps not at all, so that its agents may pass the budget of"
 
 
 class Enforcement:
-    """Owns what is known of how far the providers reach, and of which it was told."""
+    """Owns what is known of the providers' reach, and what of it was reported."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class Enforcement:
         self.refused: dict[str, str] = {}  # providers below permissions.require, and why
 
     async def survey(self, mode: PermissionMode, *leading: str) -> list[Notice]:
-        """Return what is to be told before a run's first turn, one line for all shortfalls.
+        """Return the notices before a run's first turn, one line for all shortfalls.
 
-        It is about the `leading` providers, the master's and the one that its children inherit.
-        They have been looked at; of any other one `admit` tells, before its first agent.
+        They concern the `leading` providers, the master's and the one its children inherit, which
+        have been probed. `admit` reports any other one before its first agent.
         """
         self._mode = mode
         self._told.clear()
@@ -96,11 +96,10 @@ class Enforcement:
         return [*self._tell(*sorted(set(leading))), *_warnings(gaps)]
 
     async def admit(self, name: str, agent_id: str, labels: Collection[str] = frozenset()) -> None:
-        """Tell of a provider that is new to the run, before a session of an agent is opened.
+        """Report a provider that is new to the run, before an agent's session is opened.
 
-        `labels` are the names of the agent's: of a check that looks at any of them it is told
-        where the provider does not show it everything. Raises ProviderNotAvailableError when it
-        enforces less than is required.
+        Checks on any of the agent's `labels` are reported if the provider does not show them
+        everything. Raises ProviderNotAvailableError if it enforces less than is required.
         """
         if ("provider", name) not in self._told:
             await self._learn((name,))
@@ -112,7 +111,7 @@ class Enforcement:
             raise ProviderNotAvailableError(self.refused[name], hint=HINT)
 
     def tell_parts(self, name: str, agent_id: str) -> list[str]:
-        """Return, once in a run, how an agent may pass the budgets of subtrees that it is in."""
+        """Return, once in a run, how an agent may pass the budgets of its subtrees."""
         parts = self._parts_of(agent_id)
         if not parts or not self._is_available(name):
             return []
@@ -120,7 +119,7 @@ class Enforcement:
         return [line for part in new if (line := self._describe_part(name, part))]
 
     def _tell_checks(self, name: str, labels: Collection[str]) -> list[str]:
-        """Return which checks on agents with these labels do not see all, each once in a run."""
+        """Return which checks on these labels do not see everything, each once in a run."""
         if not self._checks or not self._is_available(name):
             return []
         new = [
@@ -134,13 +133,13 @@ class Enforcement:
         return [line for line in lines if line]
 
     def _is_news(self, *what: str) -> bool:
-        """Return whether this was not told in the run yet; from now on it was."""
+        """Return whether this is news in the run, and note it."""
         is_news = what not in self._told
         self._told.add(what)
         return is_news
 
     def describe_budget(self, name: str, agent_id: str) -> str:
-        """Return what the provider of an agent may spend beyond the budget that it was given."""
+        """Return what an agent's provider may spend beyond the agent's own budget."""
         own = [part for part in self._parts_of(agent_id) if part.agent_id == agent_id]
         return self._describe_part(name, own[0]) if own and self._is_available(name) else ""
 
@@ -159,19 +158,19 @@ class Enforcement:
 
     @property
     def unseen(self) -> frozenset[str]:
-        """The providers of which this run does not know yet whether they can start agents."""
+        """The providers that this run has not looked at yet."""
         if self._unseen is None:  # every answer to a call asks
             seen = self._known.keys() - self._stale
             self._unseen = frozenset(self._providers.offered) - seen
         return self._unseen
 
     def look_at_all(self) -> None:
-        """Begin to look at all providers; nobody waits."""
+        """Begin to look at all providers without waiting."""
         self._looking(self.unseen)
 
     @property
     def beyond_regions(self) -> dict[str, str]:
-        """The providers that can start agents which may write beside a region unasked, and why."""
+        """The usable providers whose agents may write beside a region unasked, and why."""
         found = {
             name: beyond_regions(self._providers.capabilities(name))
             for name in sorted(self.usable_now & self._providers.names)
@@ -180,17 +179,17 @@ class Enforcement:
         return {name: why for name, why in found.items() if why}
 
     def is_gone(self, name: str) -> bool:
-        """Whether a provider was looked at and starts no agent, whatever the policy says of it."""
+        """Whether a provider was looked at and cannot start agents, policy aside."""
         return name in self._known and not self._is_there(name)
 
     async def usable(self, names: Iterable[str]) -> list[str]:
-        """Return those of the providers that agents can be started on; each is probed once."""
+        """Return the providers that can start agents; each is probed once."""
         wanted = sorted(set(names))
         await self._learn(wanted)
         return [name for name in wanted if name not in self.refused and self._is_there(name)]
 
     async def look_around(self, seconds: float) -> None:
-        """Return once it is known which providers can start agents, or after `seconds`."""
+        """Wait until it is known which providers can start agents, or for `seconds`."""
         await first_of(self._clock, seconds, lambda: self._learn(self.unseen))
 
     def _is_there(self, name: str) -> bool:
@@ -202,14 +201,14 @@ class Enforcement:
         return status is not None and status.available
 
     async def _learn(self, names: Iterable[str]) -> None:
-        """Probe the providers that are not known yet, all at once."""
+        """Probe unknown providers, all at once."""
         if looks := self._looking(names):
             await asyncio.wait(looks)
 
     def _looking(self, names: Iterable[str]) -> set[asyncio.Task[None]]:
-        """Return the looks at those of the providers that are not known yet; each is probed once.
+        """Return the probes of unknown providers; each is probed once.
 
-        They go on when nobody waits for them any more.
+        They continue when nobody waits for them any more.
         """
         new = sorted(set(names) - (self._known.keys() - self._stale))
         for name in new:
@@ -239,13 +238,13 @@ class Enforcement:
             return None  # whoever uses it hears why
 
     def _tell(self, *names: str) -> list[Notice]:
-        """Return what is to be told of providers that are new to the run."""
+        """Return the notices on providers that are new to the run."""
         short = [name for name in names if self._shortfall(name)]
         odd = [notice for name in names for notice in self._odd(name)]
         return [*_warnings(self._summary(short)), *odd]
 
     def _odd(self, name: str) -> list[Notice]:
-        """Return what else there is to tell of a provider; it is told of from now on."""
+        """Return the other notices on a provider, once."""
         self._told.add(("provider", name))
         if not self._is_available(name):
             # That needs no probe: it is told also of one that is slow to answer.
@@ -257,7 +256,7 @@ class Enforcement:
         return [*told, *_warnings([*self._unboxed(name), *self._metering(name)])]
 
     def _unboxed(self, name: str) -> list[str]:
-        """Return that a provider starts no agent in a box, where the settings want that."""
+        """Return a line if a provider starts no agent in a box although settings want that."""
         capabilities = self._providers.capabilities(name)
         if capabilities.boxes or self._settings.box.to_box() is None:
             return []
@@ -276,7 +275,7 @@ class Enforcement:
         return [line] if line else []
 
     def _shortfall(self, name: str) -> str:
-        """Return what of the policy a provider does not enforce; blank if it cannot be used."""
+        """Return what of the policy a provider does not enforce; blank if unavailable."""
         if not self._is_available(name):
             return ""
         capabilities = self._providers.capabilities(name)
@@ -317,11 +316,11 @@ def describe_metering(
     whose: str = "",
     prices: Mapping[str, PriceSettings] = {},
 ) -> str:
-    """Return what a provider may spend beyond a budget that is set, for people; blank if nothing.
+    """Return what a provider may spend beyond a budget, for people; blank if nothing.
 
-    A provider that tells what each response used is ended at its next step, and not spoken of.
-    `whose` names the subtree that the budget is of; blank is the run. With a price of all models
-    of the provider its cost is known as soon as its tokens are.
+    A provider that reports each response is ended at its next step, and not mentioned. `whose`
+    names the budget's subtree; blank is the run. With a price for all models of the provider its
+    cost is known as soon as its tokens are.
     """
     parts, of = [], f"{whose} and its children, " if whose else ""
     if limits.tokens is not None and capabilities.tokens_told != "step":
@@ -335,11 +334,11 @@ def describe_metering(
 
 
 def _advice(name: str, capabilities: ProviderCapabilities) -> str:
-    """Say what would help: nothing where the tokens are late, too."""
+    """Return what would help: nothing if the tokens are late, too."""
     helps = capabilities.tokens_told == "step"
     return f" (a price for {name} in budgets.prices holds it by an estimate)" if helps else ""
 
 
 def _how(told: str) -> str:
-    """Say when something is told; an unknown word is no promise."""
+    """Return when something is reported; an unknown word is no promise."""
     return _LATE if told == "turn" else _NEVER

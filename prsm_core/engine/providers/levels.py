@@ -29,9 +29,9 @@ HINT = "use another provider, or lower permissions.require"
 def needed_level(
     permissions: PermissionSettings, mode: PermissionMode, *, asks_edits: bool = False
 ) -> tuple[str, str]:
-    """Return the level that a policy needs to hold in full, and what of it does, for people.
+    """Return the level that a policy needs to hold in full, and what needs it, for people.
 
-    Who asks for each edit anyway needs no higher level for that.
+    A provider that asks for each edit anyway needs no higher level for that.
     """
     if permissions.require is not None:
         return permissions.require, "permissions.require wants"
@@ -52,7 +52,7 @@ def describe_shortfall(
     capabilities: ProviderCapabilities,
     status: ProviderStatus | None,
 ) -> str:
-    """Return what of a policy a provider does not enforce, for people; blank if it does all."""
+    """Return what of a policy a provider does not enforce, for people, or a blank."""
     level, why = needed_level(permissions, mode, asks_edits=capabilities.asks_edits)
     problems = () if status is None else status.gaps
     has = capabilities.enforcement
@@ -63,9 +63,9 @@ def describe_shortfall(
 
 
 def beyond_regions(capabilities: ProviderCapabilities) -> str:
-    """Return why agents of a provider can write beside their region unasked; blank if they cannot.
+    """Return why a provider's agents can write beside their region unasked, or a blank.
 
-    Who asks before each tool is held to it, and so is who asks for commands and for each edit.
+    A provider that asks before each tool, or for commands and each edit, keeps them to it.
     """
     asks = reaches(capabilities, "approval") and capabilities.asks_edits
     if asks or reaches(capabilities, "pre_tool"):
@@ -79,9 +79,9 @@ def describe_blind(
     capabilities: ProviderCapabilities,
     gaps: Sequence[str],
 ) -> str:
-    """Return, for people, what a plugin's check does not see of a provider; blank if it sees all.
+    """Return, for people, what a plugin's check does not see of a provider, or a blank.
 
-    `gaps` are what the provider says that it cannot enforce, though it reaches the level.
+    `gaps` are what the provider cannot enforce although it reaches the level.
     """
     if reaches(capabilities, check.level or "none"):
         gap = "; ".join(gaps)
@@ -108,6 +108,6 @@ def check_level(
 
 
 def reaches(capabilities: ProviderCapabilities, level: str) -> bool:
-    """Return whether a provider enforces at least as much; an unknown word of it is nothing."""
+    """Return whether a provider enforces at least a level; unknown words count as none."""
     has = capabilities.enforcement
     return (LEVELS.index(has) if has in LEVELS else 0) >= LEVELS.index(level)

@@ -1,9 +1,9 @@
-"""Listings: the models that providers list, asked for once, and kept for the next run.
+"""The models that providers list, asked for once and kept for the next run.
 
-A name that a kept list has is taken; only a list that was told just now can say that a provider
-has no such model. A provider that lists nothing, or does not answer in time, gets every name.
+A name in a kept list is taken. Only a fresh list can say that a provider has no such model. A
+provider that lists nothing, or not in time, takes every name.
 
-A survey asks all of them at once which can be used, and how far permissions reach.
+A survey asks all providers at once which can be used, and how far permissions reach.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DISCOVERY_SECONDS = 20.0  # some vendors start their whole program to list model
 
 
 class ProviderReport(Record, frozen=True, kw_only=True):
-    """What is known of one provider; without capabilities where it could not even be built."""
+    """What is known of one provider; without capabilities if it could not be built."""
 
     status: ProviderStatus
     capabilities: ProviderCapabilities | None = None
@@ -59,10 +59,10 @@ async def survey(
     seconds: float = DISCOVERY_SECONDS,
     redact: Callable[[str], str] = str,
 ) -> dict[str, ProviderReport]:
-    """Look at providers at once; whatever goes wrong with one is part of its report.
+    """Look at providers at once; failures become part of their reports.
 
-    `with_models` asks those that can be used for their models, for so many seconds. A provider's
-    program may have said anything: `redact` takes secrets out of that.
+    `with_models` asks usable ones for their models, for at most `seconds`. `redact` removes secrets
+    from what their programs say.
     """
     wanted = list(names)
     patience = seconds if with_models else None
@@ -96,10 +96,7 @@ async def _look(registry: ProviderRegistry, name: str, patience: float | None) -
 async def ask_models(
     registry: ProviderRegistry, name: str, seconds: float, clock: Clock
 ) -> tuple[tuple[ModelInfo, ...], str | None]:
-    """Return the models that a provider lists, and why it lists none within so many seconds.
-
-    Who waits for it is told which provider is slow.
-    """
+    """Return the models that a provider lists, or why it lists none within `seconds`."""
     try:
         provider = await registry.get(name)
         guest, call = Guest("provider", name), provider.list_models
@@ -117,7 +114,7 @@ async def ask_models(
 async def ask_whether_known(
     registry: ProviderRegistry, name: str, model: str, seconds: float, clock: Clock
 ) -> bool:
-    """Return whether a provider takes a model that it does not list; also where it cannot say."""
+    """Return whether a provider takes an unlisted model; True if it cannot say."""
     try:
         provider = await registry.get(name)
         guest, call = Guest("provider", name), partial(provider.knows_model, model)
@@ -132,7 +129,7 @@ async def ask_whether_known(
 
 @contextmanager
 def _announced(what: str, seconds: float, clock: Clock) -> Iterator[None]:
-    """Say which answer takes long, once it does."""
+    """Announce which answer takes long, once it does."""
     text = f"waiting for {what} (up to {seconds:g} s)"
     soon = clock.call_later(SOON_SECONDS, lambda: _told.info(text))
     try:
@@ -147,7 +144,7 @@ _WRONG = (OSError, msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class _Kept(Record, frozen=True, kw_only=True):
-    """A list as the file has it: under which settings it was had, and when, in Unix seconds."""
+    """A list as the file has it, with the settings it was made under and its Unix time."""
 
     settings: str
     at: float
@@ -156,9 +153,9 @@ class _Kept(Record, frozen=True, kw_only=True):
 
 
 class Listings:
-    """Owns what the providers of an engine have listed; a file at `path` keeps that for a day.
+    """Owns what an engine's providers have listed; a file at `path` keeps it for a day.
 
-    A list that was had under other settings of a provider is none.
+    A list made under other settings of a provider does not count.
     """
 
     def __init__(
@@ -183,10 +180,10 @@ class Listings:
     async def check(
         self, texts: Iterable[str | None], base: str, only: Collection[str] | None = None
     ) -> None:
-        """Ask the providers of these names, where it is not known whether they have the models.
+        """Ask the providers of these names if it is unknown whether they have the models.
 
-        `base` is the provider whose models are named without it, `only` those that may be asked;
-        None for all. What is wrong with a name is told by who looks it up.
+        `base` is the provider of models named without one, `only` those that may be asked (None is
+        all). Wrong names are reported by whoever looks them up.
         """
         sought = {self.names.sought(text, base) for text in texts if text is not None}
         if not sought:  # nearly always
@@ -198,13 +195,13 @@ class Listings:
         await asyncio.gather(*(self._seek(*pair) for pair in sorted(unknown)))
 
     def why_unknown(self, provider: str) -> str:
-        """Return why it is not known which models a provider has."""
+        """Return why a provider's models are unknown."""
         if provider in self._asked:
             return self._problems.get(provider, "it lists none")
         return "it has not answered yet" if provider in self._turns else "it cannot be used now"
 
     async def listing(self, providers: Collection[str], seconds: float) -> Mapping[str, Listing]:
-        """Return what providers list, those left out that tell nothing within so many seconds."""
+        """Return what providers list, without those that list nothing within `seconds`."""
         self._read()
         new = [name for name in sorted(providers) if name not in self._heard]
         await asyncio.gather(*(self._ask(name, seconds) for name in new))
@@ -226,7 +223,6 @@ class Listings:
             self._keep(provider, self._heard[provider])
 
     async def _ask(self, provider: str, seconds: float) -> None:
-        """Ask a provider for its models, once."""
         async with self._turns.setdefault(provider, asyncio.Lock()):
             if provider in self._asked:
                 return
@@ -242,7 +238,7 @@ class Listings:
                 self._heard.pop(provider, None)  # it has none to list any more
 
     def _read(self) -> None:
-        """Take what earlier runs have kept, once; of what is torn or wrong nothing."""
+        """Take what earlier runs have kept, once, without torn or wrong entries."""
         if self._is_read:
             return
         self._is_read = True
@@ -258,7 +254,7 @@ class Listings:
                     )
 
     def _keep(self, provider: str, listing: Listing) -> None:
-        """Write a list down; that it could not be costs the next run some seconds."""
+        """Write a list down; a failure only costs the next run some seconds."""
         from prsm_core.config.atomic import replace_file
 
         kept = _Kept(

@@ -1,8 +1,8 @@
-"""Tries MCP servers before a vendor has them: whether they begin in time, and what they offer.
+"""Try MCP servers before a vendor gets them: do they begin in time, and what do they offer?
 
-A dead or hanging server ends one vendor's program, holds up another for ever, and is passed over
-in silence by a third. So it is given to none of them, and named. A server that began is tried no
-more; one that did not is tried again after a while, for a person may have mended it.
+A dead or hanging server ends one vendor's program, hangs another, and is silently skipped by a
+third. So no vendor gets it, and it is reported. A server that began is not tried again; one that
+did not is, after a while, as a person may have mended it.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _LIST: Mapping[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "
 
 
 class Trial(Record, frozen=True, kw_only=True):
-    """Why a server cannot be used, blank if it can; and what is odd about it all the same."""
+    """Why a server cannot be used, or a blank; and what is odd about it."""
 
     problem: str = ""
     notes: tuple[str, ...] = ()
 
 
 class McpTrials(Struct, eq=False):
-    """Owns what is known of the MCP servers of an engine.
+    """Owns what is known of an engine's MCP servers.
 
     `start` is `ProviderServices.start_process`; `tell` warns of an agent, by its id.
     """
@@ -80,10 +80,10 @@ class McpTrials(Struct, eq=False):
         box: Box | None,
         refusal: Callable[[str], str],
     ) -> dict[str, McpServer]:
-        """Return those that can be used; the others are told.
+        """Return the usable servers and report the others.
 
-        `refusal` returns why the vendor takes none of a name, blank if it does. Raises ConfigError
-        for a server that is required and cannot be used.
+        `refusal` returns why the vendor refuses a server's name, or a blank. Raises ConfigError for
+        a required server that cannot be used.
         """
         async with asyncio.TaskGroup() as group:
             tasks = {
@@ -142,7 +142,7 @@ class McpTrials(Struct, eq=False):
         return await self._watched(process, server)
 
     async def _watched(self, process: ChildProcess, server: McpServer) -> Trial:
-        """Talk with a server for as long as it may take; its program has ended then."""
+        """Talk with a server for as long as it may take, then end its program."""
         found: list[Trial] = []
 
         async def talk() -> None:
@@ -171,7 +171,7 @@ async def _reach(process: ChildProcess, server: McpServer) -> Trial:
 
 
 async def _greet(process: ChildProcess, server: McpServer) -> Trial:
-    """Begin a conversation as a vendor does; look at the tools."""
+    """Begin a conversation as a vendor does, and look at the tools."""
     lines = process.lines()
     try:
         greeting = await _ask(process, lines, _BEGIN)
@@ -228,9 +228,9 @@ def _shown(text: str) -> str:
 
 
 def judge_tools(tools: object) -> Trial:
-    """Return what is wrong with the tools that a server lists.
+    """Return what is wrong with a server's tools.
 
-    One that the protocol does not allow makes vendors refuse the whole list, and the server.
+    One tool that the protocol forbids makes vendors refuse the whole list, and the server.
     """
     if not isinstance(tools, list):
         return Trial(problem="its list of tools is none")

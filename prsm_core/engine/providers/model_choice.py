@@ -1,6 +1,6 @@
-"""Which model an agent runs on: as named, as the complexity of its task wants, or its parent's.
+"""Choose an agent's model: as named, by the complexity of its task, or its parent's.
 
-One of the same tier stands in for a model whose provider is not there.
+A model of the same tier stands in for one whose provider is missing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def model_of(agent: AgentDescriptor) -> ModelChoice:
 
 
 def resolve_model(text: str | None, parent: ModelChoice, names: ModelNames) -> ModelChoice:
-    """Return the model that a name means, as every place takes it that names a model.
+    """Return the model that a name means, wherever a model is named.
 
-    It is an alias, a provider for its default model, "provider/model", or a model of the parent's
-    provider; None takes the parent's. Raises ModelNotAvailableError, with the nearest names, for
-    a name that is none of them, and for a provider that is not installed.
+    A name is an alias, a provider for its default model, "provider/model", or a model of the
+    parent's provider; None is the parent's model. Raises ModelNotAvailableError with the nearest
+    names if it is none of these, and for a provider that is not installed.
     """
     if text is None:
         return parent
@@ -46,7 +46,7 @@ def resolve_model(text: str | None, parent: ModelChoice, names: ModelNames) -> M
 
 
 def inherited_model(parent: AgentDescriptor, names: ModelNames) -> ModelChoice:
-    """Return the model of a child that names none: what its parent hands down, or the parent's."""
+    """Return the model of a child that names none: what its parent hands down."""
     own = model_of(parent)
     if parent.grant.model is None:
         return own
@@ -55,16 +55,16 @@ def inherited_model(parent: AgentDescriptor, names: ModelNames) -> ModelChoice:
 
 
 class Peers(Record, frozen=True):
-    """The models that agents may use, and the configured ones that nobody can use here."""
+    """The models that agents may use, and configured ones that are unavailable here."""
 
     names: frozenset[str] | None  # "provider/model"; None: none are configured, all may be used
     missing: tuple[str, ...] = ()  # each as what is wrong with it
 
 
 def resolve_peers(parent: ModelChoice, names: ModelNames) -> Peers:
-    """Return the models of `defaults.peer_models`; who names none of a provider means `parent`'s.
+    """Return the models of `defaults.peer_models`; bare ones belong to `parent`'s provider.
 
-    Those of providers that are not installed count for nothing, but they restrict all the same.
+    Models of missing providers cannot be used, but they restrict all the same.
     """
     texts = names.settings.defaults.peer_models
     if not texts:
@@ -88,13 +88,10 @@ def choose_child_model(
 ) -> ModelChoice:
     """Return the model of a child.
 
-    A named model must be among `defaults.peer_models`, where there are any, and must not be known
-    to be too weak for the complexity; where its provider `is_gone` or not installed, another one
-    may stand in for it. Without a name the complexity chooses among the models of the registry
-    that may be used, but for those of providers to `avoid`; where none is known that fits, the
-    child gets its parent's.
-
-    Raises ModelNotAvailableError.
+    A named model must be among any `defaults.peer_models`, and not known to be too weak for the
+    complexity; a stand-in may replace it if its provider `is_gone` or not installed. Without a name
+    the complexity chooses among usable models of the registry, except those of providers to
+    `avoid`; if none is known to fit, the child gets its parent's. Raises ModelNotAvailableError.
     """
     if request.model is None and request.complexity is None:
         return parent
@@ -130,7 +127,7 @@ def _stand_in(
     is_allowed: Callable[[ModelCapability], bool],
     is_gone: Callable[[str], bool],
 ) -> ModelChoice | None:
-    """Return what stands in for a named model whose provider is not there; None: nothing does."""
+    """Return the stand-in for a named model whose provider is missing, if any."""
     missing = None if text is None else names.meant(text, base)
     if missing is None or (missing[0] in names.providers and not is_gone(missing[0])):
         return None
@@ -147,10 +144,10 @@ def find_recommendable(
     granted: Collection[str] | None,
     avoid: Collection[str] = (),
 ) -> list[ModelCapability]:
-    """Return the models of the registry that children of `parent` may be recommended.
+    """Return the registry's models that may be recommended for children of `parent`.
 
-    They are of installed providers but those to `avoid`, within the grant, and among
-    `defaults.peer_models` where there are any.
+    They are of installed providers except those to `avoid`, within the grant, and among any
+    `defaults.peer_models`.
     """
     peers = resolve_peers(parent, names).names
     return [
@@ -187,10 +184,9 @@ def _check_peer(choice: ModelChoice, parent: ModelChoice, peers: Collection[str]
 def stand_ins(
     wanted: tuple[str, str], registry: ModelRegistry, is_allowed: Callable[[ModelCapability], bool]
 ) -> list[ModelCapability]:
-    """Return the models of the wanted one's tier that others have, the best first.
+    """Return other providers' models of the wanted one's tier, the best first.
 
-    The cheaper comes first, then the faster, and the name decides. There are none for a model
-    whose tier is not known.
+    The cheaper comes first, then the faster, then by name. A model of unknown tier has none.
     """
     known = registry.get(*wanted)
     if known is None:
@@ -204,7 +200,7 @@ def stand_ins(
 
 
 def describe_stand_in(text: str, gone: str, provider: str, model: str, names: ModelNames) -> str:
-    """Return what is told of a model that an agent got instead of the named one, of who is gone."""
+    """Return the note on a stand-in for a named model of a missing provider."""
     known = build_model_registry(names.settings).get(provider, model)
     tier = "" if known is None else f" ({known.tier.value})"
     return (

@@ -1,8 +1,8 @@
-"""What a model may be called: an alias, a provider, provider/model, or a name of a provider's own.
+"""The names of models: an alias, a provider, provider/model, or a provider's own name.
 
-A name of a provider's own is of the provider at hand, else of the one that the registry says. Names
-are looked up in that order, and nothing is guessed: what is none of them is refused with
-the names that come nearest, unless its provider cannot say which models it has.
+A provider's own name belongs to the provider at hand, else to the one in the registry. Names are
+looked up in that order and nothing is guessed: others are refused with the nearest names, unless
+their provider cannot say which models it has.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SLIP = 0.8  # how alike a word must be to a known name, 0 to 1, to be a slip of
 
 
 class Listing(Record, frozen=True, kw_only=True):
-    """The models that a provider has listed, and other names that it was heard to take.
+    """The models that a provider has listed, and other names it takes.
 
-    Only one that `is_fresh` says which models there are not.
+    Only a fresh one says which models there are not.
     """
 
     models: tuple[ModelInfo, ...]
@@ -48,7 +48,7 @@ class Listing(Record, frozen=True, kw_only=True):
 
     @property
     def visible(self) -> Iterator[ModelInfo]:
-        """The models that are for everybody."""
+        """The models meant for everybody."""
         return (model for model in self.models if not model.hidden)
 
 
@@ -56,7 +56,7 @@ Listed = Mapping[str, Listing]  # by provider; one that has listed nothing is no
 
 
 class _Wrong(Record, frozen=True):
-    """What is wrong with a name; without a hint the names nearest to `like` are told."""
+    """What is wrong with a name; without a hint the names nearest to `like` are shown."""
 
     message: str
     like: str
@@ -65,7 +65,7 @@ class _Wrong(Record, frozen=True):
 
 
 class ModelNames(Record, frozen=True, kw_only=True):
-    """All names that are known: what settings say, and installed providers have listed so far."""
+    """All known names: those in the settings, and what installed providers have listed."""
 
     settings: Settings
     providers: Collection[str]
@@ -73,9 +73,9 @@ class ModelNames(Record, frozen=True, kw_only=True):
     absent: Absent = PRESENT
 
     def place(self, text: str, base: str) -> tuple[str, str]:
-        """Return the provider and the model that a name means; `base` has the bare models.
+        """Return the provider and model of a name; `base` has the bare models.
 
-        Raises ModelNotAvailableError for a name that is surely none, with the nearest.
+        Raises ModelNotAvailableError, with the nearest names, for one that is certainly wrong.
         """
         found = self._find(text.strip(), base)
         if isinstance(found, tuple):
@@ -85,7 +85,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
         raise ModelNotAvailableError(found.message, hint=hint, code=found.code)
 
     def sought(self, text: str, base: str) -> tuple[str, str] | None:
-        """Return the provider and the model that a name seems to mean; None if it is no name."""
+        """Return the provider and model that a name seems to mean, or None."""
         found = replace(self, listed={})._find(text.strip(), base)
         return found if isinstance(found, tuple) else None
 
@@ -98,11 +98,10 @@ class ModelNames(Record, frozen=True, kw_only=True):
         return head if head in self.providers else None
 
     def meant(self, text: str, base: str | None) -> tuple[str, str] | None:
-        """Return the provider and the model that the user has said a name means.
+        """Return the provider and model that the user defined a name to mean, installed or not.
 
-        That is an alias, or a model whose provider the registry says, unless `base`, which has the
-        bare ones, takes it. Whether the provider is installed is another matter. None for all other
-        names, also those that say a provider.
+        That is an alias, or a model with a provider in the registry unless `base`, which has the
+        bare ones, takes it. None for all other names, even those that say a provider.
         """
         text = text.strip()
         alias, known = self.settings.models.get(text), self.settings.model_registry.get(text)
@@ -114,7 +113,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
         return None if is_of_base and base != known.provider else (known.provider, text)
 
     def check_provider(self, text: str) -> None:
-        """Raise ModelNotAvailableError, with the nearest, for the name of no installed provider."""
+        """Raise ModelNotAvailableError, with the nearest names, unless it is installed."""
         if text not in self.providers:
             if (why := self.absent.why(kind_of(text, self.settings))) is not None:
                 raise ModelNotAvailableError(why.message, hint=why.hint)
@@ -132,7 +131,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
         return listing is not None and listing.has(model)
 
     def is_configured(self, provider: str, model: str) -> bool:
-        """Return whether the user has said that a provider has a model."""
+        """Return whether the settings say that a provider has a model."""
         known = self.settings.model_registry.get(model)
         section = self.settings.providers.get(provider)
         return (known is not None and known.provider == provider) or (
@@ -140,7 +139,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
         )
 
     def nearest(self, text: str, base: str) -> list[str]:
-        """Return the names that are most like one, the best first; none where none is known."""
+        """Return the known names most like one, the best first."""
         marks: dict[str, float] = {}
         for said, name in self._sayings(base):
             marks[name] = max(_likeness(text, said), marks.get(name, 0.0))
@@ -196,7 +195,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
         return found
 
     def _checked(self, text: str, provider: str, model: str) -> tuple[str, str] | _Wrong:
-        """Return the model unless its provider is known to have no such one."""
+        """Return the model unless its provider is known not to have it."""
         if not model.strip():
             return _Wrong(f"{text!r} names no model", text)
         listing = self.listed.get(provider)
@@ -206,10 +205,10 @@ class ModelNames(Record, frozen=True, kw_only=True):
         return _Wrong(f"provider {provider} has no model {model!r}", like)
 
     def _wrong_provider(self, text: str, provider: str, *, is_sure: bool = True) -> _Wrong | None:
-        """Return what is wrong with a provider that is not installed, or is none.
+        """Return what is wrong with a provider that is missing or unknown.
 
-        What stands before the slash of some vendors' models looks like one: unless it `is_sure`
-        to be meant for one, only what cannot be anything else is wrong.
+        Some vendors' models begin with what looks like a provider. Unless it `is_sure` to be one,
+        only what cannot be anything else is wrong.
         """
         if provider in self.providers:
             return None
@@ -229,7 +228,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
 
 
 def kind_of(name: str, settings: Settings) -> str:
-    """Return the name of the installed provider that a provider of this name is an instance of."""
+    """Return the installed provider that a configured one is an instance of."""
     section = settings.providers.get(name)
     return name if section is None or section.kind is None else section.kind
 

@@ -1,6 +1,6 @@
 """The provider registry: builds each configured provider once, with its services and logins.
 
-The owner of a session has its lock, its launcher and its providers before there is an engine.
+The owner of a session has its lock, launcher and providers before there is an engine.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ EXHAUSTED = frozenset({ErrorKind.AUTH_FAILURE, ErrorKind.RATE_LIMIT})
 class AuthProfiles:
     """Which login of a provider is used now; all its agents share it.
 
-    `names` come in order of preference; there are none where the provider has only its own.
+    `names` come in order of preference; there are none if the provider has only its own.
     """
 
     def __init__(self, clock: Clock, names: Sequence[str] = ()) -> None:
@@ -76,7 +76,7 @@ class AuthProfiles:
 
     @property
     def current(self) -> str | None:
-        """The first login that does not rest, else the one that rests the shortest."""
+        """The first login that does not rest, else the one with the shortest rest."""
         if not self._rests_until:  # the provider has only its own
             return None
         now = self._clock.now()
@@ -85,13 +85,13 @@ class AuthProfiles:
 
     @property
     def fresh_in(self) -> float | None:
-        """Seconds until a login does not rest any more; None where there are none."""
+        """Seconds until a login stops resting; None if there are none."""
         if not self._rests_until:
             return None
         return max(min(self._rests_until.values()) - self._clock.now(), 0.0)
 
     def retire(self, name: str | None, error: AgentError) -> bool:
-        """Let a login rest after such an error; return whether another one can take over."""
+        """Let a login rest after an error; return whether another one can take over."""
         if name not in self._rests_until or error.kind not in EXHAUSTED:
             return False
         least = REFUSED_SECONDS if error.kind is ErrorKind.AUTH_FAILURE else LIMITED_SECONDS
@@ -109,13 +109,11 @@ def profile_names(section: Mapping[str, Any]) -> tuple[str, ...]:
 def with_profile(
     section: Mapping[str, Any], name: str | None, environ: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return a provider section as one of its profiles makes it; the others are left out.
+    """Return a provider section with one of its profiles applied.
 
-    A profile names for each variable that the vendor's program reads the one that holds its
-    value. The one named by `api_key_env` changes its name only, so that the value stays where it
-    is; any other value goes into `env`.
-
-    Raises ProviderNotAvailableError when a variable that holds a value is not set.
+    A profile names, for each variable the vendor's program reads, the variable that holds its
+    value. The one named by `api_key_env` only changes its name, so the value stays where it is; any
+    other value goes into `env`. Raises ProviderNotAvailableError if a variable is not set.
     """
     settings = {key: value for key, value in section.items() if key != "profiles"}
     for profile in section.get("profiles", ()):
@@ -164,7 +162,7 @@ class EngineServices(Struct, eq=False):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What each process is started with."""
+        """The environment of each process."""
         return self._launcher.environment()
 
     async def start_process(
@@ -176,7 +174,7 @@ class EngineServices(Struct, eq=False):
         env: Mapping[str, str] | None = None,
         box: Box | None = None,
     ) -> Process:
-        """Start a process under the reaper shim; raises AgentSpawnError where there is no room."""
+        """Start a process under the shim; raise AgentSpawnError if there is no room."""
         async with self._residents.place():
             return await self._boxes.start(argv, name=name, cwd=cwd, env=env, box=box)
 
@@ -201,10 +199,10 @@ class EngineServices(Struct, eq=False):
 
 
 class ProviderRegistry:
-    """Owns the providers of an engine: the installed ones, and those that settings make of them.
+    """Owns an engine's providers: the installed ones, and those that settings make of them.
 
-    What is `absent`, and why, errors tell. What providers keep on disk goes through the `redactor`.
-    The `executor` makes boxes.
+    Errors explain what is `absent`. What providers keep on disk goes through the `redactor`. The
+    `executor` makes boxes.
     """
 
     def __init__(
@@ -242,21 +240,21 @@ class ProviderRegistry:
 
     @property
     def offered(self) -> list[str]:
-        """The names of those that may be used without being named, or that have a section."""
+        """The names of those that may be used unnamed, or that have a section."""
         named = self._settings.providers
         return [name for name, spec in self._specs.items() if spec.selectable or name in named]
 
     @property
     def summaries(self) -> dict[str, str]:
-        """What each installed provider is good for, as agents are told."""
+        """What each installed provider is good for, for agents."""
         return {name: spec.good_for or spec.summary for name, spec in self._specs.items()}
 
     def is_external(self, name: str) -> bool:
-        """Return whether somebody else drives the agents of this provider; see EngineConfig."""
+        """Return whether somebody else drives this provider's agents; see EngineConfig."""
         return self._external is not None and self._external.name == name
 
     def program_of(self, name: str) -> str | None:
-        """Return the program that a provider is, by the name it has itself; None for a model's."""
+        """Return the program that a provider is, by its own name; None for a model's."""
         spec = self._specs.get(name)
         if spec is None or not spec.program or self.is_external(name):
             return None
@@ -265,8 +263,7 @@ class ProviderRegistry:
     async def get(self, name: str) -> GuardedProvider:
         """Return the provider of this name, built at first use.
 
-        Raises ProviderNotAvailableError for one that is not installed, ConfigError for wrong
-        settings.
+        Raises ProviderNotAvailableError if it is not installed, ConfigError for wrong settings.
         """
         if (spoilt := self._spoilt.pop(name, None)) is not None:
             raise spoilt
@@ -285,11 +282,11 @@ class ProviderRegistry:
         return self._built[name, login]
 
     async def prepare(self, provider: str | None, model: str | None) -> asyncio.Task[None] | None:
-        """Have the provider that a run is likely to choose begin what all its sessions share.
+        """Have the provider that a run will likely choose begin what its sessions share.
 
-        It is the one that is named, or that the model's name begins with, or the first. It is built
-        by the return. The task goes on that is returned, None for none: nothing begins before a
-        probe has found, as in `choose`, that a run takes this one.
+        It is the named one, the model's, or the first. It is built by the return. The returned task
+        continues, None for none: nothing begins before a probe has found, as in `choose`, that a
+        run takes this one.
         """
         if model is not None:
             said, found, _ = model.partition("/")
@@ -359,7 +356,7 @@ class ProviderRegistry:
         return "loaded" if self.absent.switched_off else "installed"
 
     def _under_its_name(self, error: ConfigError, name: str) -> ConfigError:
-        """Return a plugin's error about a section: the plugin knows it by its own name only."""
+        """Return a plugin's error about a section under the section's own name."""
         told = f"providers.{kind_of(name, self._settings)}"
         message = error.message.replace(told, f"providers.{name}", 1)
         return ConfigError(message, hint=error.hint)
@@ -372,24 +369,24 @@ class ProviderRegistry:
         return self._profiles[name]
 
     def refused_server(self, provider: str, server: str) -> str:
-        """Return why a provider takes no MCP server of a name, blank if it does."""
+        """Return why a provider refuses an MCP server's name, or a blank."""
         spec = self._specs.get(provider)
         return "" if spec is None else refused_server(spec, server)
 
     def capabilities(self, name: str) -> ProviderCapabilities:
-        """Return the capabilities of a provider; the defaults where it was not built yet."""
+        """Return a provider's capabilities; the defaults before it is built."""
         provider = self._a_built(name)
         return ProviderCapabilities() if provider is None else provider.capabilities
 
     def _a_built(self, name: str) -> GuardedProvider | None:
-        """Return a provider by its name, whatever its login, if it was built already."""
+        """Return a built provider of this name, with any login."""
         built = (provider for (known, _), provider in self._built.items() if known == name)
         return next(built, None)
 
     def context_window(self, name: str, model: str) -> int | None:
-        """Return the window of a provider's model in tokens: as the settings say, else as it knows.
+        """Return a model's window in tokens: from the settings, else as its provider knows.
 
-        Nobody is asked for it, so None may also be a window that the provider will tell later.
+        Nobody is asked for it, so the provider may still report one later.
         """
         registered = self._settings.model_registry.get(model)
         if registered is not None and registered.max_context:
@@ -399,7 +396,7 @@ class ProviderRegistry:
         return next(windows, None)
 
     async def probe(self, name: str) -> ProviderStatus:
-        """Probe one provider for at most six seconds; whatever goes wrong is a PrsmError."""
+        """Probe one provider for at most six seconds; every failure is a PrsmError."""
         provider = await self.get(name)
         try:
             return await provider.probe()
@@ -412,20 +409,20 @@ class ProviderRegistry:
             raise ProviderNotAvailableError(error.message, hint=error.hint) from error
 
     async def box_gaps(self, box: Box) -> tuple[str, ...]:
-        """Return what of a box is not held on this machine, by a trial."""
+        """Return what of a box does not hold on this machine, by a trial."""
         return (await self.boxes.examine()).gaps(box)
 
     def is_ready(self, name: str) -> bool:
-        """Whether `choose` has found that a provider is there, and not that nobody is logged in."""
+        """Whether `choose` found a provider available, and not logged out."""
         status = self.statuses.get(name)
         return status is not None and status.available and status.logged_in is not False
 
     async def choose(self, wanted: str | None, *, leads: bool = True) -> str:
-        """Return the provider of the master, after a probe: the wanted or the first that works.
+        """Return the master's provider, after a probe: the wanted or the first that works.
 
-        Raises ProviderNotAvailableError that says what is missing and how to get it. One that
-        enforces less than `permissions.require` does not work, nor one that cannot lead; with
-        `leads` false the master is driven by somebody else, and this is its children's.
+        Raises ProviderNotAvailableError that says what is missing and how to get it. A provider
+        does not work if it enforces less than `permissions.require` or cannot lead. With `leads`
+        false somebody else drives the master, and this is its children's.
         """
         names = [wanted] if wanted is not None else self._candidates()
         reasons: list[PrsmError] = []
@@ -450,7 +447,7 @@ class ProviderRegistry:
         raise reasons[0]
 
     async def choose_any(self) -> str | None:
-        """Return the provider that a run takes by itself, or would if it worked; None: none is."""
+        """Return the provider that a run would take by itself, working or not, if any."""
         wanted = self._settings.defaults.provider
         try:
             return await self.choose(wanted)
@@ -467,13 +464,13 @@ class ProviderRegistry:
             )
 
     def _candidates(self) -> list[str]:
-        """Configured providers first, then the others by name; each must be selectable."""
+        """Return selectable providers: configured ones first, then the others by name."""
         selectable = {name for name, spec in self._specs.items() if spec.selectable}
         configured = [name for name in self._settings.providers if name in selectable]
         return [*configured, *sorted(selectable - set(configured))]
 
     async def aclose(self) -> None:
-        """Close every provider that was built; one that fails to does not keep the others."""
+        """Close every built provider; a failing one does not hold up the others."""
         preparing, self._preparing = self._preparing, None
         if preparing is not None and not preparing.done():
             preparing.cancel()
@@ -494,9 +491,9 @@ async def _close(provider: GuardedProvider, seconds: float) -> None:
 def configured_specs(
     specs: Mapping[str, ProviderSpec], settings: Settings
 ) -> dict[str, ProviderSpec]:
-    """Return the installed providers, and those that the settings make of them by `kind`.
+    """Return the installed providers, and those that settings make of them by `kind`.
 
-    Raises ConfigError for a section whose name cannot be that of a provider.
+    Raises ConfigError for a section whose name no provider may have.
     """
     found = dict(specs)
     for name, section in settings.providers.items():
@@ -511,7 +508,7 @@ def configured_specs(
 
 
 def refused_server(spec: ProviderSpec, server: str) -> str:
-    """Return why a provider takes no MCP server of a name, blank if it does."""
+    """Return why a provider refuses an MCP server's name, or a blank."""
     if re.fullmatch(spec.server_names, server):
         return ""
     return f"{spec.name} takes no MCP server of the name {server!r}; give it another"
@@ -521,7 +518,7 @@ BEGIN_SECONDS = 0.1  # for which a provider that begins is waited for, to start 
 
 
 class Owned(Record, frozen=True, kw_only=True):
-    """What the owner of a session holds; all of it is let go of when `open_owned` is left."""
+    """What the owner of a session holds until `open_owned` is left."""
 
     lock: SessionLock
     launcher: ProcessLauncher
@@ -533,10 +530,10 @@ class Owned(Record, frozen=True, kw_only=True):
     parting: Parting
 
     async def prepare(self, provider: str | None, model: str | None) -> None:
-        """Have the provider that a run is likely to choose begin; see `ProviderRegistry`.
+        """Have the provider that a run will likely choose begin; see `ProviderRegistry`.
 
-        Return once its program starts, or it has begun without one. What is imported before that
-        would hold it up: one thread runs at a time, and the program takes longest of all.
+        Return once its program starts, or it has begun without one. Imports before that would delay
+        it: one thread runs at a time, and the program takes longest of all.
         """
         preparing = await self.registry.prepare(provider, model)
         if preparing is not None:
@@ -557,7 +554,7 @@ async def open_owned(
     absent: Absent = PRESENT,
     executor: ChosenExecutor = NO_EXECUTOR,
 ) -> AsyncIterator[Owned]:
-    """Become the owner of a session; raises SessionOwnedError when another process is."""
+    """Become the owner of a session; raise SessionOwnedError if another process is."""
     begun, parting = asyncio.Event(), Parting(clock)
     with (
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
@@ -603,7 +600,7 @@ async def open_registry(
     redactor: Redactor | None = None,
     executor: ChosenExecutor = NO_EXECUTOR,
 ) -> AsyncIterator[ProviderRegistry]:
-    """Make providers with a launcher and a background of their own, without an engine."""
+    """Make providers with their own launcher and background, without an engine."""
     launching = ProcessLauncher(
         clock,
         pass_env=settings.pass_env,
@@ -641,8 +638,6 @@ def _recorded(state_dir: Path, executor: ChosenExecutor) -> Iterator[ProcessReco
 
 
 def _noting(add: OnStart, begun: asyncio.Event) -> OnStart:
-    """Return what adds a process that was started, and says that one was."""
-
     def on_start(pid: int, start_time: int) -> None:
         add(pid, start_time)
         begun.set()

@@ -1,15 +1,12 @@
-"""Resident processes: how many vendors may have, and whose session makes room for one more.
+"""Resident processes: how many vendors may have, and who makes room for one more.
 
-A session of a provider that says `own_process` holds one process for as long as it is open. Most of
-that time its agent waits for others, who may want the place. So where every place is taken, the
-agent that has waited longest is parked: its session is closed, and its turn stays open. See
-`agents/session.py` for how it goes on.
+A session of a provider with `own_process` holds a process while it is open, though its agent mostly
+waits for others, who may want the place. If every place is taken, the agent that has waited longest
+is parked: its session closes and its turn stays open. `agents/session.py` continues it.
 
-Starting programs: few of a vendor's processes start at one time.
-
-A vendor's program needs more than one core until it is ready. Eight that start together on two
-cores take a quarter more CPU than in turns and the memory of eight starts at once, and they are
-ready no sooner.
+Few of a vendor's processes start at one time, as each needs more than one core until it is ready.
+Eight that start together on two cores take a quarter more CPU than in turns and the memory of eight
+starts at once, and they are ready no sooner.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ class _Resident(Struct, eq=False):
 class Residents:
     """Owns the places for vendors' processes: whose sessions hold one, and who of them waits.
 
-    `running` returns how many processes there are, those that belong to no session included.
+    `running` returns how many processes there are, even those of no session.
     """
 
     def __init__(self, limit: int, running: Callable[[], int], clock: Clock) -> None:
@@ -63,9 +60,9 @@ class Residents:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Have a place for one more process, which is started within; somebody may be parked.
+        """Hold a place for a process started within; somebody may be parked.
 
-        Raises AgentSpawnError where nobody can be.
+        Raises AgentSpawnError if nobody can be.
         """
         if self._line.locked() or self._is_full:
             async with self._line:
@@ -86,9 +83,9 @@ class Residents:
         opening: AbstractAsyncContextManager[ProviderSession],
         park: Callable[[], bool],
     ) -> AsyncIterator[ProviderSession]:
-        """Open a session that holds a process of its own until it is left; see `starts`.
+        """Open a session that holds a process of its own until it is left.
 
-        `park` closes it soon, if the agent only waits; it returns whether it does.
+        `park` closes it soon if the agent only waits, and returns whether it does.
         """
         resident = _Resident(park)
         start = await self._starts.begin()
@@ -106,19 +103,16 @@ class Residents:
             self._tell()
 
     def waits(self, agent_id: str) -> None:
-        """Note that an agent does nothing but wait from now on; `park` tells whether it still does.
-
-        Who acts again says nothing: that is known once it waits anew, or its process is wanted.
-        """
+        """Note that an agent only waits from now on; `park` tells whether it still does."""
         if agent_id in self._table:
             self._waiting.pop(agent_id, None)
             self._waiting[agent_id] = None
             self._tell()
 
     async def freed(self, seconds: float | None) -> bool:
-        """Wait until there may be room, for at most so many seconds; return whether there may be.
+        """Wait up to `seconds` until there may be room; return whether there may be.
 
-        None means for as long as it takes. Where no session could make any it returns at once.
+        None is without limit. If no session could make room, return at once.
         """
         return await first_of(self._clock, seconds, self._until_freed) and self._may_have_room
 
@@ -146,7 +140,7 @@ class Residents:
                 )
 
     async def _park_longest(self) -> bool:
-        """Have the process of whoever has waited longest end; False where nobody waits."""
+        """End the process of the agent that has waited longest; False if nobody waits."""
         while self._waiting:
             agent_id = next(iter(self._waiting))
             del self._waiting[agent_id]
@@ -161,7 +155,7 @@ class Residents:
         await self._news.wait()
 
     def _tell(self) -> None:
-        """Wake those who listen: a process was started or has ended, or an agent waits."""
+        """Wake the listeners: a process was started or has ended, or an agent waits."""
         news, self._news = self._news, None
         if news is not None:
             news.set()
@@ -171,7 +165,7 @@ LONGEST_SECONDS = 3.0
 
 
 class Start:
-    """A turn to start, which ends once. One that takes too long waits for no core, and ends."""
+    """A turn to start, which ends once, or by itself after a while."""
 
     __slots__ = ("_free", "_timer")
 
@@ -180,7 +174,7 @@ class Start:
         self._timer = clock.call_later(LONGEST_SECONDS, self.end)
 
     def end(self) -> None:
-        """Let the next one start; no-op if this turn has ended."""
+        """Let the next one start. No-op if this turn has ended."""
         free, self._free = self._free, None
         if free is not None:
             self._timer.cancel()
@@ -188,7 +182,7 @@ class Start:
 
 
 class Starts:
-    """Owns the turns: half as many at one time as there are cores."""
+    """Owns the turns: at one time half as many as there are cores."""
 
     def __init__(self, clock: Clock, at_once: int | None = None) -> None:
         self._clock = clock

@@ -1,6 +1,6 @@
-"""Pauses after failures: how often a failed turn is continued, and when a provider rests.
+"""Pauses after failures: how often a failed turn is retried, and when a provider rests.
 
-Each provider has one circuit breaker, which all its agents share.
+All agents of a provider share its circuit breaker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JITTER = 0.2
 
 
 class RetryPolicy(Record, frozen=True, kw_only=True):
-    """A failed turn is tried again `attempts` times; back-off doubles from 1 s to 30 s, ± 20 %.
+    """Retries a failed turn `attempts` times; back-off doubles from 1 s to 30 s, ± 20 %.
 
     A vendor that asks for a longer pause gets it.
     """
@@ -36,7 +36,7 @@ class RetryPolicy(Record, frozen=True, kw_only=True):
     def delay(
         self, failures: int, error: AgentError, *, jitter: float | None = None
     ) -> float | None:
-        """Return the seconds to wait after the n-th failure in a row; None = give up."""
+        """Return the seconds to wait after the n-th failure in a row; None to give up."""
         if not error.retryable or failures > self.attempts:
             return None
         backoff: float = min(BASE_SECONDS * 2 ** (failures - 1), MAX_SECONDS)
@@ -48,7 +48,7 @@ class RetryPolicy(Record, frozen=True, kw_only=True):
     ) -> list[float]:
         """Return the longest pause after each further failure, until it gives up.
 
-        `at_least(n)` is how many seconds the n-th of them lasts at least, for other reasons.
+        `at_least(n)` is how long the n-th of them lasts for other reasons.
         """
         pauses: list[float] = []
         while pause := self.delay(failures + len(pauses) + 1, error, jitter=JITTER):
@@ -85,7 +85,7 @@ class CircuitBreaker(Struct, eq=False):
         return max(self._open_until - self.clock.now(), 0.0)
 
     def pause_after(self, more: int) -> float:
-        """Return the seconds that the breaker would hold after so many further failures."""
+        """Return the seconds that the breaker would hold after `more` failures."""
         return COOLDOWN_SECONDS if self._failures + more >= FAILURES else 0.0
 
 

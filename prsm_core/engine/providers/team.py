@@ -39,7 +39,7 @@ _MAKING = frozenset({"spawn_child", "spawn_children_parallel", "consult_expert"}
 
 
 class Member(Record, frozen=True, kw_only=True):
-    """A model that children may be given: how it is called, and what it is for."""
+    """A model that children may be given: its name, and what it is for."""
 
     name: str
     what: str = ""
@@ -50,10 +50,10 @@ class Member(Record, frozen=True, kw_only=True):
 
 
 class Workforce(Record, frozen=True, kw_only=True):
-    """What is known of the providers of a run when an agent is described.
+    """What is known of a run's providers when an agent is described.
 
-    Agents can be started on the `usable` ones, as far as is known; one that `is_gone` was looked at
-    and cannot start any, and nobody has looked at the `unseen` yet.
+    Agents can start on the `usable` ones, as far as is known. One that `is_gone` was looked at and
+    cannot start any; the `unseen` have not been looked at.
     """
 
     names: ModelNames
@@ -64,9 +64,9 @@ class Workforce(Record, frozen=True, kw_only=True):
     _told: dict[_Whose, str] = field(default_factory=dict)  # what agents were told by now
 
     def members(self, own: ModelChoice, granted: Collection[str] | None) -> list[Member]:
-        """Return all models that children of an agent may be given by name.
+        """Return all models that an agent's children may be given by name.
 
-        `own` is that of a child that names none, `granted` what may be handed down; None: all.
+        `own` is that of a child that names none, `granted` what may be handed down (None is all).
         """
         allowed = self.allowed(own, granted)
         found: dict[str, Member] = {}
@@ -76,7 +76,7 @@ class Workforce(Record, frozen=True, kw_only=True):
         return list(found.values())
 
     def allowed(self, own: ModelChoice, granted: Collection[str] | None) -> frozenset[str] | None:
-        """Return the models that children of an agent may have, as "provider/model"; None: all."""
+        """Return the models an agent's children may have, as "provider/model"; None is all."""
         peers = resolve_peers(own, self.names).names
         if peers is None:
             return None if granted is None else frozenset(granted)
@@ -86,7 +86,7 @@ class Workforce(Record, frozen=True, kw_only=True):
     def _offers(
         self, own: ModelChoice, allowed: Collection[str] | None
     ) -> Iterator[tuple[str, ModelChoice, str]]:
-        """Yield names of models, what they mean, and what it is for: the shortest name first."""
+        """Yield models' names, their meaning and purpose, the shortest name first."""
         told = set()
         for name in sorted(self.usable, key=lambda name: (name != own.provider, name)):
             choice = ModelChoice(provider=name, model=DEFAULT_MODEL)
@@ -117,7 +117,7 @@ class Workforce(Record, frozen=True, kw_only=True):
         return ", ".join(filter(None, (known.tier and known.tier.value, best)))
 
     def team_of(self, agent: AgentDescriptor) -> str:
-        """Return what an agent is told of the models that its children may have by now."""
+        """Return what an agent is told of its children's possible models."""
         limit = self.names.settings.engine.max_agent_depth
         leads = agent.role in {AgentRole.MASTER, AgentRole.WORKER}
         if not leads or agent.depth >= limit or agent.grant.depth == 0:
@@ -125,9 +125,9 @@ class Workforce(Record, frozen=True, kw_only=True):
         return self.describe(model_of(agent), agent.grant.models)
 
     def describe(self, own: ModelChoice, granted: Collection[str] | None) -> str:
-        """Return the lines that tell an agent of them, at most TEAM_BYTES; blank if of none.
+        """Return these lines for an agent, at most TEAM_BYTES; blank without any.
 
-        Most agents of a run are told the same, twice each: it is made once.
+        Most agents of a run get the same, twice each, so it is made once.
         """
         whose = own, None if granted is None else frozenset(granted)
         if whose not in self._told:
@@ -139,7 +139,7 @@ class Workforce(Record, frozen=True, kw_only=True):
 
 
 class WorkforceNow(Struct, eq=False):
-    """Owns the workforce as it is now, which lasts until something new is known."""
+    """Owns the present workforce, until something new is known."""
 
     names: ModelNames
     usable: Callable[[], Collection[str]]
@@ -150,7 +150,7 @@ class WorkforceNow(Struct, eq=False):
     _newest: Workforce | None = None
 
     def __call__(self) -> Workforce:
-        """Return it."""
+        """Return the present workforce."""
         usable, unseen, listed = self.usable(), self.unseen(), self.names.listed
         newest = self._newest
         is_same = newest is not None and (newest.usable, newest.unseen) == (usable, unseen)
@@ -167,19 +167,19 @@ class WorkforceNow(Struct, eq=False):
 
 
 def _is_same(kept: Mapping[str, Listing], now: Mapping[str, Listing]) -> bool:
-    """Whether providers have listed nothing new: a listing is never changed, but replaced."""
+    """Whether providers have listed nothing new: a listing is only ever replaced."""
     return kept.keys() == now.keys() and all(kept[name] is now[name] for name in now)
 
 
 def news_of_team(told: str, team: str) -> str:
-    """Return what an agent that was told of a team before is told of the one that it has now."""
+    """Return the note for the prompt if the team has changed, else a blank."""
     if set(team.splitlines()) - {_UNSEEN} == set(told.splitlines()) - {_UNSEEN}:
         return ""
     return f"{_CHANGED}\n{team}" if team else f"{_CHANGED} Leave spawn_child's model out."
 
 
 def told_of_team(system_prompt: str) -> str:
-    """Return the lines of a system prompt that told its agent of a team; blank where none did."""
+    """Return the team's lines in a system prompt, or a blank."""
     _, head, below = system_prompt.rpartition(f"{_HEAD}\n")
     of_it = takewhile(
         lambda line: line.startswith("- ") or line == _UNSEEN or _RESTS.fullmatch(line),
@@ -191,7 +191,7 @@ def told_of_team(system_prompt: str) -> str:
 def describe_members(members: list[Member], *, has_more: bool = False) -> str:
     """Return the lines of as many members as fit, and how to see the others.
 
-    With `has_more` some may be there that nobody has looked for.
+    With `has_more` there may be some that nobody has looked for.
     """
     lines = [_line(member) for member in members]
     for count in range(len(lines), 0, -1):
@@ -212,10 +212,10 @@ def _line(member: Member) -> str:
 
 
 class TeamNews(Struct, eq=False):
-    """Tells agents at work, in the answer to a call, what their run has learned of its team.
+    """Tells working agents, in a call's answer, what their run has learned of its team.
 
-    Their prompts are made before anybody but the leading provider was looked at, and stay as they
-    are: to change one begins a new session. Who begins to make children has the others looked at.
+    Prompts are made before any but the leading provider is looked at, and stay: a change would
+    begin a new session. An agent that begins to make children has the others looked at.
     """
 
     workforce: Callable[[], Workforce]
@@ -223,7 +223,7 @@ class TeamNews(Struct, eq=False):
     look: Callable[[], None]
 
     def add(self, record: AgentRecord, tool: str, outcome: ToolOutcome) -> ToolOutcome:
-        """Return the answer to an agent's call of a tool, with the news if there are any."""
+        """Return the answer to a tool call, with any news."""
         if self.unseen():
             if tool in _MAKING:
                 self.look()

@@ -1,7 +1,7 @@
 """What each orchestration tool takes, and what a model sees of it.
 
-A model sees less than is checked: it is sent with every request. It seldom breaks the rules left
-out, and a call that does is told which one.
+A model sees less than is checked, as it is sent with every request. A call that breaks a hidden
+rule is told which.
 """
 
 # Annotations are values here, not texts: msgspec would have to evaluate each of these.

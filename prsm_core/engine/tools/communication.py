@@ -32,7 +32,7 @@ MESSAGES_IN_AN_ANSWER = 100
 
 
 class Communication(Record, frozen=True, kw_only=True):
-    """Handles what agents say to each other."""
+    """Handles messages between agents."""
 
     roster: Roster
     router: MessageRouter
@@ -74,7 +74,7 @@ class Communication(Record, frozen=True, kw_only=True):
         return Reply({"answer": answer.payload["text"]})
 
     def _question(self, call: Call, parent: AgentRecord) -> RoutedMessage:
-        """Return the question to send. Raises MessageRoutingError where nobody would read it."""
+        """Return the question to send. Raises MessageRoutingError if nobody would read it."""
         if parent.is_over:
             raise _parent_ended()
         self.router.check(parent.agent_id)
@@ -125,13 +125,13 @@ class Communication(Record, frozen=True, kw_only=True):
         return delivered
 
     def wait_for_message(self, call: Call) -> Coroutine[Any, Any, Reply | ToolOutcome]:
-        """Wait for questions, results and prompts, or for what a token stands for."""
+        """Wait for questions, results and prompts, or for the call of a token."""
         if "token" in call.args:
             return self._resume(call)
         return self._wait(call)
 
     async def _resume(self, call: Call) -> Reply | ToolOutcome:
-        """Wait for what a token stands for; for a message where that was such a wait."""
+        """Wait for the call of a token; for a message if that was an expired wait."""
         earlier = call.calls.turn.earlier
         outcome = await earlier.resume(call, call.args["token"], _seconds(call))
         return await self._wait(call) if outcome is None else outcome
@@ -160,10 +160,7 @@ class Communication(Record, frozen=True, kw_only=True):
         return Reply({**told, "progress": _progress(record, self.roster)})
 
     def _told(self, call: Call, message: RoutedMessage | None) -> dict[str, Any] | None:
-        """Return the first message of an answer: the one that has ended the wait, if one has.
-
-        Otherwise a question that is shown again, or else the oldest unread one.
-        """
+        """Return the first message: what ended the wait, a reminder, or the oldest unread."""
         record = call.record
         if message is not None:
             return describe_message(record, self.roster, message)
@@ -176,7 +173,7 @@ class Communication(Record, frozen=True, kw_only=True):
         return describe_message(record, self.roster, unread[0]) if unread else None
 
     def _with_others(self, call: Call, first: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer with all the other unread messages that it has room for."""
+        """Return an answer with all other unread messages that it has room for."""
         record, told = call.record, {**first, "progress": _progress(call.record, self.roster)}
         others: list[dict[str, Any]] = []
         taken = call.take(record.is_prompted_by, MESSAGES_IN_AN_ANSWER)
@@ -197,22 +194,21 @@ class Communication(Record, frozen=True, kw_only=True):
 
 
 class _Reminds(Record, frozen=True):
-    """That a question is shown again, noted by the step of the answer that shows it."""
+    """Notes, by the step of the answer, that a question is shown again."""
 
     record: AgentRecord
     about: str | None
 
     def writes(self) -> Sequence[Write]:
-        """Take note of it."""
         self.record.was_reminded(self.about)
         return ()
 
     def take_back(self) -> None:
-        """Do nothing: no write is its own."""
+        """Do nothing, as no write is its own."""
 
 
 def _seconds(call: Call) -> float | None:
-    """Return how long a wait may take; None: as long as it takes."""
+    """Return how long a wait may take; None is without limit."""
     return call.args.get("timeout") or call.args.get("timeout_seconds") or None
 
 
@@ -239,7 +235,7 @@ def _another_waits(call: Call) -> bool:
 
 
 def describe_message(record: AgentRecord, roster: Roster, message: RoutedMessage) -> dict[str, Any]:
-    """Return a message as the answer of a wait; a question counts as delivered from now on."""
+    """Return a message as a wait's answer; a question counts as delivered from now on."""
     _note_shown(record, message)
     return _describe(roster, message)
 
@@ -250,7 +246,7 @@ def _note_shown(record: AgentRecord, message: RoutedMessage) -> None:
 
 
 def _size(told: Mapping[str, Any]) -> int:
-    """Return the bytes of it in an answer, with what stands around it."""
+    """Return the bytes of an entry in an answer, with what stands around it."""
     return len(encode_data(told).encode()) + len(',"others":[]')
 
 

@@ -1,4 +1,4 @@
-"""Tools that make children, and those that look at them and at the budget."""
+"""Tools that make children, choose their models, ask for advice, and look at what there is."""
 
 from __future__ import annotations
 
@@ -7,24 +7,36 @@ from itertools import accumulate
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode, SpawnRequest
+from msgspec.structs import replace
+
+from prsm_core.catalog.selection import may_fit
+from prsm_core.domain.agents import (
+    AgentRole,
+    AgentState,
+    ExpertProfile,
+    PermissionMode,
+    SpawnRequest,
+)
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.models import TaskProfile
 from prsm_core.domain.record import Record
 from prsm_core.engine.journal.views import EntryType
-from prsm_core.engine.providers.model_choice import inherited_model
-from prsm_core.engine.spawn.plan import configured_servers
+from prsm_core.engine.providers.model_choice import find_recommendable, inherited_model
+from prsm_core.engine.providers.model_names import DEFAULT_MODEL
+from prsm_core.engine.spawn import configured_servers
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.call import Reply
-from prsm_core.errors import AgentSpawnError
+from prsm_core.errors import AgentSpawnError, ExpertNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from prsm_core.config import Settings
-    from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.notes import ModelChoice
     from prsm_core.domain.tools import McpServer, ToolOutcome
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.writes import CallClosed, EffectNoted
@@ -33,16 +45,26 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
-    from prsm_core.engine.spawn.plan import IdleChildren, Planner
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.providers.team import Workforce
+    from prsm_core.engine.spawn import IdleChildren, Planner
+    from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.workspace_files import Trees
+    from prsm_core.interfaces.scorer import ModelScorerSpec
 
 
+LISTING_SECONDS = 8.0  # how long an agent waits for what providers list
 LOOK_SECONDS = 8.0  # how long an agent waits to know which providers can start its child
 CHILD = "child"  # the effect of a call that makes or takes one
 _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
+
+_PEER = ExpertProfile(
+    expert_id="peer",
+    name="peer",
+    system_prompt="Another model's agent wants a second opinion. Be frank, and say why.",
+)
 
 
 class Family(Record, frozen=True, kw_only=True):
@@ -54,6 +76,7 @@ class Family(Record, frozen=True, kw_only=True):
     trees: Trees
     idle: IdleChildren
     listings: Listings
+    providers: ProviderRegistry
     enforcement: Enforcement
     budgets: BudgetLedger
     settings: Settings
@@ -80,7 +103,7 @@ class Family(Record, frozen=True, kw_only=True):
         return await self._answer(call, child, reused=False, since=since)
 
     async def spawn_children_parallel(self, call: Call) -> Reply:
-        """Spawn several children, by one step: all of them or none; those that are free go on."""
+        """Spawn several children by one step, all or none; free ones are reused."""
         wanted = call.args["children"]
         made = {n: known for n in range(len(wanted)) if (known := call.recall(_nth(n)))}
         left = [n for n in range(len(wanted)) if n not in made]
@@ -120,7 +143,7 @@ class Family(Record, frozen=True, kw_only=True):
         return Reply({"children": told})
 
     async def restart_child(self, call: Call) -> Reply:
-        """Give an ended child a further task in a new incarnation; its conversation goes on."""
+        """Give an ended child a further task; its conversation continues."""
         if (known := call.recall(CHILD)) is not None:
             return await self._answer_again(call, known)
         child = self.roster.resolve(call.args["child_id"], call.record.children)
@@ -129,6 +152,89 @@ class Family(Record, frozen=True, kw_only=True):
         noted = note_child(call, child, since, reused=True)
         await self.agents.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
         return await self._answer(call, child, reused=True, since=since)
+
+    async def consult_expert(self, call: Call) -> Reply:
+        """Spawn an agent with an expert's profile and return its answer, or its question."""
+        expert = find_expert(self.settings, call.args["expert_id"])
+        if (known := call.recall(CHILD)) is not None:
+            return await self._advice_again(call, known, expert=expert.expert_id)
+        child, since = await self._spawn_adviser(call, expert)
+        return await self._advice(call, child, since, expert=expert.expert_id)
+
+    async def consult_peer(self, call: Call) -> Reply:
+        """Ask another model for a second opinion; a thread continues where it stopped."""
+        wanted = call.args.get("peer")
+        if wanted == "list":
+            return Reply({"peers": list(await self._peers(call))})
+        if (known := call.recall(CHILD)) is not None:
+            name = self.roster.get(known.ref or "").descriptor.name
+            return await self._advice_again(call, known, thread_id=name)
+        if "thread_id" in call.args:
+            child = self._find_thread(call, call.args["thread_id"])
+            _check_question(call)
+            await call.open()
+            since = self.ids.ulid()
+            noted = note_child(call, child, since, reused=True)
+            await self.agents.restart_agent(child.agent_id, call.args["question"], besides=[noted])
+            return await self._advice(call, child, since, thread_id=child.descriptor.name)
+        peers = await self._peers(call)
+        if not peers or (wanted is not None and wanted not in peers):
+            raise AgentSpawnError(
+                "there is no peer to ask" if wanted is None else f"there is no peer {wanted!r}",
+                hint=f"peers: {', '.join(peers) or 'none; defaults.peer_models names some'}",
+                code="unknown_peer",
+            )
+        child, since = await self._spawn_adviser(call, replace(_PEER, model=wanted or peers[0]))
+        return await self._advice(call, child, since, thread_id=child.descriptor.name)
+
+    async def _spawn_adviser(self, call: Call, expert: ExpertProfile) -> tuple[AgentRecord, str]:
+        """Spawn an adviser; return it, and a ULID older than all it says."""
+        await self._ask_providers(call.record.descriptor, [expert.model])
+        _check_question(call)
+        request = SpawnRequest(
+            prompt=call.args["question"],
+            parent_id=call.record.agent_id,
+            role=AgentRole.EXPERT,
+            model=expert.model,
+            mcp_servers=expert.mcp_servers or None,
+            expert=expert,
+        )
+        self.planner.check(request)
+        call.begin()
+        since = self.ids.ulid()
+        child = await self.agents.spawn_agent(
+            request,
+            needs=call.opening,
+            note=lambda child: note_child(call, child, since, reused=False),
+        )
+        return child, since
+
+    async def _advice_again(self, call: Call, effect: Effect, **about: str) -> Reply:
+        child, since = recalled_child(self.roster, effect)
+        return await self._advice(call, child, since, **about)
+
+    async def _advice(self, call: Call, child: AgentRecord, since: str, **about: str) -> Reply:
+        """Wait for what an adviser says `since` it began."""
+        call.spawned_session_label = child.label
+        message = await await_child(call, child, since, AgentState.WAITING_FOR_EXPERT)
+        known: dict[str, Any] = {**describe(child, reused=False), **about}
+        return Reply(self._with_message(call, child, message, known))
+
+    def _find_thread(self, call: Call, thread_id: str) -> AgentRecord:
+        advisers = [
+            child
+            for child in call.record.children
+            if self.roster.get(child).descriptor.role is AgentRole.EXPERT
+        ]
+        return self.roster.resolve(thread_id, advisers)
+
+    async def _peers(self, call: Call) -> tuple[str, ...]:
+        """Return the configured peers, else the default models of other usable providers."""
+        own = call.record.descriptor.provider
+        if self.settings.defaults.peers:
+            return self.settings.defaults.peers
+        others = await self.enforcement.usable(set(self.providers.offered) - {own})
+        return tuple(f"{name}/default" for name in others)
 
     async def _answer_again(self, call: Call, effect: Effect) -> Reply:
         """Answer a call that made or took its child before its engine died."""
@@ -142,12 +248,11 @@ class Family(Record, frozen=True, kw_only=True):
         if not call.args.get("wait", False):
             return Reply(data)
         message = await await_child(call, child, since, AgentState.WAITING_FOR_CHILD)
-        return Reply(self.with_message(call, child, message, data))
+        return Reply(self._with_message(call, child, message, data))
 
-    def with_message(
+    def _with_message(
         self, call: Call, child: AgentRecord, message: RoutedMessage | None, data: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return what is known of a child, with what it said."""
         if message is None:
             raise AgentSpawnError(
                 f"{child.descriptor.name} has ended and its result was read already",
@@ -157,7 +262,7 @@ class Family(Record, frozen=True, kw_only=True):
         return {**data, "state": child.state.value, "result": result}
 
     def _described(self, child: AgentRecord, *, reused: bool) -> dict[str, Any]:
-        """Return `describe`, with a note where the child may pass the budget it was given."""
+        """Return `describe`, with a note if the child may pass its budget."""
         provider = child.descriptor.provider
         budget = self.enforcement.describe_budget(provider, child.agent_id)
         told = describe(child, reused=reused)
@@ -165,8 +270,8 @@ class Family(Record, frozen=True, kw_only=True):
             told["note"] = ". ".join(filter(None, (told.get("note"), budget)))
         return told
 
-    async def learn_models(self, agent: AgentDescriptor, texts: Iterable[str | None]) -> None:
-        """Ask the providers of these names whether they have the models, if that is not known."""
+    async def _ask_providers(self, agent: AgentDescriptor, texts: Iterable[str | None]) -> None:
+        """Ask providers whether they have these models, if that is unknown."""
         names, wanted = self.listings.names, [text for text in texts if text is not None]
         if not wanted:  # nearly always
             return
@@ -188,10 +293,10 @@ class Family(Record, frozen=True, kw_only=True):
                 texts.add(profile.model)
         if any(child.get("complexity") for child in children):
             await self._learn_refused()
-        await self.learn_models(call.record.descriptor, texts)
+        await self._ask_providers(call.record.descriptor, texts)
 
     async def _learn_refused(self) -> None:
-        """Look which providers enforce less than is required, before a model is chosen."""
+        """Find the providers that enforce less than required, before a model is chosen."""
         if self.settings.permissions.require is not None:
             await self.enforcement.look_around(LOOK_SECONDS)
 
@@ -268,9 +373,9 @@ class Family(Record, frozen=True, kw_only=True):
     def _choose_all(
         self, call: Call, wanted: Sequence[Mapping[str, Any]]
     ) -> list[tuple[AgentRecord, SpawnRequest | None]]:
-        """Return the children for some tasks: new ones, and free ones with what they are to do.
+        """Return the children for some tasks: new ones, and free ones with their tasks.
 
-        Raises what spawning any of these raises, and then there is none of them.
+        Raises what spawning any of these raises, with none of them made.
         """
         requests = [self._request(call, arguments) for arguments in wanted]
         _check_names(requests)
@@ -298,7 +403,7 @@ class Family(Record, frozen=True, kw_only=True):
     async def _spawn(
         self, call: Call, request: SpawnRequest, plan: AgentDescriptor, since: str
     ) -> AgentRecord:
-        """Return a new child; the call that does not wait for it is answered by its birth."""
+        """Return a new child; its birth answers a call that does not wait for it."""
 
         def answer(child: AgentRecord) -> CallClosed | None:
             return call.answer_now(Reply(self._described(child, reused=False)))
@@ -323,7 +428,7 @@ class Family(Record, frozen=True, kw_only=True):
     async def _reuse(
         self, call: Call, child: AgentRecord, request: SpawnRequest, noted: EffectNoted
     ) -> None:
-        """Give a free child another task; as any new child, it sees nothing but that."""
+        """Give a free child another task; like a new child, it sees nothing else."""
         try:
             await call.land()
             await self.agents.restart_agent(
@@ -350,7 +455,7 @@ class Family(Record, frozen=True, kw_only=True):
 def note_child(
     call: Call, child: AgentRecord, since: str, name: str = CHILD, *, reused: bool
 ) -> EffectNoted:
-    """Return what notes that a call has made or taken a child, whose life began after `since`."""
+    """Return the effect that a call made or took a child, whose life began after `since`."""
     told = {"worktree": child.descriptor.cwd} if child.wants_tree else {}
     if child.stand_in:
         told["stand_in"] = child.stand_in
@@ -358,7 +463,7 @@ def note_child(
 
 
 def recalled_child(roster: Roster, effect: Effect) -> tuple[AgentRecord, str]:
-    """Return the child of a call that began before its engine died, and since when (a ULID)."""
+    """Return the child of a call made before its engine died, and since when (a ULID)."""
     child, data = roster.get(effect.ref or ""), effect.data or {}
     child.stand_in = data.get("stand_in", "")
     return child, data.get("since", "")
@@ -375,7 +480,7 @@ def _is_reused(effect: Effect) -> bool:
 def await_child(
     call: Call, child: AgentRecord, since: str, state: AgentState
 ) -> Coroutine[Any, Any, RoutedMessage | None]:
-    """Wait for the child's result, or its question, whichever comes first after `since`."""
+    """Wait for the child's result or question, whichever comes first after `since`."""
 
     def fits(message: RoutedMessage) -> bool:
         return (
@@ -402,7 +507,7 @@ def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
 
 
 def _check_names(requests: Iterable[SpawnRequest]) -> None:
-    """Raise AgentSpawnError where two of these children would have one name."""
+    """Raise AgentSpawnError if two of these children would have one name."""
     names = Counter(request.name for request in requests if request.name is not None)
     for name, count in names.items():
         if count > 1:
@@ -424,7 +529,7 @@ MAX_CALLS = 48_000  # characters of JSON of all of them: an answer is cut at 64 
 
 
 class Observation(Record, frozen=True, kw_only=True):
-    """Handles looks at children, and at what is left."""
+    """Handles looks at children and budgets."""
 
     roster: Roster
     journal: Journal
@@ -450,12 +555,12 @@ class Observation(Record, frozen=True, kw_only=True):
         return Reply({"children": [_status(child) for child in children]})
 
     async def get_budget(self, call: Call) -> Reply:
-        """Return what the run, and the agent with all below it, have used and may use, by kind."""
+        """Return what the run, and the agent's subtree, have used and may use."""
         return Reply(self.budgets.report(call.record.agent_id))
 
 
 def _calls(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return tool and arguments of each call, cut, and how many more there are."""
+    """Return each call's tool and cut arguments, and how many more there are."""
     calls = [
         {
             "tool": entry["tool"],
@@ -478,3 +583,90 @@ def _status(child: AgentRecord) -> dict[str, Any]:
     if child.result is not None:
         status["summary"] = child.result.summary or child.result.error or ""
     return status
+
+
+def _check_question(call: Call) -> None:
+    if not call.args["question"].strip():
+        raise AgentSpawnError("there is no question", hint="question must not be blank")
+
+
+def find_expert(settings: Settings, expert_id: str) -> ExpertProfile:
+    """Return an expert's profile; raise ExpertNotFoundError with the known names."""
+    profiles = settings.expert_profiles()
+    experts = {name: p for name, p in profiles.items() if p.role is AgentRole.EXPERT}
+    if expert_id not in experts:
+        raise ExpertNotFoundError(
+            f"there is no expert {expert_id!r}",
+            hint=f"experts: {', '.join(sorted(experts)) or 'none are configured'}",
+            code="unknown_expert",
+        )
+    return experts[expert_id]
+
+
+class Recommendation(Record, frozen=True, kw_only=True):
+    """Handles the choice of a model."""
+
+    settings: Settings
+    listings: Listings
+    workforce: Callable[[], Workforce]
+    enforcement: Enforcement
+    scorers: Sequence[ModelScorerSpec]
+    journal: Journal
+
+    async def recommend_model(self, call: Call) -> Reply:
+        """Return the best models for a task that the caller's child may run on."""
+        from prsm_core.catalog.categories import categorize
+        from prsm_core.catalog.ranking import RECOMMENDED, rank_models
+
+        description = call.args["task_description"]
+        if not description.strip():
+            raise AgentSpawnError("there is no task", hint="task_description must not be blank")
+        task = TaskProfile(
+            description=description,
+            category=categorize(description),
+            complexity=call.args.get("complexity"),
+        )
+        await self.enforcement.look_around(LISTING_SECONDS)
+        caller, workforce = call.record.descriptor, self.workforce()
+        names, granted = self.listings.names, caller.grant.models
+        own = inherited_model(caller, names)
+        usable = find_recommendable(own, names, granted, self.enforcement.refused)
+        ranking = rank_models(usable, task, self.scorers)
+        for problem in ranking.problems:
+            self.journal.note("notice", caller.agent_id, level="warning", text=problem)
+        best = [entry.to_dict() for entry in ranking.models[:RECOMMENDED]]
+        offered = best or await self._offered(own, granted, workforce, task.complexity)
+        members = self.workforce().members(own, granted)
+        told: dict[str, Any] = {
+            "category": task.category,
+            "models": offered,
+            "usable": [member.to_dict() for member in members],
+        }
+        if call.args.get("regions"):  # asked by programs
+            told["beyond_regions"] = self.enforcement.beyond_regions
+        if not offered:
+            told["hint"] = "no model is known that fits; without one the child gets yours"
+        return Reply(told)
+
+    async def _offered(
+        self,
+        own: ModelChoice,
+        granted: frozenset[str] | None,
+        workforce: Workforce,
+        complexity: str | None,
+    ) -> list[dict[str, Any]]:
+        """Return what usable providers list, if the registry has nothing that fits."""
+        from prsm_core.catalog.ranking import offered_models
+        from prsm_core.catalog.selection import build_model_registry
+
+        allowed = workforce.allowed(own, granted)
+        registry = build_model_registry(self.settings)
+
+        def is_allowed(provider: str, model: str) -> bool:
+            is_granted = allowed is None or f"{provider}/{model}" in allowed
+            return is_granted and may_fit(registry.get(provider, model), complexity)
+
+        usable = sorted(workforce.usable, key=lambda name: (name != own.provider, name))
+        listed = await self.listings.listing(usable, LISTING_SECONDS)
+        found = {name: listed[name].models if name in listed else () for name in usable}
+        return offered_models(found, DEFAULT_MODEL, is_allowed=is_allowed)

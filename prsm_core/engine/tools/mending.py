@@ -1,6 +1,6 @@
-"""Arguments as models mean them: mended by the schema of their tool, before anything reads them.
+"""Mend the arguments of models by their tool's schema, before anything reads them.
 
-What can be read only one way is read so. What cannot is left for the tool to refuse.
+Only what has a single reading is mended. The tool refuses the rest.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _TRUTHS = {"true": True, "false": False}
 class Word(Record, frozen=True):
     """What another tool's word for a property means here.
 
-    `values` are those that mean something else: a value of another property, or nothing. A label
-    only describes the call: where the property is given, nothing is lost without it.
+    `values` mean something else: a value of another property, or nothing. A label only describes
+    the call, and can be dropped if the property is given.
     """
 
     values: dict[str, tuple[str, str] | None] = msgspec.field(default_factory=dict)
@@ -44,7 +44,7 @@ class Word(Record, frozen=True):
 
 
 def mend(tool: str, schema: Schema, arguments: Mapping[str, Any]) -> Mended:
-    """Return arguments of a tool that fit its schema better; those that fit stay as they are."""
+    """Return arguments that fit the tool's schema better; fitting ones stay as they are."""
     notes: list[str] = []
     mended = _mended(schema, arguments, "", notes)
     if not notes:
@@ -112,7 +112,7 @@ def _kinds(schema: Schema) -> Sequence[str]:
 
 
 def _read(text: str, kinds: Sequence[str]) -> Any:
-    """Return what a text says that should have been of other kinds; the text if it says nothing."""
+    """Return what a text says in one of the wanted kinds, else the text."""
     plain = text.strip()
     if "boolean" in kinds and plain.lower() in _TRUTHS:
         return _TRUTHS[plain.lower()]
@@ -167,7 +167,7 @@ def _other_words(properties: Schema) -> OtherWords:
 
 
 def _may_be_left_out(name: object, properties: Schema, other_words: OtherWords) -> bool:
-    """Whether an argument that the tool does not know may be ignored without harm."""
+    """Whether an unknown argument may be ignored without harm."""
     if not isinstance(name, str) or name in other_words:
         return False
     is_restriction = any(map(_RESTRICTS.fullmatch, _words(name)))
@@ -181,7 +181,7 @@ def _reworded(
     where: str,
     notes: list[str],
 ) -> Mapping[str, Any]:
-    """Return an object with other tools' words replaced; those that contradict it are left."""
+    """Return an object with other tools' words replaced, except those that contradict it."""
     mended = dict(value)
     for name, (target, word) in other_words.items():
         if name not in value or name in properties:

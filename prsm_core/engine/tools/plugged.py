@@ -1,6 +1,6 @@
-"""The tools that plugins add: who has them, and how their code is called.
+"""The tools of plugins: who has them, and how their code is called.
 
-What a plugin's code raises is told as its error, and the engine goes on.
+What a plugin's code raises is reported as its error, and the engine continues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.writes import AgentRelabelled, MessageSent
 from prsm_core.engine.guarded.failing import breaks_ledger
-from prsm_core.engine.requests.human import NO_ANSWER, ON_ASK, WHY_UNANSWERED
+from prsm_core.engine.requests import NO_ANSWER, ON_ASK, WHY_UNANSWERED
 from prsm_core.engine.tools.progress import ask_person
 from prsm_core.engine.turns.call import ENDED, Reply
 from prsm_core.engine.turns.context import window_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.requests import HumanRequests
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Call, Handler
@@ -65,7 +65,7 @@ class PluginCallParts(Record, frozen=True, kw_only=True):
 class DoneByAnswer(Struct, eq=False):
     """Owns what one call does by its answer; see `ByAnswer`.
 
-    Labels are written only if they are still those that the handler has read.
+    Labels are written only if they are still those the handler has read.
     """
 
     record: AgentRecord
@@ -79,14 +79,14 @@ class DoneByAnswer(Struct, eq=False):
     after: Mapping[str, str] | None = None
 
     def labels(self) -> Mapping[str, str]:
-        """Return the agent's labels, with the changes so far."""
+        """Return the agent's labels with the changes so far."""
         if self.laid is None:
             self.read = self.record.descriptor.labels
             return self.read
         return self.laid
 
     def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
-        """Change labels once the call is answered; raise OrchestrationError if they can be none."""
+        """Change labels once the call is answered; raise OrchestrationError if they cannot be."""
         if self.read is None:
             self.read = self.record.descriptor.labels
         self._check_unchanged()
@@ -102,7 +102,7 @@ class DoneByAnswer(Struct, eq=False):
         return message.message_id
 
     def writes(self) -> Sequence[Write]:
-        """Do it in memory; return what the step must carry."""
+        """Act in memory and return the writes."""
         messages: list[RoutedMessage] = []
         for sent in self.sent:  # to whom they go may have ended, or begun another life
             text = sent.payload["text"]
@@ -120,7 +120,7 @@ class DoneByAnswer(Struct, eq=False):
         return (AgentRelabelled(agent_id=agent.agent_id, labels=labels), *sends)
 
     def take_back(self) -> None:
-        """Undo it in memory: the step was not written."""
+        """Undo it in memory, since the step was not written."""
         agent = self.record.descriptor
         if self.before is not None and agent.labels is self.after:
             self.record.descriptor = replace(agent, labels=self.before)
@@ -135,7 +135,7 @@ class DoneByAnswer(Struct, eq=False):
 
 
 class PluginCall:
-    """A ToolCall over a call of the engine, for as long as its handler runs."""
+    """The ToolCall of a plugin's handler, while that runs."""
 
     def __init__(self, call: Call, spec: ToolContribution, parts: PluginCallParts) -> None:
         agent = call.record.descriptor
@@ -148,7 +148,7 @@ class PluginCall:
         self.done = DoneByAnswer(call.record, parts, spec.labels)
 
     def end(self) -> None:
-        """Take nothing more of the handler: it has answered, or was left behind."""
+        """Refuse everything from now on: the handler has answered, or was left behind."""
         self._is_over = True
 
     @property
@@ -163,12 +163,12 @@ class PluginCall:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels of the calling agent as they are now, with what this call has changed."""
+        """The calling agent's labels, with this call's changes."""
         return dict(self.done.labels())
 
     @property
     def context_used(self) -> float | None:
-        """What share of its model's context the last response used; None: not known."""
+        """The share of the model's context that the last response used, if known."""
         record, told = self._call.record, self._call.calls.turn.fold.context
         used = record.context_used if told.used is None else told.used
         if used is None:
@@ -186,12 +186,12 @@ class PluginCall:
         return self._parts.mail.now()
 
     def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
-        """Change labels of the calling agent, by its answer; return all it has then."""
+        """Change the calling agent's labels with the answer; return all of them."""
         self._check_runs()
         return dict(self.done.relabel(changes))
 
     def send(self, to: str, text: str) -> str:
-        """Send a text to a live agent of the run, with the answer; return the message's id."""
+        """Send a text to a live agent with the answer; return the message's id."""
         self._check_runs()
         if not self._spec.sends_messages:
             raise RuntimeError(f"tool {self.name} sends, but has no sends_messages")
@@ -200,7 +200,7 @@ class PluginCall:
         return self.done.send(to, text)
 
     async def next_message(self, seconds: float | None) -> PeerMessage | None:
-        """Take the oldest unread message of another agent; None: there is none."""
+        """Take the oldest unread message of another agent, if there is one."""
         self._check_runs()
         if not self._spec.takes_messages:
             raise RuntimeError(f"tool {self.name} takes messages, but has no takes_messages")
@@ -233,7 +233,7 @@ _WHAT = "its answer"
 
 
 class PluginTools:
-    """Owns the tools of plugins: deals them to agents, and has their calls handled."""
+    """Owns the tools of plugins: deals them to agents, and handles their calls."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class PluginTools:
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """What handles their calls, by name."""
+        """The handlers of their calls, by name."""
         return {tool.spec.name: tool.handle for tool in self._tools}
 
     def deal(self, table: ToolTable, agent: AgentDescriptor, settings: Settings) -> ToolSet:
@@ -262,7 +262,7 @@ class PluginTools:
         return table.for_agent(agent, settings, models, asked)
 
     def _is_asked(self, agent: AgentDescriptor, tool: PluginTool) -> bool:
-        """Whether an agent's labels ask for a tool; without one whose plugin fails it goes on."""
+        """Whether an agent's labels ask for a tool; a failing plugin's tool is left out."""
         try:
             return tool.is_wanted(agent.labels)
         except PluginError as error:
@@ -282,7 +282,7 @@ class PluginTool:
         self._when = Guest(self._guest.kind, spec.name, spec.when)
 
     def is_wanted(self, labels: Mapping[str, str]) -> bool:
-        """Whether an agent of these labels is to have it; raise PluginError where none can say."""
+        """Whether an agent of these labels gets it; raise PluginError if that fails."""
         if isinstance(self.spec.when, str) and not labels:
             return False  # it is not even imported
         when = self._when.load()
@@ -294,7 +294,7 @@ class PluginTool:
         return is_wanted
 
     async def handle(self, call: Call) -> Reply:
-        """Have a call answered by the plugin; what it does is left to the step that closes it."""
+        """Have the plugin answer a call; the step that closes the call does the rest."""
         if not self.is_wanted(call.record.descriptor.labels):
             raise OrchestrationError(
                 f"{call.name} is not for you any more: your labels have changed",

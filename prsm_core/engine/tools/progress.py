@@ -10,7 +10,7 @@ from prsm_core.domain.permissions import Question
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.writes import ResultClaimed, Told
-from prsm_core.engine.requests.human import (
+from prsm_core.engine.requests import (
     NO_ANSWER,
     NOBODY_CHOSE,
     ON_ASK,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.user_prompts import Prompting
     from prsm_core.engine.journal.unit import AgentSteps
-    from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.requests import HumanRequests
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
     from prsm_core.messaging.router import MessageRouter
@@ -154,7 +154,7 @@ class Progress(Record, frozen=True, kw_only=True):
             raise
 
     def _refuse_unread_prompts(self, call: Call) -> None:
-        """Refuse an end as long as a prompt, or what a peer has written, is not read."""
+        """Refuse an end while a prompt or a peer's message is unread."""
         router, agent_id, prompts = self.router, call.record.agent_id, call.record.is_prompted_by
         unread = [m for m in router.unread(agent_id) if m.type in _HOLDING and prompts(m)]
         if not unread:
@@ -174,7 +174,7 @@ class Progress(Record, frozen=True, kw_only=True):
         )
 
     def _refuse_unheard(self, call: Call) -> None:
-        """Refuse an end, once, that the model has not decided on knowing all it was told."""
+        """Refuse an end, once, that the model decided before it heard all it was told."""
         turn = call.calls.turn
         if call.response >= turn.heard_from:
             return
@@ -186,7 +186,7 @@ class Progress(Record, frozen=True, kw_only=True):
         )
 
     async def ask_user(self, call: Call) -> Reply:
-        """Ask the person who watches, or what stands in for one; without an answer, say so."""
+        """Ask the person who watches, or a stand-in; raise if nobody answers."""
         question = Question(
             text=call.args["question"],
             options=tuple(call.args.get("options", ())),
@@ -209,7 +209,7 @@ class Progress(Record, frozen=True, kw_only=True):
 async def ask_person(
     call: Call, requests: HumanRequests, ids: Ids, question: Question
 ) -> tuple[Answer | None, str]:
-    """Return a person's answer, and by whom; one that was given to an earlier engine counts."""
+    """Return a person's answer and its source; an answer to an earlier engine counts."""
     asked, replied = call.recall("request"), call.recall("answer")
     if replied is not None:
         said = replied.data or {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.shell import run_shell
-from prsm_core.engine.spawn.plan import resolve_cwd
+from prsm_core.engine.spawn import resolve_cwd
 from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
 from prsm_core.permissions import outcome_of
@@ -50,7 +50,7 @@ class Shell(Record, frozen=True, kw_only=True):
     limit_s: float  # how long a command may run
 
     async def run_bash(self, call: Call) -> Reply:
-        """Run a command in the agent's folder, or one below it, if it is permitted."""
+        """Run a permitted command in the agent's folder, or one below it."""
         if call.recall(_STARTED) is not None:
             raise OrchestrationError(
                 "the engine died while the command ran: whether it had its effect is unknown",
@@ -91,7 +91,7 @@ class Shell(Record, frozen=True, kw_only=True):
         return Reply({name: getattr(result, name) for name in names})
 
     async def _noted_run(self, call: Call, request: PermissionRequest) -> ShellResult:
-        """Run a permitted command; the ledger has that it begins, the broker hears of its end."""
+        """Run a permitted command; note its start in the ledger, report its end to the broker."""
         await call.note(_STARTED)
         began, outcome = self.broker.mark(), None
         try:
@@ -102,7 +102,7 @@ class Shell(Record, frozen=True, kw_only=True):
         return result
 
     async def _leaks(self, record: AgentRecord) -> bool:
-        """Return whether mounts do not keep the command to the regions: a file has two names."""
+        """Return whether a file with a second name would let the command write elsewhere."""
         region = self._region(record)
         own = (record.descriptor.cwd,) if region is None else region
         is_bound = record.descriptor.grant.region is not None
@@ -125,17 +125,16 @@ class Shell(Record, frozen=True, kw_only=True):
         )
 
     def _region(self, record: AgentRecord) -> tuple[str, ...] | None:
-        """Return all that its commands may write; None is its whole folder."""
+        """Return all that the agent's commands may write; None is its whole folder."""
         # In a worktree of its own a build may write beside its region: that is never merged.
         return None if self.standing.is_apart(record) else record.descriptor.grant.region
 
     def _closed(self, record: AgentRecord) -> list[str]:
-        """Return the regions of others."""
         return [folder for folder, _ in self.standing.leased(record.agent_id)]
 
 
 def _outcome(result: ShellResult) -> Outcome | None:
-    """Return how a command ended, None where that is not all known."""
+    """Return how a command ended; None if part of that is unknown."""
     if result.timed_out or result.truncated:
         return None
     error = f"exit code {result.exit_code}" if result.exit_code else None
@@ -146,8 +145,8 @@ def _outcome(result: ShellResult) -> Outcome | None:
 def is_reached_from_outside(folder: str, *, limit: int = MAX_ENTRIES) -> bool:
     """Return whether a file below a folder has a name outside of it, or may have.
 
-    Mounts close paths, not files: such a file is written by its other name. A folder of more than
-    `limit` entries, or one that cannot be read, counts as one that has such a file.
+    Mounts close paths, not files: such a file can be written by its other name. A folder with more
+    than `limit` entries, or an unreadable one, counts as having such a file.
     """
     inside: Counter[tuple[int, int]] = Counter()
     names: dict[tuple[int, int], int] = {}
@@ -165,7 +164,7 @@ def is_reached_from_outside(folder: str, *, limit: int = MAX_ENTRIES) -> bool:
 
 
 def _statuses(folder: str) -> Iterator[os.stat_result]:
-    """Yield the status of a folder, or a file, and of all below it; links are not followed."""
+    """Yield the status of a folder or file and all below it, without following links."""
     status = os.lstat(folder)
     yield status
     waiting = [folder] if stat.S_ISDIR(status.st_mode) else []

@@ -1,4 +1,4 @@
-"""The table of orchestration tools: which agent has which, and what arguments they take."""
+"""The table of orchestration tools: which agent has which, and their arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.record import Record
 from prsm_core.domain.structs import find_fault, fits, json_schema
 from prsm_core.domain.tools import ToolSpec
-from prsm_core.engine.spawn.plan import may_spawn
+from prsm_core.engine.spawn import may_spawn
 from prsm_core.engine.tokens import tool_tokens
 from prsm_core.engine.tools.arguments import ARGUMENTS, PROGRAM_ARGUMENTS, shown
 from prsm_core.engine.tools.mending import find_similar, mend
@@ -41,8 +41,8 @@ NO_NAMES: frozenset[str] = frozenset()
 class Tool(Record, frozen=True, kw_only=True):
     """A tool's contract; `arguments` are checked, `spec` is what a model sees.
 
-    One that is repeatable changes nothing: it neither acts nor waits outside the engine, and sends
-    nobody anything. After a crash it may be called again, so that its answer waits for no commit.
+    A repeatable tool changes nothing: it neither acts nor waits outside the engine, and sends
+    nobody anything. It may be called again after a crash, so its answer waits for no commit.
     """
 
     spec: ToolSpec
@@ -57,7 +57,7 @@ class Tool(Record, frozen=True, kw_only=True):
 
     @classmethod
     def added(cls, spec: ToolContribution) -> Tool:
-        """Return a tool that a plugin adds."""
+        """Return a plugin's tool."""
         return cls(
             spec=spec.spec,
             arguments=spec.arguments,
@@ -69,7 +69,7 @@ class Tool(Record, frozen=True, kw_only=True):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments, with all that is checked."""
+        """The full JSON Schema of the arguments."""
         return json_schema(self.arguments)
 
     def check(self, arguments: Mapping[str, Any], *, by_program: bool = False) -> None:
@@ -145,7 +145,7 @@ TOOLS: tuple[Tool, ...] = (
 
 
 class ToolSet:
-    """The tools of one agent, as a Toolbox; `too_deep` are those that its depth has taken."""
+    """The Toolbox of one agent; its depth has taken the tools `too_deep`."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class ToolSet:
     def find(
         self, name: str, arguments: Mapping[str, Any], *, by_program: bool, fits: bool
     ) -> Handler:
-        """Return what handles a call; raise what is wrong with it, unless it is known to fit."""
+        """Return the handler of a call; raise what is wrong with the call unless it `fits`."""
         tool = self._tools.get(name)
         if tool is None:
             raise self._missing(name)
@@ -181,12 +181,12 @@ class ToolSet:
         return self._handlers[name]
 
     def mend(self, name: str, arguments: Mapping[str, Any]) -> Mended:
-        """Return the arguments of a model's call as it means them; they need not be right."""
+        """Return the arguments as the model means them; they may still be wrong."""
         tool = self._tools.get(name)
         return Mended(arguments) if tool is None else tool.mend(arguments)
 
     def is_repeatable(self, name: str) -> bool:
-        """Return whether a call of this tool has no effect; one that is no tool has none either."""
+        """Return whether calls of this tool have no effect; an unknown one has none."""
         tool = self._tools.get(name)
         return tool is None or tool.is_repeatable
 
@@ -200,7 +200,7 @@ class ToolSet:
 
 
 class ToolTable:
-    """All tools, dealt out by role; an agent at the depth limit has none that need children."""
+    """All tools, dealt by role; an agent at the depth limit has none that need children."""
 
     def __init__(
         self, tools: Sequence[Tool] = TOOLS, handlers: Mapping[str, Handler] | None = None
@@ -216,15 +216,15 @@ class ToolTable:
 
     @property
     def added(self) -> tuple[ToolContribution, ...]:
-        """What plugins have added."""
+        """The tools of plugins."""
         return tuple(tool.of_plugin for tool in self._tools if tool.of_plugin is not None)
 
     def with_added(self, specs: Iterable[ToolContribution]) -> ToolTable:
-        """Return a table that has the tools of plugins as well."""
+        """Return a table with the tools of plugins, too."""
         return ToolTable([*self._tools, *map(Tool.added, specs)], self._handlers)
 
     def without(self, name: str, role: AgentRole) -> ToolTable:
-        """Return a table in which a role does not have one of the tools."""
+        """Return a table without one of a role's tools."""
 
         def taken(tool: Tool) -> Tool:
             spec = replace(tool.spec, roles=tool.spec.roles - {role.value})
@@ -233,7 +233,7 @@ class ToolTable:
         return ToolTable([*map(taken, self._tools)], self._handlers)
 
     def handled_by(self, handlers: Mapping[str, Handler]) -> ToolTable:
-        """Return a table whose tools can be called, by these handlers or those it has already."""
+        """Return a table whose tools can be called by these handlers or earlier ones."""
         return ToolTable(self._tools, {**(self._handlers or {}), **handlers})
 
     def for_agent(
@@ -243,7 +243,7 @@ class ToolTable:
         added: frozenset[str] = NO_NAMES,
         below: frozenset[str] = NO_NAMES,
     ) -> ToolSet:
-        """Return an agent's tools by role and depth, and by labels those `added` by plugins."""
+        """Return an agent's tools by role and depth, with those `added` for its labels."""
         return self.for_role(
             descriptor.role,
             may_spawn=may_spawn(descriptor, settings),
@@ -261,10 +261,7 @@ class ToolTable:
         added: frozenset[str] = NO_NAMES,
         below: frozenset[str] = NO_NAMES,
     ) -> ToolSet:
-        """Return the tools of a role, of those that plugins add only the `added`.
-
-        Agents `below` may be dealt those.
-        """
+        """Return the tools of a role with plugins' `added` ones, which `below` may get too."""
         key = (role, may_spawn, is_solo, added, below)
         if key not in self._sets:
             fit = (t for t in self._tools if role.value in t.spec.roles or (is_solo and t.works))

@@ -31,7 +31,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.guarded.failing import describe, keepable
-from prsm_core.engine.spending.budgets import cost_of
+from prsm_core.engine.spending import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

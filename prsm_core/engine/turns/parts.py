@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.quiet import QuietMoment
-    from prsm_core.engine.requests.human import HumanRequests
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.requests import HumanRequests
+    from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.permits import Permits, Standing
     from prsm_core.engine.turns.ports import Steered

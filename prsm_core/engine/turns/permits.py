@@ -18,7 +18,7 @@ from prsm_core.domain.permissions import (
     PermissionRequest,
 )
 from prsm_core.domain.writes import Granted
-from prsm_core.engine.requests.human import NO_ANSWER, NO_HUMAN, ON_ASK, UNATTENDED, WHY_UNANSWERED
+from prsm_core.engine.requests import NO_ANSWER, NO_HUMAN, ON_ASK, UNATTENDED, WHY_UNANSWERED
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Question, Verdict
     from prsm_core.engine.journal.unit import AgentSteps, Journal
     from prsm_core.engine.quiet import QuietMoment
-    from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.requests import HumanRequests
     from prsm_core.engine.state import AgentRecord, Leases, Roster
     from prsm_core.engine.turns.ports import Life, Turn
     from prsm_core.kit.background import Background

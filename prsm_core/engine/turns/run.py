@@ -44,7 +44,7 @@ from prsm_core.domain.turns import (
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnMetered, TurnOpened
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, is_unfit, keepable
 from prsm_core.engine.guarded.provider import GuardedSession
-from prsm_core.engine.spending.budgets import price_of
+from prsm_core.engine.spending import price_of
 from prsm_core.engine.tokens import count_tokens
 from prsm_core.engine.turns.calls import LongCalls, TurnCalls
 from prsm_core.engine.turns.context import assemble_context, window_of

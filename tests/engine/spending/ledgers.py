@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
-from prsm_core.engine.spending.budgets import BudgetLedger
+from prsm_core.engine.spending import BudgetLedger
 
 
 def used(tokens=None, cost=None, source=Provenance.MEASURED):

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from prsm_core.domain.budgets import Budget, BudgetKind
 from prsm_core.domain.usage import Provenance
-from prsm_core.engine.spending.budgets import FIRST_TURN, BudgetLedger
+from prsm_core.engine.spending import FIRST_TURN, BudgetLedger
 from prsm_core.errors import AgentSpawnError, BudgetExceededError
 from tests.engine.spending.ledgers import numbers, open_ledger, run_turn, used
 

@@ -12,7 +12,7 @@ from prsm_core.config.limits import BudgetSettings, PriceSettings
 from prsm_core.domain.budgets import Budget
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.providers.enforcement import describe_metering
-from prsm_core.engine.spending.budgets import BudgetLedger, cost_of, price_of
+from prsm_core.engine.spending import BudgetLedger, cost_of, price_of
 from prsm_core.interfaces.provider import ProviderCapabilities
 
 pytestmark = pytest.mark.requirement("U14", "U16")

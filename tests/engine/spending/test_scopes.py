@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from prsm_core.domain.budgets import Budget
-from prsm_core.engine.spending.budgets import BudgetLedger
+from prsm_core.engine.spending import BudgetLedger
 from tests.engine.spending.ledgers import open_ledger, run_turn, used
 
 

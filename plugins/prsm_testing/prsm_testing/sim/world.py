@@ -27,7 +27,7 @@ from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.retry import RetryPolicy
-from prsm_core.engine.requests.human import HumanPolicy
+from prsm_core.engine.requests import HumanPolicy
 from prsm_core.engine.tools.table import TOOLS, Tool, ToolTable
 from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import (

@@ -121,7 +121,7 @@ BUGS = {
         frozenset({"ends", "knots", "victims"}),
     ),
     "a child may do what its parent may not": Bug(
-        "engine/spawn/plan.py",
+        "engine/spawn.py",
         "    beyond = request.tools - parent.grant.tools\n",
         "    beyond = frozenset()\n",
         frozenset({"grants"}),

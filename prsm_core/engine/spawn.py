@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.model_names import ModelNames
     from prsm_core.engine.providers.team import Workforce
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Leases, Names, Roster
     from prsm_core.engine.workspace_files import Folders
     from prsm_core.interfaces.clock import Clock

@@ -216,7 +216,6 @@ class Assembly:
         )
 
     def _make_tools(self) -> Callable[[AgentDescriptor], ToolSet]:
-        """Return the function that deals agents their tools."""
         config, settings = self.config, self.config.settings
         table = config.tools.handled_by(self._handlers())
         if not table.added:

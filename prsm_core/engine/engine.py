@@ -279,10 +279,7 @@ class OrchestrationEngine:
         return await self._run.interrupt()
 
     async def fork(self, at: int | None = None) -> str:
-        """Begin another session as this one was at event `at`, by default now; return its id.
-
-        Raises StoreError for a missing event, or one before the first agent.
-        """
+        """Begin another session as this was at event `at`; return its id. Raises StoreError."""
         from prsm_core.engine.forking import ForkRequest, fork_session  # few fork
 
         config, request = self._config, ForkRequest(at=None if at is None else str(at))
@@ -297,10 +294,7 @@ class OrchestrationEngine:
         self._run.check_idle()
 
     async def _reserve_names(self) -> int:
-        """Reserve the names of earlier agents; return how many there are.
-
-        One read is enough: nobody else begins agents in the session of this engine.
-        """
+        """Reserve the names of earlier agents, read once; return how many there are."""
         names = self.manager.roster.taken_names
         if not self._knows_names:
             taken = await self._config.store.taken(self._config.session_id)
@@ -416,10 +410,7 @@ class CurrentRun:
         again: RunNow | None = None,
         goes_on: Sequence[AgentDescriptor] = (),
     ) -> AgentRecord:
-        """Begin or continue a run and return its master; `goes_on` are agents of before.
-
-        If that cannot be written, nothing is left behind that must be finished.
-        """
+        """Begin or continue a run and return its master, or leave nothing to finish."""
         if (config := self.parts.config).settings.sandbox.mode == "require":
             await self.parts.sandbox.prepare()
         async with self._finishing:  # the run before is over first, and its sinks are closed
@@ -461,10 +452,7 @@ class CurrentRun:
         limit: float | None,
         spent: float = 0.0,
     ) -> RunResult:
-        """Wait for the master's end, kill it at the time limit, and close the run.
-
-        `on_start` gets the run's id first; `limit` and what is `spent` of it are seconds.
-        """
+        """Wait for the master's end, kill it at the time limit, and close the run."""
         ends = self._ends
         if ends is None:
             raise RuntimeError("no run was started")
@@ -524,7 +512,6 @@ class CurrentRun:
         await self.parts.manager.stop_all()
 
     async def _until_over(self, master: AgentRecord, ends: _Ends) -> None:
-        """Wait until the master's end is committed, the run interrupted, or the engine broken."""
         if self._broken is None:
             raise RuntimeError("the engine was not entered")
         awaited: set[asyncio.Future[Any]] = {
@@ -550,7 +537,6 @@ class CurrentRun:
         return await self._finish(ends, end)
 
     async def _begin_account(self, again: RunNow | None) -> None:
-        """Start the account of the run; a continued one is heard from its beginning."""
         self.account = Account()
         if again is not None:
             store, session = self.parts.config.store, self.parts.journal.session_id
@@ -577,7 +563,6 @@ class CurrentRun:
             return outcome.result()
 
     async def _look_last(self) -> None:
-        """Find the last changes to files, as far as there is time."""
         if self.parts.files.watch is None:
             return
         seconds, clock = self.parts.background.parting.rest(), self.parts.config.clock

@@ -114,7 +114,6 @@ async def _end_of_turn(store: Store, session_id: str, name: str, number: int) ->
 
 
 def _check(origin: SessionState, request: ForkRequest) -> None:
-    """Raise StoreError if the fork would have no agent to continue with."""
     if not origin.agents:
         raise StoreError(
             f"session {origin.session_id} had no agent yet at event {origin.seq}",

@@ -84,10 +84,7 @@ class Account(Struct):
 
     @property
     def could_do_nothing(self) -> bool:
-        """Whether requests were refused for lack of a person, none allowed, and no file changed.
-
-        An unanswered question refuses nothing.
-        """
+        """Whether requests were refused for lack of a person, none allowed, and no file changed."""
         is_refused = any(one.kind == "refused" for one in self.refused.values())
         return is_refused and not (self.was_allowed or self.has_changed)
 
@@ -238,10 +235,7 @@ class RunAbort(Struct, eq=False):
     def leading(
         self, asked: asyncio.Future[None] | None, left: asyncio.Future[None] | None
     ) -> Iterator[None]:
-        """Lead the open run to its end; on exit it is `left`.
-
-        Once the signal is set, it sets `asked` for the run's end.
-        """
+        """Lead the open run; its signal sets `asked`, and on exit `left` is set."""
         watch = None
         if self.signal is not None and asked is not None:
             watch = self.background.start(_ask(self.signal, asked), name="the abort signal")

@@ -314,7 +314,6 @@ def _may_be(one: WritingCall, other: WritingCall) -> bool:
 
 
 def _named_like(known: WritingCall, told: WritingCall) -> WritingCall:
-    """Return a call completed with another report's id and arguments."""
     return replace(
         known,
         call=known.call if known.call is not None else told.call,

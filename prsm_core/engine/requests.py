@@ -224,10 +224,7 @@ class HumanRequests(Struct, eq=False):
         ask: Ask,
         again: Callable[[], Awaitable[Verdict]] | None = None,
     ) -> tuple[str, str]:
-        """Have a person decide; return the chosen option and who chose it.
-
-        `again` decides the request once more when rules have changed.
-        """
+        """Have a person decide; return the option and who chose it. New rules decide `again`."""
         options = self.rules.answers(ask)
         asked = {
             "request": request_id,
@@ -404,7 +401,6 @@ class HumanRequests(Struct, eq=False):
         return request
 
     async def _end(self, request: _Open) -> None:
-        """Write the end of a request that nobody waits for any more."""
         request.settle({}, "turn_ended")  # whoever asked has been cancelled
         self._forget(request)
         try:
@@ -427,14 +423,12 @@ class HumanRequests(Struct, eq=False):
         )
 
     def _forget(self, request: _Open) -> None:
-        """Keep only how a request ended."""
         del self._open[request.id]
         self._outcomes[request.id] = request.outcome()
         if len(self._outcomes) > REMEMBERED:
             del self._outcomes[next(iter(self._outcomes))]
 
     async def _until_settled(self, request: _Open, row: HumanRequest) -> None:
-        """Wait for an answer until it is too late, or nobody has been there for long."""
         policy, opened = self.policy, self.clock.now()
         waited = max(0.0, self.clock.time() - row.opened_at)  # by an earlier engine
         patience = math.inf if policy.unattended_s is None else policy.unattended_s
@@ -478,7 +472,6 @@ def shown_arguments(
 
 
 def _shown(data: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a question's data as an event field; raise ToolInputError if unfit."""
     if data is None:
         return {}
     if not isinstance(data, Mapping):
@@ -495,7 +488,6 @@ def _shown(data: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:
-    """Return what an edit would change, as an event field."""
     from prsm_core.permissions.edits import WorkspaceFiles, find_change
 
     files = WorkspaceFiles(request.cwd, workspace)

@@ -116,10 +116,7 @@ class LeaseTable(Struct, eq=False):
         self._lessees.pop(agent_id, None)
 
     def beside(self, agent_id: str | None) -> Leases:
-        """Return the leases of live agents that are neither this one nor above it.
-
-        Each path is given as seen where the agent works, and as in the session's own files.
-        """
+        """Return the leases of live agents neither this one nor above it, at all their paths."""
         if not self._lessees:
             return ()
         lineage = () if agent_id is None else self.roster.lineage(agent_id)
@@ -203,7 +200,6 @@ def choose_servers(
 
 
 def _fits(tags: Collection[str], words: Collection[str], prompt: str) -> bool:
-    """Whether a server has no tags, or one is a word, or appears as it is, in the prompt."""
     return not tags or any(
         tag.casefold() in words if tag.isalnum() else tag.casefold() in prompt.casefold()
         for tag in tags
@@ -322,7 +318,6 @@ def clamp_mode(wanted: PermissionMode | None, ceiling: PermissionMode) -> Permis
 
 
 def _delegates(mode: PermissionMode | None, tools: frozenset[str]) -> frozenset[str]:
-    """Return the tools that an agent uses itself: in delegate mode only the readers."""
     return tools & READ_TOOLS if mode is PermissionMode.DELEGATE else tools
 
 
@@ -426,10 +421,7 @@ def describe_child(
     leases: Leases = (),
     labels: Mapping[str, str] = NO_LABELS,
 ) -> AgentDescriptor:
-    """Return the descriptor of a child, or raise the spawn errors of the specification.
-
-    `refused` explains providers that start no agent; `leases` are the regions of others.
-    """
+    """Return the descriptor of a child, or raise the spawn errors of the specification."""
     names, settings = workforce.names, workforce.names.settings
     depth = check_depth(parent.depth + 1, settings)
     inherited = inherited_model(parent, names)
@@ -470,7 +462,6 @@ def _prompt_of_child(
     grant: Grant,
     workforce: Workforce,
 ) -> str:
-    """Return a child's system prompt, with experts and models if it may lead."""
     settings = workforce.names.settings
     may_spawn = depth < settings.engine.max_agent_depth and grant.depth != 0
     leads = may_spawn and request.role is AgentRole.WORKER
@@ -646,10 +637,7 @@ Fit: TypeAlias = tuple[object, ...]
 
 
 class IdleChildren:
-    """Owns the ended children that wait for another task, oldest first.
-
-    A child is free once its parent has read its result: before, the parent does not know.
-    """
+    """Owns the ended children that are free once their parent has read the result."""
 
     def __init__(self) -> None:
         # By parent, then by the message that holds the result; with the life that ended.

@@ -261,10 +261,7 @@ class BudgetScope(Struct, eq=False):
         return from_units(kind, used) if known else None
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """Return used, reserved, left and allowed amounts by kind, as JSON values.
-
-        `left` respects the scopes around this one. Missing limits are left out.
-        """
+        """Return used, reserved, left and allowed amounts by kind, as JSON values."""
         return {kind.value: self._report(kind) for kind in BudgetKind}
 
     def _report(self, kind: BudgetKind) -> dict[str, Any]:
@@ -353,10 +350,7 @@ _RAISE = {
 
 
 class BudgetAlert(Record, frozen=True, kw_only=True):
-    """An alert for a scope, given once: `warned`, `exceeded` or `unmetered`.
-
-    `unmetered` means that a limit holds and a provider does not tell what it counts.
-    """
+    """An alert for a scope, given once: `warned`, `exceeded`, or `unmetered` by its provider."""
 
     what: str
     kind: BudgetKind
@@ -368,8 +362,6 @@ class BudgetAlert(Record, frozen=True, kw_only=True):
 
 
 class _Turn(Struct, eq=False):
-    """A running turn: whose it is, what it holds, and who is told when that is used up."""
-
     agent_id: str
     hold: Hold
     used_up: UsedUp | None
@@ -386,10 +378,7 @@ class BudgetLedger:
         self.begin(limits)
 
     def begin(self, limits: Budget, *, let_turns_finish: bool = False) -> None:
-        """Start over: a new run has a whole budget of its own.
-
-        With `let_turns_finish` no turn is told that its budget is used up.
-        """
+        """Start a run with a whole budget; with `let_turns_finish` no turn is ended by it."""
         self.run = BudgetScope(limits=to_limits(limits))
         self._lets_finish = let_turns_finish
         self._scopes: dict[str, BudgetScope] = {}
@@ -437,10 +426,7 @@ class BudgetLedger:
     def adopt(
         self, agent: AgentDescriptor, *, turns: int, spent: Spent | None, spawns: int
     ) -> None:
-        """Count what an agent did and used before this engine continued its run.
-
-        Parents come first. `turns` are those begun, `spent` is by those closed.
-        """
+        """Count the `turns` begun and `spent` by closed ones before this engine, parents first."""
         parent = self._scope(agent.parent_id)
         scope = self._open(agent.agent_id, agent.name, parent, agent.grant.budget)
         self._scopes[agent.agent_id] = scope
@@ -510,10 +496,7 @@ class BudgetLedger:
         self._warn(own, _TURNS)
 
     def _hold_turn(self, own: BudgetScope, agent_id: str) -> Hold:
-        """Return the hold of the agent's next turn; raise BudgetExceededError if none may begin.
-
-        If nothing limits the agent, it is its launch's.
-        """
+        """Return the hold of the agent's next turn, or its unlimited launch's; else raise."""
         if not own.is_limited and (launched := self._launches.pop(agent_id, None)) is not None:
             return launched[0]
         self.release(agent_id)
@@ -608,10 +591,7 @@ class BudgetLedger:
         return list(scope.parts()) if scope.is_limited else []
 
     def report(self, agent_id: str) -> dict[str, Any]:
-        """Return the numbers of the run and of the agent's subtree, as JSON values.
-
-        `spent` says in words what either has used, and what of it is unknown.
-        """
+        """Return the numbers of the run and of the agent's subtree, as JSON values and words."""
         scopes = {"run": self.run, "subtree": self._scope(agent_id)}
         spent = {name: self._spent(scope).text for name, scope in scopes.items()}
         return {**{name: scope.report() for name, scope in scopes.items()}, "spent": spent}
@@ -655,7 +635,6 @@ class BudgetLedger:
         return BudgetScope(agent_id=agent_id, name=name, parent=parent, limits=own)
 
     def _check_turn(self, scope: BudgetScope, count: int, agent_id: str) -> None:
-        """Raise BudgetExceededError unless there is room for that many first turns."""
         if not scope.is_limited:
             return
         self._require(scope, _TURNS, count)
@@ -668,7 +647,6 @@ class BudgetLedger:
                 self._refuse(scope, kind, _DEVISE)
 
     def _reserve(self, scope: BudgetScope, agent_id: str) -> Hold:
-        """Hold a turn and its expected usage, as far as there is room."""
         hold = Hold(scope)
         hold.reserve(_TURNS, 1)
         for kind in METERED if scope.is_limited else ():  # else an estimate is of no use
@@ -702,7 +680,6 @@ class BudgetLedger:
             self._tell("unmetered", scope, kind)
 
     def _charged(self, own: BudgetScope, kind: BudgetKind) -> None:
-        """Alert if tokens or dollars are nearly or all used up."""
         self._warn(own, kind)
         for scope, _ in own.limited(kind):
             is_new = scope.is_used_up(kind) and kind not in scope.stopped

@@ -93,7 +93,6 @@ class Starting(Struct, eq=False):
     async def _choose_named(
         self, wanted: str | None, where: str, provider: str | None
     ) -> ModelChoice:
-        """Return the named model, of a provider that works."""
         providers, listings = self.parts.providers, self.parts.listings
         named = provider or self.parts.config.settings.defaults.provider
         said = None if wanted is None else self._said_provider(wanted, provider)
@@ -104,7 +103,6 @@ class Starting(Struct, eq=False):
         return self._resolve(wanted, chosen, where)
 
     def _said_provider(self, wanted: str, provider: str | None) -> str | None:
-        """Return the provider named in a model's name or by the registry."""
         names = self.parts.listings.names
         said = names.provider_of(wanted)
         if said is not None or provider is not None:
@@ -113,7 +111,6 @@ class Starting(Struct, eq=False):
         return None if meant is None else meant[0]
 
     async def _choose_alike(self, wanted: str | None) -> ModelChoice | None:
-        """Return the stand-in for a named model, or None."""
         names, providers = self.parts.listings.names, self.parts.providers
         missing = None if wanted is None else names.meant(wanted, None)
         if wanted is None or missing is None or providers.is_ready(missing[0]):

@@ -59,10 +59,7 @@ class Room(Record, frozen=True):
 
     @classmethod
     def of(cls, window: int, share: float, response: int | None = None) -> Room:
-        """Return the room of a window, of which `share` may be filled.
-
-        A set `response` length stays free, but never the whole window.
-        """
+        """Return the room of a window to fill by `share`, leaving space for a set `response`."""
         fill = int(window * share)
         if response is not None:
             fill = min(fill, window - response)
@@ -136,7 +133,6 @@ def clipped(message: AgentMessage, room: int) -> AgentMessage | None:
 
 
 def _fit_head(head: Sequence[AgentMessage], room: int) -> tuple[tuple[AgentMessage, ...], bool]:
-    """Return the messages of a head that fit, and whether the last of them is cut."""
     kept: list[AgentMessage] = []
     for message in head:
         part = clipped(message, room)

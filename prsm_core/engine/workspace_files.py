@@ -297,10 +297,7 @@ class WorkspaceFiles:
     def before(
         self, _said: str, _folder: str, _agent: str | None
     ) -> AbstractAsyncContextManager[None]:
-        """Hold calls while a prompt enters the ledger, then take a snapshot of a folder.
-
-        The prompt is for an agent; None is a task. If the block raises, no snapshot is taken.
-        """
+        """Hold calls while a prompt or task is written; then take a folder's snapshot."""
         return nullcontext()
 
     def proof(self, _record: AgentRecord) -> Proof:
@@ -308,10 +305,7 @@ class WorkspaceFiles:
         return Proof()
 
     async def recover(self, _folder: Path) -> Sequence[str]:
-        """Finish or undo interrupted work in a folder; return what was done, for people.
-
-        Raises PrsmError if neither can be done.
-        """
+        """Finish or undo interrupted work in a folder, or raise PrsmError; return what was done."""
         return ()
 
     async def settle(self) -> None:

@@ -131,11 +131,7 @@ class Compaction:
         self._fold = self._query.fold
 
     async def run(self) -> None:
-        """Compact the conversation and write it to the ledger.
-
-        Raises BudgetExceededError, or CompactionFailedError, which leaves the conversation as it
-        was.
-        """
+        """Compact the conversation, or change nothing and raise CompactionFailedError."""
         if all(message.role != "assistant" for message in self._remembered.messages):
             raise CompactionFailedError(
                 AgentError(
@@ -174,7 +170,6 @@ class Compaction:
         self._over_budget = error
 
     def _summariser(self) -> ModelChoice:
-        """Return the model for the summary: the configured one, else the agent's own."""
         text = self._contexts.settings.context.summary_model
         try:
             return resolve_model(text, self._own, self._contexts.listings.names)
@@ -184,7 +179,6 @@ class Compaction:
             return self._own
 
     async def _summarise(self, older: Sequence[AgentMessage]) -> str:
-        """Return the summary, written in as many parts as the summariser needs."""
         try:
             provider = await self._query.provider()
             room, summary = self._room_of_summariser(), self._remembered.summary
@@ -233,7 +227,6 @@ class Compaction:
         )
 
     def _done(self, count: int, summary: str) -> tuple[TurnResult, Mapping[str, Any]]:
-        """Return the turn and its event's data; the vendor's thread is given up."""
         record, fold = self._record, self._fold
         kept = self._remembered.messages[count:]
         is_kept = any(message.role == "user" for message in kept)

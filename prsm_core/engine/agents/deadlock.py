@@ -78,7 +78,6 @@ class KnotResolver(Struct, eq=False):
     def _find_reminder(
         self, members: list[AgentRecord]
     ) -> tuple[AgentRecord | None, OpenQuestion | None]:
-        """Return a member that waits for any message and holds a member's question."""
         inside = {record.agent_id for record in members}
         for record in sorted(members, key=_depth_and_age):
             if not self._only_lacks_a_message(record, inside):

@@ -185,7 +185,6 @@ class AgentEnds(Struct, eq=False):
     def _failure(
         self, record: AgentRecord, error: str, kind: str, said: str | None = None
     ) -> AgentResult:
-        """Return the result of a failed agent, by default with its last words."""
         if said is None:
             session = self.lives.session_of(record.agent_id)
             said = "" if session is None else session.partial_text
@@ -251,5 +250,4 @@ class AgentEnds(Struct, eq=False):
 
 
 def _known_end(record: AgentRecord, result: AgentResult) -> AgentResult | None:
-    """Return the result of an agent that has ended, else None."""
     return (record.result or result) if record.state.is_terminal else None

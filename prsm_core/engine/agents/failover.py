@@ -58,10 +58,7 @@ _OPENING_SECONDS = 2.0  # after the first of them; twice as many after the secon
 
 
 class Recovery(Record, frozen=True, kw_only=True):
-    """How to continue: after `delay_s`, and in a new session if login or model changed.
-
-    A held agent waits until a person or time has cured its provider.
-    """
+    """How to continue: after `delay_s`, in a new session, or held until its provider is cured."""
 
     delay_s: float | None = 0.0
     reopen: bool = False
@@ -88,10 +85,7 @@ class Failover(Struct, eq=False):
         self._login = self._parts.providers.profiles(provider).current
 
     def pause_to_open(self, error: PrsmError) -> float | None:
-        """Return the seconds before a failed session is opened again; None means never.
-
-        In a life that was cut off, leftovers of the dead engine may be in the way.
-        """
+        """Return the seconds before a cut-off life retries an opening; None means never."""
         self.unopened += 1
         if not self._was_cut_off or self.unopened == _OPENINGS:
             return None
@@ -124,7 +118,6 @@ class Failover(Struct, eq=False):
         return Recovery(delay_s=delay)
 
     async def _without_retry(self, error: AgentError, *, is_long: bool) -> Recovery | None:
-        """Return how to continue where a retry soon is of no use."""
         if error.kind in _OF_THE_MODEL and await self._take_other_model(error.message):
             return Recovery(reopen=True)
         if error.kind not in EXHAUSTED and not is_long:
@@ -136,7 +129,6 @@ class Failover(Struct, eq=False):
         return Recovery(delay_s=seconds, is_held=True)
 
     def _tell_retry(self, error: AgentError, delay: float) -> None:
-        """Announce the retry, and how long retries can go on."""
         failures = self._record.notes.failures
         to_come = self._parts.retry.pauses_to_come(failures, error, self.breaker.pause_after)
         self._parts.journal.note(
@@ -170,7 +162,6 @@ class Failover(Struct, eq=False):
         return await self._take_other_model(error.message)
 
     async def _take_other_model(self, why: str) -> bool:
-        """Switch to the next model of the fallback chain; return whether there is one."""
         record, parts = self._record, self._parts
         was = model_of(record.descriptor)
         self._try(was)
@@ -209,7 +200,6 @@ class Failover(Struct, eq=False):
             self._record.note(tried=(*tried, choice.name))
 
     def _chain(self, first: ModelChoice) -> Iterator[ModelChoice]:
-        """Yield the models that may take over, first the one that a person replaced."""
         parts, granted = self._parts, self._record.descriptor.grant.models
         if (left := self._record.notes.left) is not None:
             yield left
@@ -316,10 +306,7 @@ class Holds(Struct, eq=False):
         self.detector.on_look = self._look
 
     async def outlast(self, record: AgentRecord, by: HeldBy, tries: int) -> bool:
-        """Hold an agent until its turn may be tried again; False if it must fail.
-
-        Does not return if the run ends.
-        """
+        """Hold an agent until it may retry its turn; False if it must fail. May outlast the run."""
         way = END if self.limits == ASK and not self.requests.policy.interactive else self.limits
         if way == END and not self.leads:
             return False
@@ -345,7 +332,6 @@ class Holds(Struct, eq=False):
             patience.reschedule(asyncio.get_running_loop().time())
 
     async def _wait(self, record: AgentRecord, by: HeldBy, way: str, tries: int) -> bool:
-        """Wait until the agent may continue; False if it may not and its run is not ended."""
         if way == ASK:
             way = await self._ask(record, by)
         if way == WAIT:
@@ -357,7 +343,6 @@ class Holds(Struct, eq=False):
         return True
 
     async def _tell(self, record: AgentRecord, by: HeldBy, way: str) -> None:
-        """Write that an agent is held, by what, and what is done about it."""
         provider = record.descriptor.provider
         text = f"held by {by.on} ({provider}: {by.error.message}); {_MEANWHILE[way]}"
         self.journal.note("notice", record.agent_id, level="warning", text=text)
@@ -406,7 +391,6 @@ class Holds(Struct, eq=False):
         self.requests.resolve(request, "question", {"choices": [], "text": None}, by="reset")
 
     async def _until_ended(self, record: AgentRecord, by: HeldBy) -> None:
-        """Wait for the run's end, with the agent as one reason for it."""
         self._ending[record.agent_id] = by
         try:
             self._look()

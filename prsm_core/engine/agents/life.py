@@ -172,10 +172,7 @@ class AgentLife:
     async def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
     ) -> Evidence:
-        """Check what the agent says it has done, and run the gates if it changed files.
-
-        Raises OrchestrationError, code `gate_failed`, to send the agent back, unless it `is_last`.
-        """
+        """Check the agent's claims, and run the gates if it changed files; see `Proof.weigh`."""
         if not (artifacts or commands) and self.has_only_talked:
             return Evidence()
         proof = self._parts.files.proof(self.record)
@@ -258,10 +255,7 @@ class SessionHost(Struct, eq=False):
         return outcome
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
-        """Decide a permission request; a person answers what the broker asks.
-
-        What is allowed counts as a call of the vendor's from then on, and is in the ledger.
-        """
+        """Decide a permission request; an allowed one is a call in the ledger from then on."""
         turn, permits = self._life.turn, self._parts.permits
         if turn is None or self.is_orchestration(request.tool):
             return await permits.authorize(self._life, request)

@@ -168,7 +168,6 @@ class AgentManager(Struct, eq=False, dict=True):
         records: Sequence[AgentRecord],
         note: Callable[[AgentRecord], EffectNoted] | None,
     ) -> list[Write]:
-        """Return the writes for new agents: births, notes for the call, and notices."""
         births: list[Write] = []
         for record in records:
             noted = None if note is None else note(record)
@@ -228,7 +227,6 @@ class AgentManager(Struct, eq=False, dict=True):
     def _switch_mode(
         self, record: AgentRecord, mode: PermissionMode | None
     ) -> tuple[ModeSwitched, ...]:
-        """Give a new life its mode; return the write if the mode changes."""
         was, parent = record.descriptor, self.roster.parent_of(record)
         if parent is not None:
             now = within_parent(was, parent.descriptor)
@@ -243,7 +241,6 @@ class AgentManager(Struct, eq=False, dict=True):
         return (switched,)
 
     def _with_news(self, record: AgentRecord, prompt: str) -> str:
-        """Return the prompt of a new life, with any news of team and skills."""
         told, record.team = record.team, self.planner.team_of(record.descriptor)
         if told is None:
             told = told_of_team(record.descriptor.system_prompt)
@@ -292,10 +289,7 @@ class AgentManager(Struct, eq=False, dict=True):
         self.lives.wait_anew(record.descriptor.parent_id or "")
 
     async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
-        """Kill an agent and its descendants, children first; partial output is kept.
-
-        Raises MessageRoutingError for an unknown or ended agent.
-        """
+        """Kill an agent and its descendants; raise MessageRoutingError if it has ended."""
         record = self.roster.get(agent_id)
         if record.state.is_terminal:
             raise MessageRoutingError(

@@ -313,10 +313,7 @@ class Contexts(Record, frozen=True, kw_only=True):
         return state
 
     def left_for_history(self, record: AgentRecord, fixed: int, prompt: str | None) -> int | None:
-        """Return the tokens left for a rebuilt conversation beside the `fixed` ones of tools.
-
-        None if unknown; negative if the rest alone is too much.
-        """
+        """Return the tokens left beside `fixed` ones, perhaps below zero; None if unknown."""
         room = self.room(record)
         if room is None:
             return None

@@ -154,7 +154,6 @@ class Peers(Struct, eq=False):
         raise MessageRoutingError(f"{wanted[:80]!r} {why}", hint=hint, code=code)
 
     def _check_room(self, target: AgentRecord, text: str, beside: Sequence[RoutedMessage]) -> None:
-        """Refuse what exceeds the target's limits for unread messages."""
         self.router.check(target.agent_id)
         unread = [*self.router.held(target.agent_id, is_peer), *beside]
         size = _size(text) + sum(_size(one.payload["text"]) for one in unread)
@@ -168,10 +167,7 @@ class Peers(Struct, eq=False):
         )
 
     async def next(self, call: Call, seconds: float | None) -> PeerMessage | None:
-        """Wait for the oldest unread message of a peer and take it; the call's close consumes it.
-
-        None after `seconds` (0: at once), or if nobody is left who could write.
-        """
+        """Take the oldest message of a peer, waiting up to `seconds`; None if none can come."""
         record = call.record
         if seconds is not None and seconds <= 0:
             message = self.router.claim(record.agent_id, is_peer)

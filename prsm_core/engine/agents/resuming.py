@@ -130,7 +130,6 @@ class Resumption(Record, frozen=True, kw_only=True):
         return left
 
     def _hear(self, record: AgentRecord) -> None:
-        """Give a parent a child's report that it was not told."""
         known, parent = record.notes, self.roster.parent_of(record)
         if parent is None or known.progress is None:
             return
@@ -161,7 +160,6 @@ class Resumption(Record, frozen=True, kw_only=True):
     def _as_set_today(
         self, agent: AgentDescriptor, granted: Mapping[str, Budget]
     ) -> AgentDescriptor:
-        """Return an agent with the servers and budget of today's settings."""
         given, parent = agent.grant.budget, agent.parent_id
         if parent is None:
             budget = self.settings.budgets.to_budget()
@@ -272,7 +270,6 @@ class Resumption(Record, frozen=True, kw_only=True):
                 self.router.send(replace(message, incarnation=target.incarnation))
 
     def _free(self, left: Sequence[Left], state: SessionState) -> None:
-        """Make ended children reusable if their parents have read the results."""
         unread = {message.source: message.message_id for message in state.unread}
         for record, _ in left:
             if record.has_ended:
@@ -315,10 +312,7 @@ def _with_withheld(state: SessionState, now: AgentNow) -> AgentNow:
 
 
 def _master(agents: Sequence[AgentNow], run: RunNow) -> str:
-    """Return the id of a run's master: its own, or the newest one, which it continued with.
-
-    Raises ConfigError if the engine died before there was one.
-    """
+    """Return the id of a run's own or newest master; raise ConfigError if there was none."""
     masters = [now.agent for now in agents if now.agent.parent_id is None]
     if not masters:
         raise ConfigError(
@@ -331,7 +325,6 @@ def _master(agents: Sequence[AgentNow], run: RunNow) -> str:
 
 
 def _family(agents: Iterable[AgentDescriptor], master: str) -> set[str]:
-    """Return the ids of a master and all below it; `agents` has parents first."""
     family = {master}
     for agent in agents:
         if agent.parent_id in family:
@@ -340,7 +333,6 @@ def _family(agents: Iterable[AgentDescriptor], master: str) -> set[str]:
 
 
 def _doomed(living: Sequence[Left]) -> set[str]:
-    """Return the agents whose end was decided, and all below them; `living` has parents first."""
     doomed: set[str] = set()
     for record, _ in living:
         is_below = record.descriptor.parent_id in doomed
@@ -373,10 +365,7 @@ def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
 async def check_needs(
     state: SessionState, providers: ProviderRegistry, listings: Listings, settings: Settings
 ) -> list[Told]:
-    """Return notices of what agents continue without.
-
-    Raises ProviderNotAvailableError if one cannot continue at all and no fallback is set.
-    """
+    """Return notices of what agents lack, or raise ProviderNotAvailableError."""
     living = [now.agent for now in state.agents if not now.agent.state.is_terminal]
     if not settings.defaults.fallbacks:  # else another model takes over
         by_model: dict[tuple[str, str], list[AgentDescriptor]] = defaultdict(list)
@@ -439,10 +428,7 @@ async def time_spent(store: Store, state: SessionState) -> float:
 
 
 def time_left(run: RunNow, spent: float) -> float | None:
-    """Return the seconds left of a run's own limit, or None.
-
-    Raises ConfigError (code `no_time_left`) if it is used up.
-    """
+    """Return the seconds left of a run's limit, or None; raise ConfigError if it is used up."""
     limit = run.options.get(LIMIT)
     if limit is None:
         return None
@@ -458,10 +444,7 @@ def time_left(run: RunNow, spent: float) -> float | None:
 async def limit_of(
     store: Store, state: SessionState, given: float | None, now: float
 ) -> tuple[float | None, float, Mapping[str, Any]]:
-    """Return a resumed run's limit, the time spent of it, and the options that record both.
-
-    A `given` limit counts from `now`, in Unix seconds. Raises ConfigError as `time_left` does.
-    """
+    """Return a resumed run's limit (one `given` counts from `now`), its use, and options."""
     run = state.runs[-1]
     limit, spent = given, 0.0
     if limit is None:

@@ -248,7 +248,6 @@ class AgentSession:
         return await self._parts.opening.session(self.record, self._host, self, carried, self.park)
 
     def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
-        """Note a session; return the prompt with what its thread lacks."""
         self._failover.unopened = 0
         going_on = None if self._left_turn is None else self._left_turn.going_on
         if going_on is None:
@@ -321,7 +320,6 @@ class AgentSession:
             steps.stage(record, *steps.move(record, AgentState.STARTING, "slot taken"))
 
     def _first_prompt(self) -> Coroutine[Any, Any, Prompt | None]:
-        """Return the coroutine that finds the life's first prompt."""
         # Awaited by the caller, not here: agents wait inside, and keep each frame.
         left = None if self.record.state is AgentState.STARTING else self._left
         if left is not None and left.open_turn is not None:
@@ -397,18 +395,15 @@ class AgentSession:
         return await self._settled(turn)
 
     async def _until_room(self) -> bool:
-        """Wait without a slot for room for a process; return whether there may be some."""
         self.life.release_slot()
         patience = None if self._has_place else PATIENCE_SECONDS
         return await self._parts.providers.residents.freed(patience)
 
     def _lose_thread(self) -> None:
-        """Give the vendor's thread up, in the ledger too."""
         self.record.resume_token = None
         self.record.ride(ThreadKept(thread=None))
 
     async def _next_turn(self, session: ProviderSession, prompt: Prompt | None) -> TurnRun | None:
-        """Return the next turn for a session; None to leave the session."""
         if prompt is None or self.life.is_over or self.life.is_leaving:
             return None
         while (pause := self._failover.breaker.remaining()) > 0:
@@ -423,7 +418,6 @@ class AgentSession:
         return turn
 
     async def _after_turn(self, turn: TurnRun, result: TurnResult | None) -> Prompt | None:
-        """Return what follows a turn; None if it was parked."""
         if result is None:
             self._left_turn = turn
             return None
@@ -474,7 +468,6 @@ class AgentSession:
         return await self._next_prompt(result)
 
     async def _settle_left(self, result: TurnResult) -> None:
-        """End an agent that an outside client led, children first."""
         record, ends, left = self.record, self._parts.ends, "whoever led this run has left"
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             why = result.stop_reason.value if result.error is None else result.error.message
@@ -487,7 +480,6 @@ class AgentSession:
         await ends.end_agent(record, AgentState.COMPLETED, done, reason=left)
 
     async def _recover(self, error: AgentError) -> Prompt | None:
-        """Continue after an error; None once the agent has failed."""
         if error.kind is ErrorKind.CONTEXT_OVERFLOW and self._keeper.overflowed(error.message):
             self._must_reopen, self._said_before = True, self.partial_text
             return Prompt(text=None)
@@ -545,7 +537,6 @@ class AgentSession:
         return None
 
     def _ask_again(self, why: str, text: str) -> Prompt | None:
-        """Return the prompt that asks a model again; None for a program, or after ASKS times."""
         asked = self.record.notes.asked_again + 1
         if self._is_program or asked > ASKS:
             return None
@@ -555,7 +546,6 @@ class AgentSession:
         return Prompt(text=text)
 
     async def _finish_with_children(self, result: AgentResult) -> None:
-        """Hold a claimed result until the last child has ended."""
         if await self._outlive_children():
             record, completed = self.record, AgentState.COMPLETED
             result = await self._parts.files.proof(record).again(result)
@@ -688,10 +678,7 @@ class Lives(Struct, eq=False):
             life.task.cancel()
 
     async def stop(self, record: AgentRecord) -> None:
-        """Cancel an agent's life and wait until it has let go of everything.
-
-        A life that is too late is left behind; its turn is closed in the ledger.
-        """
+        """Cancel an agent's life and wait until it has let go; leave it behind if it is late."""
         life = self._newest.get(record.agent_id)
         if life is None or not life.is_open:
             return
@@ -707,10 +694,7 @@ class Lives(Struct, eq=False):
         await self._within(STOP_SECONDS, life.session.abandon_turn)
 
     async def leave(self, record: AgentRecord) -> None:
-        """Wait until an ended agent's life has let go, as no two may run at a time.
-
-        Raises AgentSpawnError if it does not.
-        """
+        """Wait until an ended agent's life has let go: no two may run. Raises AgentSpawnError."""
         life = self._newest.get(record.agent_id)
         if life is None:
             return

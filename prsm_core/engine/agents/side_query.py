@@ -43,8 +43,6 @@ _NO_TOOLS = "no tools are here: answer with a text"
 
 
 class _NoTools:
-    """The host of a session that only writes."""
-
     tools: Sequence[ToolSpec] = ()
 
     def is_orchestration(self, vendor_name: str) -> bool:
@@ -123,10 +121,7 @@ class SideQuery(Struct, eq=False, kw_only=True, dict=True):
         return provider
 
     async def ask(self, provider: GuardedProvider, text: str) -> tuple[str | None, TurnEnded]:
-        """Return the model's last text, if any, and how it ended.
-
-        A stream without an end is an error. A provider's PrsmError passes through.
-        """
+        """Return the model's last text, if any, and how it ended. Raises PrsmError."""
         fold, said = self.fold, len(self.fold.messages)
         fold.end = None
         opened = provider.open_session(self._request(), _NoTools(), self.opener)

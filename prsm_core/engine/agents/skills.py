@@ -122,7 +122,6 @@ def redacted(skills: Sequence[Skill], redact: Callable[[str], str]) -> tuple[Ski
 
 
 def _told(system_prompt: str) -> tuple[list[str], tuple[Skill, ...]]:
-    """Return the lines below the head, and the skills that they tell of."""
     _, _, below = system_prompt.partition(f"{HEAD}\n")
     lines = list(takewhile(lambda line: line.startswith("- "), below.split("\n")))
     found = [match for match in map(_LINE.fullmatch, lines) if match is not None]

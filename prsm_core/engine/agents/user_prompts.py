@@ -125,7 +125,6 @@ class UserPrompts(Struct, eq=False):
         )
 
     def _kept(self, said: str, images: Sequence[str], read: Read) -> KeptText:
-        """Keep the images. Unfit ones that are only referred to are reported."""
         from prsm_core.workspace.images import IMAGES, keep_images
         from prsm_core.workspace.references import with_references
 

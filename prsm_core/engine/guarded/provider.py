@@ -324,10 +324,7 @@ class GuardedSession(ProviderSession):
         take: Callable[[ProviderEvent], None],
         clock: Clock,
     ) -> None:
-        """Run a turn to its end within `context.timeout_ms`; `take` gets its events.
-
-        Raises TooLateError, and what `run_turn` raises. A turn that does not end is left behind.
-        """
+        """Run a turn to its end within `context.timeout_ms`, else raise TooLateError."""
 
         async def run() -> None:
             async with aclosing(self.run_turn(context)) as stream:  # type: ignore[type-var]

@@ -158,10 +158,7 @@ class RunSinks(Struct, eq=False):
     def open(
         self, task: str, workspace: str, goes_on: Sequence[AgentDescriptor] = ()
     ) -> Sequence[str]:
-        """Open the sinks of a run; return what is wrong with those left out.
-
-        `goes_on` are agents from before the run, which no event introduces.
-        """
+        """Open a run's sinks, which learn of agents it `goes_on` with; return problems."""
         run = RunInfo(
             run_id=self.journal.run_id,
             session=self.journal.session_id,

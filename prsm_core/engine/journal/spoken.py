@@ -200,10 +200,7 @@ class Spoken:
         return 0 if turn is None else turn.seq
 
     def piece(self, event: Event, behind: int | None) -> Piece:
-        """Note a piece of text without secrets; return the piece it belongs to.
-
-        Text on its way (`behind` is None) is a piece of its own.
-        """
+        """Note a piece of text and return what it belongs to; one on its way stands alone."""
         agent, data = event.agent or "", event.data
         if event.type != _OUTPUT:
             turn = self._turn(agent, data.get("turn", ""))
@@ -297,10 +294,7 @@ class Spoken:
                     yield from ((event, piece.behind) for event in piece.events)
 
     def since(self, running: OpenTurn, seq: int, redact: Callable[[Any], Any]) -> RunningTurn:
-        """Return a turn with what it has said beyond event `seq`; see AppHandle.view.
-
-        Pieces have no secrets, whole messages may: `redact` removes them.
-        """
+        """Return a turn with what it has said beyond event `seq`, redacted; see AppHandle.view."""
         turn = self._left.get(running.turn_id) or self._turns.get(running.agent_id)
         if turn is None or turn.turn_id != running.turn_id:  # it has just begun
             turn = _Turn(running.turn_id)
@@ -326,7 +320,6 @@ class Spoken:
 def _gone_on(
     pieces: Sequence[Piece], event: Event, behind: int | None
 ) -> tuple[Sequence[Piece], Piece]:
-    """Return the pieces of a continued text, and the one with the new event."""
     last = pieces[-1] if pieces and behind is not None else None
     if last is not None and last.behind == behind and last.takes(event):
         return pieces, last

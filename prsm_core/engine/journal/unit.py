@@ -299,10 +299,7 @@ class Journal:
         return f"{self.run_id}:{self._epoch}:{self._steps}"
 
     def live_text(self, kind: str, agent: str, *, limit: float = math.inf, **of: Any) -> LiveText:
-        """Return the taker of a text's pieces, which are published but never stored.
-
-        `of` are the event fields that identify the text, `limit` its characters.
-        """
+        """Return a taker of unstored text that the fields `of` identify, up to `limit`."""
         tell = partial(self._tell, kind, agent)
         return LiveText(self.redactor.stream(), tell, self.redact(of), limit)
 
@@ -388,10 +385,7 @@ class Journal:
         return await self._background.finish(self._commit(places, step, before, then, needs))
 
     async def land(self, agent_id: str) -> None:
-        """Write what an agent has done so far, before it acts outside the engine.
-
-        This includes what a flush has taken, in no line, and is still writing.
-        """
+        """Write what an agent has done so far, and wait for what a flush is writing of it."""
         writing = self.spoken.writing
         begun = writing.last
         if self._pending.has(agent_id) or agent_id in self._lanes:
@@ -428,10 +422,7 @@ class Journal:
             raise errors[0]
 
     def _take_all(self) -> tuple[dict[str | None, Batch], dict[str | None, Batch]]:
-        """Return the facts of agents that have nothing else, and what others have, by agent.
-
-        The others include agents with a step being written in line, to be waited for.
-        """
+        """Return the facts of agents with nothing else, and what others have, by agent."""
         facts: dict[str | None, Batch] = {}
         acts: dict[str | None, Batch] = {}
         for agent_id in dict.fromkeys((*self._pending.agents, *self._lanes)):
@@ -502,7 +493,6 @@ class Journal:
         return await self._write(step)
 
     async def _land_in_line(self, place: Place, unwritten: Batch) -> None:
-        """Write acts and facts once everything in line before is written."""
         try:
             if place.before is not None:
                 await place.before.over()
@@ -549,7 +539,6 @@ class Journal:
             self._pending.let_go(agent_id, unwritten, seqs)
 
     async def _write_alone(self, act: Staged) -> int | None:
-        """Write an act; return the number of its last event, if any."""
         act.refused = None if act.needs is None else act.needs.refused
         if act.refused is not None:
             return None

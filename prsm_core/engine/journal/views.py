@@ -132,7 +132,6 @@ def _usage(spent: Spent) -> Usage:
 def _changed(
     rows: Sequence[AgentRow], changes: Iterable[ChangeRow]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return what each agent, and its subtree, has changed, as fields."""
     own = _by_agent(
         (row.change.author.agent, row.change)
         for row in changes
@@ -160,7 +159,6 @@ def _summed(changes: Sequence[FileChange]) -> ChangeCount:
 
 
 def _told(row: AgentRow, now: float, *, interrupted: bool) -> dict[str, Any]:
-    """Return the fields of a node that concern the agent alone."""
     agent = row.descriptor
     ended = agent.state.is_terminal
     return {
@@ -189,7 +187,6 @@ def _waiting(request: HumanRequest) -> Waiting:
 
 
 def _evidence(row: AgentRow) -> dict[str, Any]:
-    """Return how far the agent's success was checked; a failure has no evidence."""
     result = row.result
     if result is None or not result.success or not row.descriptor.state.is_terminal:
         return {}
@@ -283,10 +280,7 @@ class Conversation:
 def filter_detail(
     entries: Iterable[Mapping[str, Any]], detail_level: str
 ) -> list[Mapping[str, Any]]:
-    """Return all entries ("full"), or texts and tool names ("summary").
-
-    Raises ToolInputError for another level.
-    """
+    """Return all entries ("full"), or texts and tool names ("summary")."""
     if detail_level == "full":
         return list(entries)
     if detail_level != "summary":

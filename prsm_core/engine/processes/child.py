@@ -241,10 +241,7 @@ class StdinPipe(asyncio.BaseProtocol):
 
 
 class _OutputPipe(asyncio.Protocol):
-    """Passes a pipe's bytes to its sink at once; asyncio would first go round the loop.
-
-    asyncio learns of the pipe's end, which it needs to call the process over.
-    """
+    """Passes a pipe's bytes to its sink at once; asyncio would first go round the loop."""
 
     def __init__(self, sink: Sink, told: asyncio.BaseProtocol) -> None:
         self._sink = sink
@@ -382,10 +379,7 @@ class RunningProcess:
         return await first_of(self._clock, seconds, self.wire.exited.wait)
 
     async def wait(self) -> int:
-        """Return the exit code, 128+n for signal n, once the output has been read.
-
-        A pipe that somebody still holds delays this by two seconds at most.
-        """
+        """Return the exit code, 128+n for signal n, once the output has been read or given up."""
         await self.wire.closed.wait()
         return self.wire.exit_code
 
@@ -467,10 +461,7 @@ class ChildProcess(RunningProcess):
             self._signal(SIGUSR2)  # the shim has kept it open, too
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield stdout lines without their end, 16 MiB at most, else LineTooLongError.
-
-        They end with stdout, which a process may close long before it ends. One reader only.
-        """
+        """Yield stdout lines to one reader, 16 MiB each at most, else raise LineTooLongError."""
         while (line := await self._stdout.next()) is not None:
             yield line
 
@@ -481,10 +472,7 @@ class ChildProcess(RunningProcess):
 
 
 class CapturedProcess(RunningProcess):
-    """A process without input that keeps the first `limit` bytes of each output.
-
-    With `keep_end` it keeps the last ones.
-    """
+    """A process without input that keeps the first `limit` bytes of each output, or the last."""
 
     def __init__(
         self, name: str, clock: Clock, on_exit: OnExit, limit: int, *, keep_end: bool = False

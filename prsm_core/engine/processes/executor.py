@@ -71,10 +71,7 @@ class ChosenExecutor(Record, frozen=True, kw_only=True):
     hint: str = GET
 
     def load(self) -> tuple[Executor, Guest]:
-        """Return the executor, imported and made, and the guest to blame for its errors.
-
-        Raises PluginError if that fails, ProviderNotAvailableError if there is none.
-        """
+        """Return the executor, and the guest to blame for its errors; raise if there is none."""
         if self.spec is None:
             raise ProviderNotAvailableError(self.reason, hint=self.hint)
         guest = Guest.of(self.spec)
@@ -108,7 +105,6 @@ def choose_executor(plugins: PluginManager, settings: Settings) -> ChosenExecuto
 
 
 def _check_required(settings: Settings, reason: str, hint: str) -> None:
-    """Raise ConfigError if the settings require what no executor gives."""
     if settings.sandbox.mode == "require":
         raise ConfigError(f"sandbox.mode is require, and there is none: {reason}", hint=hint)
     if settings.box.agents:
@@ -391,7 +387,6 @@ def _folders_of_the_dead(state_dir: Path) -> Iterator[Path]:
 
 
 def _make_folder(state_dir: Path) -> Path:
-    """Make a folder named by this process."""
     own = own_identity()
     words = (str(own.pid), str(own.start_time), own.boot_id, os.urandom(3).hex())
     return private_dir(state_dir / BOXES / _SEPARATOR.join(words))

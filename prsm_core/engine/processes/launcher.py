@@ -148,19 +148,13 @@ class ProcessLauncher:
         env: Mapping[str, str] | None = None,
         inherit: Sequence[int] = (),
     ) -> CapturedProcess:
-        """Start argv without input, keeping the first `limit` bytes of each output, or the last.
-
-        The program gets the open files of `inherit` under their numbers. Raises as `start` does.
-        """
+        """Start argv without input, as `start` does; keep the first or last bytes of its output."""
         process = CapturedProcess(name, self._clock, self._ended, limit, keep_end=keep_end)
         await self._run(process, argv, subprocess.DEVNULL, cwd, env or {}, inherit)
         return process
 
     def shielded(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """Return argv under the reaper shim, for SDKs that start processes themselves.
-
-        A program that cannot be started exits with 127 or 126 and the reason on stderr.
-        """
+        """Return argv under the shim, for SDKs that start processes themselves."""
         return _shim_argv(self.mark, argv, SDK_GRACE, "-")
 
     def kill_programs(self) -> None:
@@ -193,10 +187,7 @@ class ProcessLauncher:
             await self._close_pipes()
 
     async def _close_pipes(self) -> None:
-        """Stop reading ended processes, even if somebody holds their pipes open.
-
-        The loop may be closed next, and open pipes then complain when they are destroyed.
-        """
+        """Stop reading ended processes: pipes left open complain once the loop is closed."""
         for process in self._with_pipes:
             if process.has_exited:
                 process.wire.close()
@@ -281,7 +272,6 @@ async def _execute(
     cwd: str | None,
     environ: Mapping[str, str],
 ) -> None:
-    """Start the shim in a session of its own, with these open files."""
     try:
         _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: process.wire,
@@ -322,10 +312,7 @@ def _shim_argv(mark: str, argv: Sequence[str], grace: float, status: str) -> tup
 
 @cache
 def _shim_file() -> str:
-    """Return the shim as Python has compiled it, if that is current, else its source.
-
-    A script run by its name is compiled each time.
-    """
+    """Return the compiled shim if current, else its source, which Python compiles at each start."""
     compiled = Path(cache_from_source(SHIM))
     source = SHIM.stat()
     stamp = struct.pack("<III", 0, int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)

@@ -121,7 +121,6 @@ class Family:
             signal.setitimer(signal.ITIMER_REAL, self._grace)
 
     def _kill(self) -> None:
-        """Kill the program and its group; the sweep then takes the rest."""
         self._is_killed = True
         if self._head_lives:
             _send(self._head, signal.SIGKILL)
@@ -134,7 +133,6 @@ class Family:
             posix.close(kept)
 
     def _reap(self) -> int | None:
-        """Reap the children that have ended; return the program's exit code once it is one."""
         while True:
             pid, status = posix.waitpid(-1, posix.WNOHANG)
             if pid == 0:
@@ -196,7 +194,6 @@ def _children() -> list[int]:
 
 
 def _reap_ended() -> bool:
-    """Reap every child that has ended; return whether living ones are left."""
     try:
         while posix.waitpid(-1, posix.WNOHANG)[0]:
             pass
@@ -235,10 +232,7 @@ def _carry(brand: int) -> None:
 
 
 def _execute(argv: list[str]) -> NoReturn:
-    """Become a program, which is looked for on PATH; raise OSError where that cannot be.
-
-    What cannot be executed is told rather than what is not there.
-    """
+    """Become a program found on PATH; raise OSError, preferring "not executable" to "missing"."""
     path = posix.environ.get(b"PATH", DEFAULT_PATH).decode(errors="surrogateescape")
     places = [argv[0]] if "/" in argv[0] else [f"{folder}/{argv[0]}" for folder in path.split(":")]
     told: OSError | None = None

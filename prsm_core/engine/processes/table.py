@@ -295,7 +295,6 @@ def _is_adopted(stat: _Stat, own_session: int) -> bool:
 
 
 def _is_branded(stat: _Stat, brand: int, own_brand: int | None) -> bool:
-    """Return whether a process carries a brand, or came to this process with a foreign one."""
     carried = _brand(stat.pid)
     if carried is None or carried == own_brand:
         return False
@@ -504,7 +503,6 @@ def find_orphans(state_dir: Path) -> list[Orphans]:
 
 
 def _records_of_the_dead(state_dir: Path) -> Iterator[tuple[Path, list[ProcessIdentity]]]:
-    """Yield each record of a dead engine, and whom it names."""
     for path in sorted((state_dir / "runs").glob(f"*{_SUFFIX}")):
         identities = _read(path)
         if not (identities and is_alive(identities[0])):
@@ -520,7 +518,6 @@ def _survivors(process: ProcessIdentity) -> list[int]:
 
 
 def _end(process: ProcessIdentity) -> bool:
-    """End a shim that still lives, or what is left of the session of a dead one."""
     if _is_pid_of_another(process):
         return False
     if is_alive(process):
@@ -538,7 +535,6 @@ def _is_pid_of_another(process: ProcessIdentity) -> bool:
 
 
 def _read(path: Path) -> list[ProcessIdentity]:
-    """Return the identities of a record, without a line that was cut off."""
     found = []
     try:
         text = path.read_text(encoding="ascii", errors="replace")

@@ -28,10 +28,7 @@ SHOWN = 5  # lines about wrong names at the start of a run
 
 
 class SetName(Record, frozen=True, kw_only=True):
-    """The name of a model or provider in the settings.
-
-    `base` is the provider of a model whose name says none; None means that a provider is named.
-    """
+    """The name of a provider in the settings, or of a model; `base` has it unless the name says."""
 
     path: KeyPath
     text: str
@@ -102,10 +99,7 @@ def _set(settings: Settings, *paths: tuple[str, str]) -> Iterator[tuple[KeyPath,
 async def ask_for(
     found: Iterable[SetName], listings: Listings, *, only: Collection[str] | None = None
 ) -> None:
-    """Ask providers for their models if it is unknown whether they have the named ones.
-
-    `only` are the providers that may be asked; None is all.
-    """
+    """Ask providers, or `only` some, for their models if it is unknown what they have."""
     texts: dict[str, list[str]] = {}
     for name in found:
         if name.base is not None:

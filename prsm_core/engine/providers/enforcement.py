@@ -133,7 +133,6 @@ class Enforcement:
         return [line for line in lines if line]
 
     def _is_news(self, *what: str) -> bool:
-        """Return whether this is news in the run, and note it."""
         is_news = what not in self._told
         self._told.add(what)
         return is_news
@@ -201,15 +200,11 @@ class Enforcement:
         return status is not None and status.available
 
     async def _learn(self, names: Iterable[str]) -> None:
-        """Probe unknown providers, all at once."""
         if looks := self._looking(names):
             await asyncio.wait(looks)
 
     def _looking(self, names: Iterable[str]) -> set[asyncio.Task[None]]:
-        """Return the probes of unknown providers; each is probed once.
-
-        They continue when nobody waits for them any more.
-        """
+        """Return the probes of unknown providers, which continue even if nobody waits."""
         new = sorted(set(names) - (self._known.keys() - self._stale))
         for name in new:
             if name not in self._looks or self._looks[name].done():
@@ -238,13 +233,11 @@ class Enforcement:
             return None  # whoever uses it hears why
 
     def _tell(self, *names: str) -> list[Notice]:
-        """Return the notices on providers that are new to the run."""
         short = [name for name in names if self._shortfall(name)]
         odd = [notice for name in names for notice in self._odd(name)]
         return [*_warnings(self._summary(short)), *odd]
 
     def _odd(self, name: str) -> list[Notice]:
-        """Return the other notices on a provider, once."""
         self._told.add(("provider", name))
         if not self._is_available(name):
             # That needs no probe: it is told also of one that is slow to answer.
@@ -256,7 +249,6 @@ class Enforcement:
         return [*told, *_warnings([*self._unboxed(name), *self._metering(name)])]
 
     def _unboxed(self, name: str) -> list[str]:
-        """Return a line if a provider starts no agent in a box although settings want that."""
         capabilities = self._providers.capabilities(name)
         if capabilities.boxes or self._settings.box.to_box() is None:
             return []
@@ -267,7 +259,6 @@ class Enforcement:
         ]
 
     def _metering(self, name: str) -> list[str]:
-        """Return, once in a run, how far a provider may pass its budgets."""
         if not self._is_news("budgets", name):
             return []
         capabilities = self._providers.capabilities(name)
@@ -275,14 +266,12 @@ class Enforcement:
         return [line] if line else []
 
     def _shortfall(self, name: str) -> str:
-        """Return what of the policy a provider does not enforce; blank if unavailable."""
         if not self._is_available(name):
             return ""
         capabilities = self._providers.capabilities(name)
         return describe_shortfall(self._permissions, self._mode, capabilities, self._known[name])
 
     def _summary(self, names: Sequence[str]) -> list[str]:
-        """Return one line for all providers that do not enforce all of the policy."""
         if not names:
             return []
         listed, ends = ", ".join(names), {self._outcome(name) for name in names}
@@ -294,7 +283,6 @@ class Enforcement:
         ]
 
     def _outcome(self, name: str) -> str:
-        """Return what becomes of the agents of a provider that does not enforce all."""
         if name in self.refused:
             return "no agent is started on it"
         done = "its agents run all the same"
@@ -334,11 +322,9 @@ def describe_metering(
 
 
 def _advice(name: str, capabilities: ProviderCapabilities) -> str:
-    """Return what would help: nothing if the tokens are late, too."""
     helps = capabilities.tokens_told == "step"
     return f" (a price for {name} in budgets.prices holds it by an estimate)" if helps else ""
 
 
 def _how(told: str) -> str:
-    """Return when something is reported; an unknown word is no promise."""
     return _LATE if told == "turn" else _NEVER

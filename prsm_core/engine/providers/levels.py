@@ -29,10 +29,7 @@ HINT = "use another provider, or lower permissions.require"
 def needed_level(
     permissions: PermissionSettings, mode: PermissionMode, *, asks_edits: bool = False
 ) -> tuple[str, str]:
-    """Return the level that a policy needs to hold in full, and what needs it, for people.
-
-    A provider that asks for each edit anyway needs no higher level for that.
-    """
+    """Return the level that a policy needs to hold in full, and what needs it, for people."""
     if permissions.require is not None:
         return permissions.require, "permissions.require wants"
     if mode is PermissionMode.PLAN:
@@ -63,10 +60,7 @@ def describe_shortfall(
 
 
 def beyond_regions(capabilities: ProviderCapabilities) -> str:
-    """Return why a provider's agents can write beside their region unasked, or a blank.
-
-    A provider that asks before each tool, or for commands and each edit, keeps them to it.
-    """
+    """Return why a provider's agents can write beside their region unasked, or a blank."""
     asks = reaches(capabilities, "approval") and capabilities.asks_edits
     if asks or reaches(capabilities, "pre_tool"):
         return ""
@@ -79,10 +73,7 @@ def describe_blind(
     capabilities: ProviderCapabilities,
     gaps: Sequence[str],
 ) -> str:
-    """Return, for people, what a plugin's check does not see of a provider, or a blank.
-
-    `gaps` are what the provider cannot enforce although it reaches the level.
-    """
+    """Return, for people, what a plugin's check does not see of a provider, or a blank."""
     if reaches(capabilities, check.level or "none"):
         gap = "; ".join(gaps)
         said = f"the check {check.name} does not hold all that agents of {provider} do: {gap}"

@@ -129,7 +129,6 @@ async def ask_whether_known(
 
 @contextmanager
 def _announced(what: str, seconds: float, clock: Clock) -> Iterator[None]:
-    """Announce which answer takes long, once it does."""
     text = f"waiting for {what} (up to {seconds:g} s)"
     soon = clock.call_later(SOON_SECONDS, lambda: _told.info(text))
     try:
@@ -144,8 +143,6 @@ _WRONG = (OSError, msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class _Kept(Record, frozen=True, kw_only=True):
-    """A list as the file has it, with the settings it was made under and its Unix time."""
-
     settings: str
     at: float
     models: tuple[ModelInfo, ...]
@@ -153,10 +150,7 @@ class _Kept(Record, frozen=True, kw_only=True):
 
 
 class Listings:
-    """Owns what an engine's providers have listed; a file at `path` keeps it for a day.
-
-    A list made under other settings of a provider does not count.
-    """
+    """Owns what providers have listed under their present settings; `path` keeps it for a day."""
 
     def __init__(
         self, registry: ProviderRegistry, settings: Settings, clock: Clock, path: Path
@@ -180,11 +174,7 @@ class Listings:
     async def check(
         self, texts: Iterable[str | None], base: str, only: Collection[str] | None = None
     ) -> None:
-        """Ask the providers of these names if it is unknown whether they have the models.
-
-        `base` is the provider of models named without one, `only` those that may be asked (None is
-        all). Wrong names are reported by whoever looks them up.
-        """
+        """Ask the providers of these names for unknown models; `base` has the bare ones."""
         sought = {self.names.sought(text, base) for text in texts if text is not None}
         if not sought:  # nearly always
             return

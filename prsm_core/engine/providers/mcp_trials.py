@@ -58,10 +58,7 @@ class Trial(Record, frozen=True, kw_only=True):
 
 
 class McpTrials(Struct, eq=False):
-    """Owns what is known of an engine's MCP servers.
-
-    `start` is `ProviderServices.start_process`; `tell` warns of an agent, by its id.
-    """
+    """Owns what is known of an engine's MCP servers; `tell` warns of an agent, by its id."""
 
     start: Start
     clock: Clock
@@ -142,7 +139,6 @@ class McpTrials(Struct, eq=False):
         return await self._watched(process, server)
 
     async def _watched(self, process: ChildProcess, server: McpServer) -> Trial:
-        """Talk with a server for as long as it may take, then end its program."""
         found: list[Trial] = []
 
         async def talk() -> None:
@@ -171,7 +167,6 @@ async def _reach(process: ChildProcess, server: McpServer) -> Trial:
 
 
 async def _greet(process: ChildProcess, server: McpServer) -> Trial:
-    """Begin a conversation as a vendor does, and look at the tools."""
     lines = process.lines()
     try:
         greeting = await _ask(process, lines, _BEGIN)
@@ -191,7 +186,6 @@ async def _greet(process: ChildProcess, server: McpServer) -> Trial:
 async def _ask(
     process: ChildProcess, lines: AsyncIterator[bytes], request: Mapping[str, Any]
 ) -> Mapping[str, Any] | str:
-    """Return a result, or why there is none."""
     await _send(process, request)
     async for line in lines:
         answer = _read(line)
@@ -228,10 +222,7 @@ def _shown(text: str) -> str:
 
 
 def judge_tools(tools: object) -> Trial:
-    """Return what is wrong with a server's tools.
-
-    One tool that the protocol forbids makes vendors refuse the whole list, and the server.
-    """
+    """Return what is wrong with a server's tools: one forbidden tool makes vendors refuse all."""
     if not isinstance(tools, list):
         return Trial(problem="its list of tools is none")
     broken = [problem for tool in tools if (problem := _broken(tool))]

@@ -62,10 +62,7 @@ class Peers(Record, frozen=True):
 
 
 def resolve_peers(parent: ModelChoice, names: ModelNames) -> Peers:
-    """Return the models of `defaults.peer_models`; bare ones belong to `parent`'s provider.
-
-    Models of missing providers cannot be used, but they restrict all the same.
-    """
+    """Return the models of `defaults.peer_models`; missing ones still restrict."""
     texts = names.settings.defaults.peer_models
     if not texts:
         return Peers(None)
@@ -127,7 +124,6 @@ def _stand_in(
     is_allowed: Callable[[ModelCapability], bool],
     is_gone: Callable[[str], bool],
 ) -> ModelChoice | None:
-    """Return the stand-in for a named model whose provider is missing, if any."""
     missing = None if text is None else names.meant(text, base)
     if missing is None or (missing[0] in names.providers and not is_gone(missing[0])):
         return None
@@ -144,11 +140,7 @@ def find_recommendable(
     granted: Collection[str] | None,
     avoid: Collection[str] = (),
 ) -> list[ModelCapability]:
-    """Return the registry's models that may be recommended for children of `parent`.
-
-    They are of installed providers except those to `avoid`, within the grant, and among any
-    `defaults.peer_models`.
-    """
+    """Return the registry's models that children of `parent` may be recommended."""
     peers = resolve_peers(parent, names).names
     return [
         model
@@ -184,10 +176,7 @@ def _check_peer(choice: ModelChoice, parent: ModelChoice, peers: Collection[str]
 def stand_ins(
     wanted: tuple[str, str], registry: ModelRegistry, is_allowed: Callable[[ModelCapability], bool]
 ) -> list[ModelCapability]:
-    """Return other providers' models of the wanted one's tier, the best first.
-
-    The cheaper comes first, then the faster, then by name. A model of unknown tier has none.
-    """
+    """Return others' models of the wanted one's tier: cheaper, then faster ones first."""
     known = registry.get(*wanted)
     if known is None:
         return []

@@ -33,10 +33,7 @@ _SLIP = 0.8  # how alike a word must be to a known name, 0 to 1, to be a slip of
 
 
 class Listing(Record, frozen=True, kw_only=True):
-    """The models that a provider has listed, and other names it takes.
-
-    Only a fresh one says which models there are not.
-    """
+    """The models a provider has listed, and other names it takes; a fresh one has no others."""
 
     models: tuple[ModelInfo, ...]
     others: frozenset[str] = frozenset()
@@ -73,10 +70,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
     absent: Absent = PRESENT
 
     def place(self, text: str, base: str) -> tuple[str, str]:
-        """Return the provider and model of a name; `base` has the bare models.
-
-        Raises ModelNotAvailableError, with the nearest names, for one that is certainly wrong.
-        """
+        """Return the provider and model of a name; raise ModelNotAvailableError for none."""
         found = self._find(text.strip(), base)
         if isinstance(found, tuple):
             return found
@@ -165,7 +159,6 @@ class ModelNames(Record, frozen=True, kw_only=True):
                     yield f"{provider}/{said}", full
 
     def _find(self, text: str, base: str) -> tuple[str, str] | _Wrong:
-        """Return what a name means, or what is wrong with it."""
         alias = self.settings.models.get(text)
         if alias is not None:
             wrong = self._wrong_provider(text, alias.provider)
@@ -180,7 +173,6 @@ class ModelNames(Record, frozen=True, kw_only=True):
         return self._find_bare(text, base)
 
     def _find_bare(self, text: str, base: str) -> tuple[str, str] | _Wrong:
-        """Return a model of the provider that has the bare ones."""
         if self.is_taken(base, text):
             return base, text
         if (meant := self.meant(text, base)) is not None:
@@ -195,7 +187,6 @@ class ModelNames(Record, frozen=True, kw_only=True):
         return found
 
     def _checked(self, text: str, provider: str, model: str) -> tuple[str, str] | _Wrong:
-        """Return the model unless its provider is known not to have it."""
         if not model.strip():
             return _Wrong(f"{text!r} names no model", text)
         listing = self.listed.get(provider)
@@ -240,7 +231,6 @@ def _likeness(one: str, other: str) -> float:
 
 
 def _slips(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that a text may be a slip for, the likeliest first."""
     marks = {name: _likeness(text, name) for name in names}
     near = [name for name in marks if marks[name] >= _SLIP]
     return sorted(near, key=lambda name: (-marks[name], name))

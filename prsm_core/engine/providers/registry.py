@@ -65,10 +65,7 @@ EXHAUSTED = frozenset({ErrorKind.AUTH_FAILURE, ErrorKind.RATE_LIMIT})
 
 
 class AuthProfiles:
-    """Which login of a provider is used now; all its agents share it.
-
-    `names` come in order of preference; there are none if the provider has only its own.
-    """
+    """Which login of a provider all its agents use; `names` come in order of preference."""
 
     def __init__(self, clock: Clock, names: Sequence[str] = ()) -> None:
         self._clock = clock
@@ -261,10 +258,7 @@ class ProviderRegistry:
         return kind_of(name, self._settings)
 
     async def get(self, name: str) -> GuardedProvider:
-        """Return the provider of this name, built at first use.
-
-        Raises ProviderNotAvailableError if it is not installed, ConfigError for wrong settings.
-        """
+        """Return a provider, built at first use; raise ProviderNotAvailableError or ConfigError."""
         if (spoilt := self._spoilt.pop(name, None)) is not None:
             raise spoilt
         login = self.profiles(name).current
@@ -379,15 +373,11 @@ class ProviderRegistry:
         return ProviderCapabilities() if provider is None else provider.capabilities
 
     def _a_built(self, name: str) -> GuardedProvider | None:
-        """Return a built provider of this name, with any login."""
         built = (provider for (known, _), provider in self._built.items() if known == name)
         return next(built, None)
 
     def context_window(self, name: str, model: str) -> int | None:
-        """Return a model's window in tokens: from the settings, else as its provider knows.
-
-        Nobody is asked for it, so the provider may still report one later.
-        """
+        """Return a model's window in tokens from the settings, or as its provider knows it now."""
         registered = self._settings.model_registry.get(model)
         if registered is not None and registered.max_context:
             return registered.max_context
@@ -464,7 +454,6 @@ class ProviderRegistry:
             )
 
     def _candidates(self) -> list[str]:
-        """Return selectable providers: configured ones first, then the others by name."""
         selectable = {name for name, spec in self._specs.items() if spec.selectable}
         configured = [name for name in self._settings.providers if name in selectable]
         return [*configured, *sorted(selectable - set(configured))]
@@ -491,10 +480,7 @@ async def _close(provider: GuardedProvider, seconds: float) -> None:
 def configured_specs(
     specs: Mapping[str, ProviderSpec], settings: Settings
 ) -> dict[str, ProviderSpec]:
-    """Return the installed providers, and those that settings make of them by `kind`.
-
-    Raises ConfigError for a section whose name no provider may have.
-    """
+    """Return the installed providers, and those that settings derive by `kind`."""
     found = dict(specs)
     for name, section in settings.providers.items():
         spec = None if section.kind is None else specs.get(section.kind)
@@ -630,7 +616,6 @@ async def open_registry(
 
 @contextmanager
 def _recorded(state_dir: Path, executor: ChosenExecutor) -> Iterator[ProcessRecord]:
-    """End what dead engines left behind, processes and boxes; keep a record of this one's."""
     with recorded_processes(state_dir) as record:
         if boxes := end_left_boxes(state_dir, executor):
             _log.warning("removed %d boxes that a dead engine had left behind", boxes)

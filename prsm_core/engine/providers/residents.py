@@ -34,17 +34,12 @@ PARK_SECONDS = 60.0  # how long the process of a session that is parked may take
 
 
 class _Resident(Struct, eq=False):
-    """A session that holds a process of its own."""
-
     park: Callable[[], bool]
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Residents:
-    """Owns the places for vendors' processes: whose sessions hold one, and who of them waits.
-
-    `running` returns how many processes there are, even those of no session.
-    """
+    """Owns the places for vendors' processes; `running` counts all, even those of no session."""
 
     def __init__(self, limit: int, running: Callable[[], int], clock: Clock) -> None:
         self._limit = limit
@@ -60,10 +55,7 @@ class Residents:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Hold a place for a process started within; somebody may be parked.
-
-        Raises AgentSpawnError if nobody can be.
-        """
+        """Hold a place for a process started within; raise AgentSpawnError if there is none."""
         if self._line.locked() or self._is_full:
             async with self._line:
                 await self._make_room()
@@ -83,10 +75,7 @@ class Residents:
         opening: AbstractAsyncContextManager[ProviderSession],
         park: Callable[[], bool],
     ) -> AsyncIterator[ProviderSession]:
-        """Open a session that holds a process of its own until it is left.
-
-        `park` closes it soon if the agent only waits, and returns whether it does.
-        """
+        """Open a session that holds a process; `park` closes it soon if its agent only waits."""
         resident = _Resident(park)
         start = await self._starts.begin()
         try:
@@ -110,10 +99,7 @@ class Residents:
             self._tell()
 
     async def freed(self, seconds: float | None) -> bool:
-        """Wait up to `seconds` until there may be room; return whether there may be.
-
-        None is without limit. If no session could make room, return at once.
-        """
+        """Wait until there may be room, up to `seconds`; return whether there may be."""
         return await first_of(self._clock, seconds, self._until_freed) and self._may_have_room
 
     async def _until_freed(self) -> None:
@@ -140,7 +126,6 @@ class Residents:
                 )
 
     async def _park_longest(self) -> bool:
-        """End the process of the agent that has waited longest; False if nobody waits."""
         while self._waiting:
             agent_id = next(iter(self._waiting))
             del self._waiting[agent_id]
@@ -155,7 +140,6 @@ class Residents:
         await self._news.wait()
 
     def _tell(self) -> None:
-        """Wake the listeners: a process was started or has ended, or an agent waits."""
         news, self._news = self._news, None
         if news is not None:
             news.set()

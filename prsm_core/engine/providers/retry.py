@@ -25,10 +25,7 @@ JITTER = 0.2
 
 
 class RetryPolicy(Record, frozen=True, kw_only=True):
-    """Retries a failed turn `attempts` times; back-off doubles from 1 s to 30 s, ± 20 %.
-
-    A vendor that asks for a longer pause gets it.
-    """
+    """Retries failed turns; pauses double from 1 s to 30 s, ± 20 %, or as vendors ask."""
 
     attempts: int = 5
     rng: random.Random = field(default_factory=random.Random)
@@ -46,10 +43,7 @@ class RetryPolicy(Record, frozen=True, kw_only=True):
     def pauses_to_come(
         self, failures: int, error: AgentError, at_least: Callable[[int], float]
     ) -> list[float]:
-        """Return the longest pause after each further failure, until it gives up.
-
-        `at_least(n)` is how long the n-th of them lasts for other reasons.
-        """
+        """Return the longest pause after each further failure, `at_least(n)` for the n-th."""
         pauses: list[float] = []
         while pause := self.delay(failures + len(pauses) + 1, error, jitter=JITTER):
             pauses.append(max(pause, at_least(len(pauses) + 1)))

@@ -64,10 +64,7 @@ class Workforce(Record, frozen=True, kw_only=True):
     _told: dict[_Whose, str] = field(default_factory=dict)  # what agents were told by now
 
     def members(self, own: ModelChoice, granted: Collection[str] | None) -> list[Member]:
-        """Return all models that an agent's children may be given by name.
-
-        `own` is that of a child that names none, `granted` what may be handed down (None is all).
-        """
+        """Return the models that children may be given by name, within those `granted`."""
         allowed = self.allowed(own, granted)
         found: dict[str, Member] = {}
         for name, choice, what in self._offers(own, allowed):
@@ -86,7 +83,6 @@ class Workforce(Record, frozen=True, kw_only=True):
     def _offers(
         self, own: ModelChoice, allowed: Collection[str] | None
     ) -> Iterator[tuple[str, ModelChoice, str]]:
-        """Yield models' names, their meaning and purpose, the shortest name first."""
         told = set()
         for name in sorted(self.usable, key=lambda name: (name != own.provider, name)):
             choice = ModelChoice(provider=name, model=DEFAULT_MODEL)
@@ -108,7 +104,6 @@ class Workforce(Record, frozen=True, kw_only=True):
         return described or " ".join(filter(None, (choice.name, self._strength(choice.name))))
 
     def _strength(self, full: str) -> str:
-        """Return what the registry says of a model."""
         provider, _, model = full.partition("/")
         known = self.names.settings.model_registry.get(model)
         if known is None or (known.provider or provider) != provider:
@@ -125,10 +120,7 @@ class Workforce(Record, frozen=True, kw_only=True):
         return self.describe(model_of(agent), agent.grant.models)
 
     def describe(self, own: ModelChoice, granted: Collection[str] | None) -> str:
-        """Return these lines for an agent, at most TEAM_BYTES; blank without any.
-
-        Most agents of a run get the same, twice each, so it is made once.
-        """
+        """Return these lines for an agent, at most TEAM_BYTES, made once for equal agents."""
         whose = own, None if granted is None else frozenset(granted)
         if whose not in self._told:
             members, allowed = self.members(own, granted), self.allowed(own, granted)
@@ -189,10 +181,7 @@ def told_of_team(system_prompt: str) -> str:
 
 
 def describe_members(members: list[Member], *, has_more: bool = False) -> str:
-    """Return the lines of as many members as fit, and how to see the others.
-
-    With `has_more` there may be some that nobody has looked for.
-    """
+    """Return the lines of as many members as fit, and how to see the others."""
     lines = [_line(member) for member in members]
     for count in range(len(lines), 0, -1):
         rest = [_UNSEEN] if has_more else []

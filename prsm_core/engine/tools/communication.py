@@ -74,7 +74,6 @@ class Communication(Record, frozen=True, kw_only=True):
         return Reply({"answer": answer.payload["text"]})
 
     def _question(self, call: Call, parent: AgentRecord) -> RoutedMessage:
-        """Return the question to send. Raises MessageRoutingError if nobody would read it."""
         if parent.is_over:
             raise _parent_ended()
         self.router.check(parent.agent_id)
@@ -173,7 +172,6 @@ class Communication(Record, frozen=True, kw_only=True):
         return describe_message(record, self.roster, unread[0]) if unread else None
 
     def _with_others(self, call: Call, first: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer with all other unread messages that it has room for."""
         record, told = call.record, {**first, "progress": _progress(call.record, self.roster)}
         others: list[dict[str, Any]] = []
         taken = call.take(record.is_prompted_by, MESSAGES_IN_AN_ANSWER)
@@ -208,7 +206,6 @@ class _Reminds(Record, frozen=True):
 
 
 def _seconds(call: Call) -> float | None:
-    """Return how long a wait may take; None is without limit."""
     return call.args.get("timeout") or call.args.get("timeout_seconds") or None
 
 
@@ -229,7 +226,6 @@ def _child_ended(child: AgentRecord) -> MessageRoutingError:
 
 
 def _another_waits(call: Call) -> bool:
-    """Whether an earlier wait_for_message of the turn is still open."""
     earlier = takewhile(lambda other: other is not call, call.calls.open)
     return any(other.name == call.name for other in earlier)
 
@@ -246,7 +242,6 @@ def _note_shown(record: AgentRecord, message: RoutedMessage) -> None:
 
 
 def _size(told: Mapping[str, Any]) -> int:
-    """Return the bytes of an entry in an answer, with what stands around it."""
     return len(encode_data(told).encode()) + len(',"others":[]')
 
 

@@ -214,7 +214,6 @@ class Family(Record, frozen=True, kw_only=True):
         return await self._advice(call, child, since, **about)
 
     async def _advice(self, call: Call, child: AgentRecord, since: str, **about: str) -> Reply:
-        """Wait for what an adviser says `since` it began."""
         call.spawned_session_label = child.label
         message = await await_child(call, child, since, AgentState.WAITING_FOR_EXPERT)
         known: dict[str, Any] = {**describe(child, reused=False), **about}
@@ -237,7 +236,6 @@ class Family(Record, frozen=True, kw_only=True):
         return tuple(f"{name}/default" for name in others)
 
     async def _answer_again(self, call: Call, effect: Effect) -> Reply:
-        """Answer a call that made or took its child before its engine died."""
         child, since = recalled_child(self.roster, effect)
         return await self._answer(call, child, reused=_is_reused(effect), since=since)
 
@@ -262,7 +260,6 @@ class Family(Record, frozen=True, kw_only=True):
         return {**data, "state": child.state.value, "result": result}
 
     def _described(self, child: AgentRecord, *, reused: bool) -> dict[str, Any]:
-        """Return `describe`, with a note if the child may pass its budget."""
         provider = child.descriptor.provider
         budget = self.enforcement.describe_budget(provider, child.agent_id)
         told = describe(child, reused=reused)
@@ -271,7 +268,6 @@ class Family(Record, frozen=True, kw_only=True):
         return told
 
     async def _ask_providers(self, agent: AgentDescriptor, texts: Iterable[str | None]) -> None:
-        """Ask providers whether they have these models, if that is unknown."""
         names, wanted = self.listings.names, [text for text in texts if text is not None]
         if not wanted:  # nearly always
             return
@@ -337,7 +333,6 @@ class Family(Record, frozen=True, kw_only=True):
         )
 
     def _profile(self, arguments: Mapping[str, Any]) -> ExpertProfile | None:
-        """Return the configured worker or reviewer that a child is to be."""
         wanted = arguments.get("profile")
         if wanted is None:
             return None
@@ -373,10 +368,7 @@ class Family(Record, frozen=True, kw_only=True):
     def _choose_all(
         self, call: Call, wanted: Sequence[Mapping[str, Any]]
     ) -> list[tuple[AgentRecord, SpawnRequest | None]]:
-        """Return the children for some tasks: new ones, and free ones with their tasks.
-
-        Raises what spawning any of these raises, with none of them made.
-        """
+        """Return new and free children for some tasks; raise with none of them made."""
         requests = [self._request(call, arguments) for arguments in wanted]
         _check_names(requests)
         self.budgets.check_launches(call.record.agent_id, len(requests))
@@ -507,7 +499,6 @@ def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
 
 
 def _check_names(requests: Iterable[SpawnRequest]) -> None:
-    """Raise AgentSpawnError if two of these children would have one name."""
     names = Counter(request.name for request in requests if request.name is not None)
     for name, count in names.items():
         if count > 1:
@@ -560,7 +551,6 @@ class Observation(Record, frozen=True, kw_only=True):
 
 
 def _calls(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return each call's tool and cut arguments, and how many more there are."""
     calls = [
         {
             "tool": entry["tool"],
@@ -655,7 +645,6 @@ class Recommendation(Record, frozen=True, kw_only=True):
         workforce: Workforce,
         complexity: str | None,
     ) -> list[dict[str, Any]]:
-        """Return what usable providers list, if the registry has nothing that fits."""
         from prsm_core.catalog.ranking import offered_models
         from prsm_core.catalog.selection import build_model_registry
 

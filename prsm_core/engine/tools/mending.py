@@ -167,7 +167,6 @@ def _other_words(properties: Schema) -> OtherWords:
 
 
 def _may_be_left_out(name: object, properties: Schema, other_words: OtherWords) -> bool:
-    """Whether an unknown argument may be ignored without harm."""
     if not isinstance(name, str) or name in other_words:
         return False
     is_restriction = any(map(_RESTRICTS.fullmatch, _words(name)))

@@ -63,10 +63,7 @@ class PluginCallParts(Record, frozen=True, kw_only=True):
 
 
 class DoneByAnswer(Struct, eq=False):
-    """Owns what one call does by its answer; see `ByAnswer`.
-
-    Labels are written only if they are still those the handler has read.
-    """
+    """Owns what one call does by its answer; labels must still be those its handler read."""
 
     record: AgentRecord
     parts: PluginCallParts
@@ -262,7 +259,6 @@ class PluginTools:
         return table.for_agent(agent, settings, models, asked)
 
     def _is_asked(self, agent: AgentDescriptor, tool: PluginTool) -> bool:
-        """Whether an agent's labels ask for a tool; a failing plugin's tool is left out."""
         try:
             return tool.is_wanted(agent.labels)
         except PluginError as error:

@@ -154,7 +154,6 @@ class Progress(Record, frozen=True, kw_only=True):
             raise
 
     def _refuse_unread_prompts(self, call: Call) -> None:
-        """Refuse an end while a prompt or a peer's message is unread."""
         router, agent_id, prompts = self.router, call.record.agent_id, call.record.is_prompted_by
         unread = [m for m in router.unread(agent_id) if m.type in _HOLDING and prompts(m)]
         if not unread:

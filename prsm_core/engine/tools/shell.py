@@ -91,7 +91,6 @@ class Shell(Record, frozen=True, kw_only=True):
         return Reply({name: getattr(result, name) for name in names})
 
     async def _noted_run(self, call: Call, request: PermissionRequest) -> ShellResult:
-        """Run a permitted command; note its start in the ledger, report its end to the broker."""
         await call.note(_STARTED)
         began, outcome = self.broker.mark(), None
         try:
@@ -134,7 +133,6 @@ class Shell(Record, frozen=True, kw_only=True):
 
 
 def _outcome(result: ShellResult) -> Outcome | None:
-    """Return how a command ended; None if part of that is unknown."""
     if result.timed_out or result.truncated:
         return None
     error = f"exit code {result.exit_code}" if result.exit_code else None
@@ -164,7 +162,6 @@ def is_reached_from_outside(folder: str, *, limit: int = MAX_ENTRIES) -> bool:
 
 
 def _statuses(folder: str) -> Iterator[os.stat_result]:
-    """Yield the status of a folder or file and all below it, without following links."""
     status = os.lstat(folder)
     yield status
     waiting = [folder] if stat.S_ISDIR(status.st_mode) else []

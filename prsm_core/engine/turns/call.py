@@ -257,10 +257,7 @@ class Call(Struct, eq=False):
         reply: Reply | None = None,
         noted: EffectNoted | None = None,
     ) -> None:
-        """Commit the call with its messages, before it acts outside.
-
-        A `reply` that is certain already and what is `noted` are committed with it.
-        """
+        """Commit the call, its messages, any `reply` and what is `noted`, before it acts."""
         steps, opened = self.calls.parts.steps, self.opens()
         writes: list[Write] = [*opened, *[MessageSent(message=message) for message in messages]]
         if noted is not None:
@@ -387,10 +384,7 @@ class Call(Struct, eq=False):
         self.life.moved()
 
     def close_with(self, outcome: ToolOutcome) -> CallClosed:
-        """Close the call and return its answer as stored, with the images it cites.
-
-        Model and ledger get the same text, cut at the limit.
-        """
+        """Close the call; return its answer, cut alike for model and ledger, with images."""
         images: tuple[Image, ...] = ()
         if self.consumed and IMAGE_SCHEME in outcome.text:
             images = self.calls.parts.images(self.record, (outcome.text,))
@@ -425,10 +419,7 @@ class Call(Struct, eq=False):
         return taken
 
     def give_back(self, since: RoutedMessage | None = None) -> None:
-        """Make messages unread again: all that were taken, or those `since` one.
-
-        No-op once the call is closed, since a commit under way consumes them.
-        """
+        """Unread messages again, all or `since` one, unless a commit consumes them."""
         if self.closed:
             return
         first = 0 if since is None else self.consumed.index(since.message_id)

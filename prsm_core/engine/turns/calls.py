@@ -108,7 +108,6 @@ class TurnCalls(Struct, eq=False):
         return self._run(call)
 
     async def _instead(self, call: Call) -> ToolOutcome | None:
-        """Return the outcome of a call that is not run; None if it begins."""
         if call.is_again:
             return None
         if call.name != "task_complete" and self.turn.is_held:
@@ -253,7 +252,6 @@ class TurnCalls(Struct, eq=False):
         return self._handler(call)(call)
 
     async def _permitted(self, call: Call) -> Reply | ToolOutcome:
-        """Have a call handled unless a check, or the person it asks, is against it."""
         verdict = await self.parts.permits.authorize_call(self.life, call.name, call.args)
         if isinstance(verdict, Deny):
             named = "" if verdict.check is None else f" (the permission check {verdict.check})"
@@ -342,7 +340,6 @@ class TurnCalls(Struct, eq=False):
         return unused_id(wanted, lambda name: name in self.rows or self.opened(name) is not None)
 
     def _failure(self, call: Call, error: Exception) -> ToolOutcome:
-        """Return the answer for a failed call. Raises if the ledger can store none."""
         if isinstance(error, PrsmError):
             if breaks_ledger(error):
                 raise error

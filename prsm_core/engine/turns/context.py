@@ -92,11 +92,7 @@ def build_role_prompt(
     region: Sequence[str] | None = None,
     team: str = "",
 ) -> str:
-    """Return an agent's system prompt.
-
-    The profile of an `expert` comes first. What differs between siblings comes last: name, region
-    and team.
-    """
+    """Return an agent's system prompt; what differs between siblings comes last."""
     text = _PROMPTS[role]
     if is_solo:
         text = "".join((_SOLO, _SOLO_SPAWNS if may_spawn else "", _SOLO_ENDS))
@@ -135,11 +131,7 @@ def assemble_context(
     toolbox: Toolbox,
     timeout_ms: int | None,
 ) -> AssembledContext:
-    """Return the context of an agent's next turn. Writes nothing.
-
-    Tokens are counted as if nothing was sent before. A thread that the vendor holds has everything
-    but the current message.
-    """
+    """Return the context of an agent's next turn, counted as if nothing was sent before."""
     agent, history, held = record.descriptor, prompt.history, record.context_used
     system_prompt = parts.system_prompt(agent)
     if record.resume_token is None and (history or record.next_turn == 1):

@@ -280,10 +280,7 @@ class GoingOn:
 
 
 def _sent_in(state: TurnState) -> tuple[AgentMessage, ...]:
-    """Return what the model was sent since it last spoke, each text once.
-
-    A message marked `again` repeats everything that the thread lacked before it.
-    """
+    """Return what the model was sent since it last spoke; `again` replaces all before."""
     sent: list[AgentMessage] = []
     for message in _unheard_in(state):
         if message.again:
@@ -304,7 +301,6 @@ def _unheard_in(state: TurnState) -> tuple[AgentMessage, ...]:
 
 
 def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:
-    """Return what the model needs no telling of."""
     if taken is not None:
         return taken
     return carried.heard.union(call.call_id for call in carried.calls if call.heard)

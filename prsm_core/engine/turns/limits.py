@@ -354,10 +354,7 @@ class Allowance(Struct, eq=False):
         return self._ends_by - self.clock.now()
 
     def take(self, event: ProviderEvent, *, calls: int, is_calling: bool) -> bool:
-        """Note an event; return whether the turn is to end now.
-
-        `calls` have begun, the vendor's and ours; one is unanswered if it `is_calling`.
-        """
+        """Note an event after `calls` have begun; return whether the turn is to end now."""
         match event:
             case StepEnded():
                 has_called = is_calling or calls > self._calls
@@ -396,10 +393,7 @@ class Allowance(Struct, eq=False):
 
 
 class TurnLimits(Struct, eq=False):
-    """Plans checks of one turn, stops it in time, and reports each silence of a provider once.
-
-    Silence does not count while a tool runs, while a person is asked, or without a limit.
-    """
+    """Plans checks of one turn, stops it in time, and reports each silence of a provider once."""
 
     turn: Limited
     clock: TurnClock
@@ -432,7 +426,6 @@ class TurnLimits(Struct, eq=False):
         return self.clock.last_event if self._is_answered else self._asked
 
     def _silent_in(self, left: float) -> float:
-        """Return the seconds until silence is reported; `left` is what remains of the turn."""
         since = self._silent_since
         if self.clock.open_tools or since == self._told or left == math.inf:
             return math.inf

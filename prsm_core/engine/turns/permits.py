@@ -114,10 +114,7 @@ class Permits(Struct, eq=False):
     async def authorize(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool = False
     ) -> Allow | Deny:
-        """Decide a permission request; `sandboxed` is a command that keeps to all regions.
-
-        A permitted request that may write counts as running until its end is reported.
-        """
+        """Decide a request; one that is `sandboxed` keeps to all regions."""
         turn = life.turn
         await self.journal.hold()
         if life.is_over or (turn is not None and await turn.hold()):
@@ -208,7 +205,6 @@ class Permits(Struct, eq=False):
         verdict: Verdict,
         again: Callable[[], Awaitable[Verdict]],
     ) -> Allow | Deny:
-        """Have a person answer an Ask, and record what a plugin's check forbids."""
         if life.is_over:  # meanwhile: whoever asked has gone
             return Deny(_WHY_NOT["agent_ended"])
         if isinstance(verdict, Ask):

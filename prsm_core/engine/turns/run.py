@@ -409,7 +409,6 @@ class TurnRun:
         return self.is_parked
 
     def _let_go(self) -> None:
-        """Note that nothing of the turn runs any more, unless it is parked."""
         self.limits.end()
         if not self.is_parked:
             self.stop.over()
@@ -426,10 +425,7 @@ class TurnRun:
         return self._phase is PARKED
 
     def park(self) -> bool:
-        """Close the session of a turn that only waits, leaving the turn open; whether it does.
-
-        Its calls are let go of at once, unanswered.
-        """
+        """Close the session of a turn that only waits; return whether it does."""
         if self.stop.end() is not None or self._record.is_condemned or not self.is_idle:
             return False
         self._enter(PARKED)
@@ -554,10 +550,7 @@ class TurnRun:
         return self._provider.stream(context)
 
     def _beginning(self, prompt: Prompt, text: str | None) -> tuple[AssembledContext, Step]:
-        """Return the context and the step by which the turn begins or continues.
-
-        `text` replaces the prompt's own.
-        """
+        """Return the context, with `text` as prompt, and the step that begins or continues it."""
         record, steps = self._record, self._parts.steps
         message = None if text is None else self.fold.add_message("user", text, again=prompt.again)
         limit = self._parts.settings.engine.agent_timeout_seconds
@@ -579,7 +572,6 @@ class TurnRun:
         return context, steps.build(record, *writes, *self._kept_thread())
 
     def _opened(self, prompt: Prompt, context: AssembledContext) -> TurnOpened:
-        """Return the write that opens the turn."""
         record, agent = self._record, self._record.descriptor
         record.next_turn += 1
         record.head_turn_id, record.context_used = self.turn_id, context.token_budget.used
@@ -606,10 +598,7 @@ class TurnRun:
         )
 
     def _kept_thread(self, *, is_over: bool = False) -> tuple[ThreadKept, ...]:
-        """Note the vendor's thread; return the write if it has changed.
-
-        A session may learn its thread late, so a missing one counts only once the turn `is_over`.
-        """
+        """Return the write of a changed thread; none is known before the turn `is_over`."""
         token = self._provider.resume_token
         thread = sanitize(token) if isinstance(token, str) else None
         if thread == self._record.resume_token or (thread is None and not is_over):
@@ -646,7 +635,6 @@ class TurnRun:
         await self._parts.journal.fact(told.kind, self._record.agent_id, **told.data)
 
     async def _take_last(self, event: ProviderEvent) -> bool:
-        """Take a provider's event; return whether it is the last one of the turn."""
         self.clock.touch()
         known: ProviderEvent | None = sanitize(event)
         if isinstance(known, (ToolCallStarted, ToolCallFinished, ToolOutput)):
@@ -736,7 +724,6 @@ class TurnRun:
             await self._cut_short(asyncio.CancelledError())
 
     async def _break_off(self, error: BaseException) -> None:
-        """Close a turn that was cancelled or whose provider broke, unless suspended."""
         if isinstance(error, Exception):
             await self._parts.journal.stops_for(describe(error))
         if self._parts.journal.is_suspended:
@@ -773,7 +760,6 @@ class TurnRun:
             return await self._write(self._cut_off_calls(), error)
 
     async def _end_handlers(self) -> None:
-        """End open calls, and requests that wait for a person."""
         parts, agent = self._parts, self._record.agent_id
         resolved = parts.requests.close_agent(agent, "turn_ended")
         await self.calls.end()
@@ -808,7 +794,6 @@ class TurnRun:
         return result
 
     def _thread_tokens(self, calls: Iterable[AgentToolCall]) -> int | None:
-        """Return the size of the vendor's thread: reported, else estimated."""
         held = self._record.context_used
         if self.fold.thread_used is not None or held is None:
             return self.fold.thread_used

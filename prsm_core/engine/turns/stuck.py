@@ -278,7 +278,6 @@ class StuckWatch(Struct, eq=False):
 
 
 def _in_order(turn: TurnState) -> list[AgentMessage | AgentToolCall]:
-    """Return an agent's messages and calls in a turn, in the order of their ends."""
     said = [
         (one.created_at, 0, one)
         for one in turn.messages

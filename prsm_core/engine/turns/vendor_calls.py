@@ -95,7 +95,6 @@ class LiveTexts(Struct, eq=False):
                 output.end()
 
     def _output(self, event: ToolOutput) -> None:
-        """Publish a call's output, up to the limit of its result."""
         call = event.call_id
         if call not in self._outputs:
             output = self._journal.live_text(
@@ -224,7 +223,6 @@ class AllowedCalls(Struct, eq=False):
         return False
 
     def _untold(self, vendor_id: str) -> str | None:
-        """Return the allowed call of this id that the vendor has not reported."""
         return self._newest(lambda call: call.told_as is None and call.asked_as == vendor_id)
 
     def _newest(self, is_meant: Callable[[_Call], bool]) -> str | None:
@@ -258,10 +256,7 @@ class VendorCalls(Struct, eq=False):
                 self._parts.journal.note("tool_call_finished", self._life.record.agent_id, **data)
 
     async def allowed(self, request: PermissionRequest) -> None:
-        """Begin an allowed call unless reported already; return once the ledger has it.
-
-        `request` is what `asks` returned.
-        """
+        """Begin an allowed call unless reported already; return once the ledger has it."""
         descriptor = self._life.record.descriptor
         call_id = self._calls.find_asked(request)
         if call_id is None:
@@ -352,7 +347,6 @@ class VendorCalls(Struct, eq=False):
             await self._parts.journal.fact("plan_updated", agent, entries=plan)
 
     def _request(self, event: ToolCallStarted) -> PermissionRequest:
-        """Return the permission request that matches the call."""
         descriptor, paths = self._life.record.descriptor, event.arguments.get("paths")
         return PermissionRequest(
             agent_id=descriptor.agent_id,
@@ -365,13 +359,11 @@ class VendorCalls(Struct, eq=False):
 
 
 def _with_folder(request: PermissionRequest, cwd: str) -> dict[str, Any]:
-    """Return a request's arguments, with the folder of a command that runs elsewhere."""
     runs_elsewhere = request.command is not None and request.cwd != normpath(cwd)
     return {**({"cwd": request.cwd} if runs_elsewhere else {}), **request.arguments}
 
 
 def _outcome(event: ToolCallFinished) -> Outcome | None:
-    """Return how a call ended; None if part of its output is missing."""
     if event.status == "denied":
         return DENIED
     if event.result is None or not event.is_whole or event.result.endswith(CUT_MARK):

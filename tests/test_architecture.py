@@ -150,6 +150,7 @@ def test_what_is_gone_is_found():
     text = "see `engine/gone.py`, `app.py: Nobody`, `NoSuchClass.run`, `app.py: open_app`"
     assert list(missing_names(text)) == ["engine/gone.py", "app.py: Nobody", "NoSuchClass.run"]
     assert impure(Station("engine/journal/unit.py", "AgentSteps.commit", "pure")) == [
+        "asyncio",
         "AsyncFunctionDef",
         "Await",
     ]

@@ -13,7 +13,7 @@ from prsm_core.config import resolve_paths
 from prsm_core.domain.record import Record
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
-from prsm_core.engine.agents.failover import Holds
+from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.labelling import Labelling
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import Contexts, Opening

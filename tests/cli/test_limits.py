@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from prsm_core.engine.agents.failover import TRY_AGAIN
+from prsm_core.engine.agents.holds import TRY_AGAIN
 from tests.place import DEADLINE, Place
 
 REFUSED = {"error": {"status": 401, "message": "401 Unauthorized"}, "say": "painted"}

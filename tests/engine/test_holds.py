@@ -11,7 +11,7 @@ from prsm_testing.fake_clock import FakeClock
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.turns import ErrorKind
 from prsm_core.domain.writes import AgentHeld
-from prsm_core.engine.agents.failover import END_RUN, TRY_AGAIN, WAIT_ON
+from prsm_core.engine.agents.holds import END_RUN, TRY_AGAIN, WAIT_ON
 from prsm_core.engine.door.local import set_model
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from tests.engine.deaths import dies_after, go_on, run_to_death

@@ -17,7 +17,8 @@ from prsm_files.session.evidence.evidence import ClaimProof
 from prsm_files.session.session_files import SessionFiles
 
 from prsm_core.domain.notes import Notes
-from prsm_core.engine.agents.failover import Failover, Holds
+from prsm_core.engine.agents.failover import Failover
+from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
 from prsm_core.engine.agents.session import AgentSession

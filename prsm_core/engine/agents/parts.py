@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import McpEndpoint
-    from prsm_core.engine.agents.failover import Holds
+    from prsm_core.engine.agents.holds import Holds
     from prsm_core.engine.agents.labelling import Labelling
     from prsm_core.engine.agents.opening import Contexts, Opening
     from prsm_core.engine.agents.peers import Peers

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ReceivesUndone, ThreadKept, Told
-from prsm_core.engine.agents.failover import Failover, HeldBy, released
+from prsm_core.engine.agents.failover import Failover
+from prsm_core.engine.agents.holds import HeldBy, released
 from prsm_core.engine.agents.life import AgentLife, SessionHost
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said

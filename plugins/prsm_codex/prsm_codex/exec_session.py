@@ -1,4 +1,4 @@
-"""A provider session whose turns are one `codex exec` each: nothing of it is kept by Codex."""
+"""A provider session whose turns are one `codex exec` each. Codex keeps nothing of it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_codex import approvals, command, hooks, native
+from prsm_codex import command, hooks, native
 from prsm_codex.app_server import child_home
 from prsm_codex.command import TOOL_SERVER
 from prsm_codex.confined import Sandbox
 from prsm_codex.deciding import ToolDecider
 from prsm_codex.errors import NOISE, agent_error, stop_reason
+from prsm_codex.events import KEPT_COUNTS, counts_of, finished_call, tool_of
 from prsm_codex.prompt import prompt_of, turn_text
 from prsm_codex.stuck import unstick
 from prsm_codex.turn import CodexTurn
@@ -29,23 +30,19 @@ from prsm_core import (
     PrsmError,
     StopReason,
     TokenUsage,
-    ToolCallFinished,
     ToolCallStarted,
     TurnEnded,
     UsageReported,
-    cut_result,
 )
 from prsm_core.kit import (
     Exit,
     TurnSession,
     as_object,
-    as_objects,
-    deadline,
+    first_of,
     one_line,
     proxy_missing,
     read_object,
     readable_tail,
-    token_count,
 )
 
 if TYPE_CHECKING:
@@ -71,22 +68,23 @@ _CONNECT_SECONDS = 10.0  # Codex has started the required server before it begin
 _GO_ON = "Begin."
 _SERVERS_FAILED = "required MCP servers failed to initialize: "
 
-
 Json = Mapping[str, Any]
-_COUNTS = {
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "cached_input_tokens": "cached_input_tokens",
-    "cache_write_tokens": "cache_write_input_tokens",
-    "reasoning_tokens": "reasoning_output_tokens",
+# What `codex exec` calls items and fields that the app-server has, too.
+_AS_APP_SERVER = {
+    "command_execution": "commandExecution",
+    "file_change": "fileChange",
+    "web_search": "webSearch",
+    "mcp_tool_call": "mcpToolCall",
+    "aggregated_output": "aggregatedOutput",
+    "exit_code": "exitCode",
 }
 
 
 class ExecSession(TurnSession[CodexTurn]):
     """One agent.
 
-    Each turn tells again what was said before it; the outputs of earlier calls are lost, so that
-    after a turn which did not end well, and after task_complete, the session has to be rebuilt.
+    Each turn repeats what was said before it. The outputs of earlier calls are lost, so the session
+    is rebuilt after a turn that failed, and after task_complete.
     """
 
     def __init__(
@@ -122,12 +120,12 @@ class ExecSession(TurnSession[CodexTurn]):
     def new_turn(self) -> CodexTurn:
         """Return what keeps a turn; see TurnSession."""
         turn = CodexTurn()
-        turn.begin("")  # what the process does is of this turn, whatever Codex calls it
+        turn.begin("")  # all that the process does belongs to this turn
         turn.sent = True
         return turn
 
     def passed(self, event: ProviderEvent) -> None:
-        """Keep what was said: the next turn tells it again."""
+        """Keep what was said for the next turn."""
         if isinstance(event, AssistantMessage) and event.text:
             self._said.append(("assistant", event.text))
 
@@ -158,9 +156,14 @@ class ExecSession(TurnSession[CodexTurn]):
             await turn.put([notice])
         error = await self._run(turn, translator, home, env, context, text)
         while lost := lost_servers(self._request.mcp_servers, error):
-            # Nothing was asked yet: a server that Codex waits for keeps its session from beginning.
-            self._leave_out(lost)
-            await turn.put([_not_there(name) for name in lost])
+            # The model was not asked yet: Codex waits for its servers first.
+            servers = self._request.mcp_servers
+            others = {name: server for name, server in servers.items() if name not in lost}
+            self._request = replace(self._request, mcp_servers=others)
+            texts = (
+                f"The MCP server {name} is not there: Codex could not start it" for name in lost
+            )
+            await turn.put([Notice("warning", one_line(text)) for text in texts])
             error = await self._run(turn, translator, home, env, context, text)
         await self._finish(turn, translator, error)
 
@@ -193,11 +196,6 @@ class ExecSession(TurnSession[CodexTurn]):
                 process.kill()
                 self._gate.dismiss(self.on_hook)
 
-    def _leave_out(self, lost: Sequence[str]) -> None:
-        servers = self._request.mcp_servers
-        others = {name: server for name, server in servers.items() if name not in lost}
-        self._request = replace(self._request, mcp_servers=others)
-
     async def refused(self, turn: CodexTurn, error: PrsmError) -> None:
         """End a turn whose process could not be started or talked with."""
         why = AgentError(kind=ErrorKind.UNKNOWN, message=f"codex: {error.message}")
@@ -205,7 +203,7 @@ class ExecSession(TurnSession[CodexTurn]):
 
     @contextlib.contextmanager
     def _layer(self, home: Path) -> Iterator[str | None]:
-        """Lend out the settings that no command line can take, as a file; return its name."""
+        """Lend out the settings that no command line can take, as a file; yield its name."""
         text = command.layer(self._request, self._features, self._variables())
         if text is None:
             yield None
@@ -220,7 +218,6 @@ class ExecSession(TurnSession[CodexTurn]):
             path.unlink(missing_ok=True)
 
     def _variables(self) -> list[str]:
-        """Return the names of the variables that its shells have."""
         return [*self.services.environment, *self._request.variables]
 
     async def _start(self, home: Path, env: dict[str, str], argv: Sequence[str]) -> Process:
@@ -234,7 +231,7 @@ class ExecSession(TurnSession[CodexTurn]):
     async def _talk(
         self, turn: CodexTurn, translator: ExecTranslator, process: Process, text: str
     ) -> AgentError | None:
-        with contextlib.suppress(ProcessError):  # how it ended says why it does not read
+        with contextlib.suppress(ProcessError):  # its end says why it does not read
             await process.write(text.encode())
         process.close_stdin()
         bad_lines = 0
@@ -247,18 +244,11 @@ class ExecSession(TurnSession[CodexTurn]):
             await self._take(turn, translator, line)
             if translator.is_over:
                 break
-        code = await self._exit_code(process, translator)
-        return translator.error or _ended(translator, code, process.stderr_tail, bad_lines)
-
-    async def _exit_code(self, process: Process, translator: ExecTranslator) -> int:
-        """Return the exit code; 0 of a process that lingers after the end of its turn.
-
-        Raises ProcessError when it went on without having told an end.
-        """
         code = (await Exit.of(process, self.services)).code
         if code is None and not translator.is_over:
             raise ProcessError("codex exec closed its output and went on running")
-        return code or 0
+        # A process that lingers after the end of its turn has no code.
+        return translator.error or _ended(translator, code or 0, process.stderr_tail, bad_lines)
 
     async def _take(
         self, turn: CodexTurn, translator: ExecTranslator, line: Mapping[str, Any]
@@ -269,28 +259,25 @@ class ExecSession(TurnSession[CodexTurn]):
         if line.get("type") == "turn.started":
             await self._require_tools()
         if translator.completing and not turn.completing:
-            turn.completing = "task_complete"  # the hook lets nothing run from now on
+            turn.completing = "task_complete"  # from now on the hook lets nothing run
             turn.cancel_decisions()
         await turn.put(events)
 
     def _require_leave(self, translator: ExecTranslator) -> None:
-        """Raise ProcessError when Codex runs what the hook was not asked about."""
+        """Raise ProcessError if Codex runs what the hook was not asked about."""
         for key in translator.began:
             if key == "WebSearch":
-                continue  # it runs at the vendor, and is not asked
+                continue  # it runs at the vendor and does not ask
             if not self._decider.allowed.get(key):
                 raise ProcessError("codex exec ran a call that nobody had been asked about")
             self._decider.allowed[key].pop()
         translator.began.clear()
 
     async def _require_tools(self) -> None:
-        if self._endpoint is None:
-            return
-        try:
-            async with deadline(self.services, _CONNECT_SECONDS):
-                await self._endpoint.until_connected()
-        except TimeoutError:
-            raise proxy_missing("codex exec", _CONNECT_SECONDS) from None
+        if self._endpoint is not None and not await first_of(
+            self.services.clock, _CONNECT_SECONDS, self._endpoint.until_connected
+        ):
+            raise proxy_missing("codex exec", _CONNECT_SECONDS)
 
     async def ask_to_end(self, turn: CodexTurn) -> None:
         """End the process; see TurnSession."""
@@ -304,7 +291,7 @@ class ExecSession(TurnSession[CodexTurn]):
     async def _finish(
         self, turn: CodexTurn, translator: ExecTranslator, error: AgentError | None
     ) -> None:
-        """End the turn; whether the session can go on depends on what would be lost."""
+        """End the turn. The session can only go on if no outputs are lost."""
         reason = StopReason.END_TURN
         if turn.stopping:
             reason, error = StopReason.ABORTED, None
@@ -319,13 +306,13 @@ class ExecSession(TurnSession[CodexTurn]):
 
 
 def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -> AgentError | None:
-    """Return why a run has failed that did not say so itself; None for a success."""
+    """Return why a run failed that did not say so itself; None for a success."""
     if translator.completed and code == 0:
         return None
     tail = readable_tail(stderr, NOISE).splitlines()
-    told = agent_error({"message": tail[-1]}) if tail else None
-    if told is not None and told.kind is not ErrorKind.UNKNOWN:
-        return told
+    error = agent_error({"message": tail[-1]}) if tail else None
+    if error is not None and error.kind is not ErrorKind.UNKNOWN:
+        return error
     skipped = f"; {bad_lines} of its lines were not understood" if bad_lines else ""
     how = f": {Exit(code)}" if code else " without a result (exit code 0)"
     message = f"codex exec ended{how}{skipped}" + (f": {tail[-1]}" if tail else "")
@@ -333,33 +320,27 @@ def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -
 
 
 def lost_servers(servers: Mapping[str, McpServer], error: AgentError | None) -> list[str]:
-    """Return the MCP servers without which Codex did not begin, though nobody requires them.
+    """Return the MCP servers that Codex could not start, if the turn can do without them.
 
-    PRSM has Codex require each one, for it would not wait for any other. None where somebody
-    requires one of them: the turn cannot go on.
+    PRSM has Codex require every server, since it waits for no other.
     """
-    _, _, told = error.message.partition(_SERVERS_FAILED) if error is not None else ("", "", "")
-    lost = [name for name in servers if f"; {name}: " in f"; {told}"]
+    failures = error.message.partition(_SERVERS_FAILED)[2] if error is not None else ""
+    lost = [name for name in servers if f"; {name}: " in f"; {failures}"]
     return [] if any(servers[name].required for name in lost) else lost
-
-
-def _not_there(server: str) -> Notice:
-    text = f"The MCP server {server} is not there: Codex could not start it"
-    return Notice("warning", one_line(text))
 
 
 class ExecTranslator:
     """Turns the lines of one turn into events, and remembers how it ended.
 
-    What is told of an item after its end, or of the turn after its own, is not heard.
+    Lines about an item after its end, or about the turn after its end, are dropped.
 
-    began: each of the vendor's own calls as it begins, by the key it was allowed by.
+    began: The keys of the vendor's own calls that have begun.
     """
 
     def __init__(self) -> None:
         self._thread = ""
         self._thinking: list[str] = []
-        self._open: dict[str, str] = {}  # the vendor's own calls, by item: the event's id
+        self._open: dict[str, str] = {}  # ids of the vendor's own calls, by item
         self._done: set[str] = set()  # items that have ended
         self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
             "thread.started": self._thread_started,
@@ -370,23 +351,23 @@ class ExecTranslator:
             "error": _error,
         }
         self.began: list[str] = []
-        self.has_acted = False  # a call was made, so that the turn cannot be played again
+        self.has_acted = False  # a call was made: the turn cannot be repeated
         self.completing = False  # task_complete was answered
         self.completed = False
         self.error: AgentError | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether the turn has told its end."""
+        """Whether the turn has ended."""
         return self.completed or self.error is not None
 
     def feed(self, line: Json) -> list[ProviderEvent]:
-        """Return the events of a line; an unknown one has none."""
+        """Return the events of a line. An unknown one has none."""
         handler = self._handlers.get(str(line.get("type")))
         return handler(line) if handler and not self.is_over else []
 
     def finish(self) -> list[ProviderEvent]:
-        """Return the thinking that a turn leaves without a message, and forget its calls."""
+        """Forget the calls of a turn that has ended; return thinking that no message followed."""
         self._open.clear()
         thoughts = self._thoughts()
         return [AssistantMessage("", thinking=thoughts)] if thoughts else []
@@ -401,24 +382,24 @@ class ExecTranslator:
         return []
 
     def _item_started(self, line: Json) -> list[ProviderEvent]:
-        item = as_object(line.get("item"))
+        item = _item(line)
         tool = _tool(item)
-        self.has_acted |= item.get("type") == "mcp_tool_call"
+        self.has_acted |= item.get("type") == "mcpToolCall"
         return self._begin(str(item.get("id")), tool) if tool else []
 
     def _begin(self, item_id: str, tool: tuple[str, dict[str, Any]]) -> list[ProviderEvent]:
         if item_id in self._open or item_id in self._done:
-            return []  # told twice, or too late
+            return []  # a repetition, or too late
         self.has_acted = True
         self.began.append(allowed_key(*tool))
         call_id = self._open[item_id] = f"{self._thread}/{item_id}"  # items count from 0 each turn
         return [ToolCallStarted(call_id, *tool)]
 
     def _item_completed(self, line: Json) -> list[ProviderEvent]:
-        item = as_object(line.get("item"))
+        item = _item(line)
         item_id, kind, tool = str(item.get("id")), item.get("type"), _tool(item)
         if item_id in self._done:
-            return []  # told twice
+            return []  # a repetition
         if kind == "agent_message":
             text = str(item.get("text") or "")
             return [AssistantMessage(text, thinking=self._thoughts())] if text else []
@@ -429,8 +410,8 @@ class ExecTranslator:
         elif tool is not None:
             begun = self._begin(item_id, tool)
             self._done.add(item_id)
-            return [*begun, _finished(self._open.pop(item_id), item)]
-        elif kind == "mcp_tool_call":
+            return [*begun, finished_call(self._open.pop(item_id), item)]
+        elif kind == "mcpToolCall":
             self.has_acted = True
             done = item.get("tool") == "task_complete" and item.get("status") == "completed"
             self.completing |= done
@@ -438,13 +419,12 @@ class ExecTranslator:
 
     def _turn_completed(self, line: Json) -> list[ProviderEvent]:
         self.completed = True
-        usage = as_object(line.get("usage"))
-        counts = {name: token_count(usage.get(key)) for name, key in _COUNTS.items()}
-        if all(count is None for count in counts.values()):
+        counts = counts_of(line.get("usage"), KEPT_COUNTS)
+        if not counts:
             return []
-        total = _sum(counts["input_tokens"], counts["output_tokens"])
-        tokens = TokenUsage(**counts, total_tokens=total)
-        return [UsageReported(tokens, provenance=Provenance.REPORTED)]
+        if counts.keys() >= {"input_tokens", "output_tokens"}:
+            counts["total_tokens"] = counts["input_tokens"] + counts["output_tokens"]
+        return [UsageReported(TokenUsage(**counts), provenance=Provenance.REPORTED)]
 
     def _turn_failed(self, line: Json) -> list[ProviderEvent]:
         self.error = agent_error(as_object(line.get("error")))
@@ -459,39 +439,19 @@ def _error(line: Json) -> list[ProviderEvent]:
 
 
 def allowed_key(tool: str, arguments: Json) -> str:
-    """Return by what a call is known both to the hook and in the lines: its command, or tool."""
+    """Return the key of a call that both the hook and the lines tell: its command, or tool."""
     return f"Bash {arguments.get('command')}" if tool == "Bash" else tool
 
 
-def _sum(*counts: int | None) -> int | None:
-    return None if None in counts else sum(count or 0 for count in counts)
+def _item(line: Json) -> Json:
+    """Return the item of a line in the words of the app-server."""
+    item = as_object(line.get("item"))
+    kind = str(item.get("type"))
+    fields = {_AS_APP_SERVER.get(key, key): value for key, value in item.items()}
+    return {**fields, "type": _AS_APP_SERVER.get(kind, kind)}
 
 
 def _tool(item: Json) -> tuple[str, dict[str, Any]] | None:
-    """Return the canonical name and arguments of a vendor tool; None for other items."""
-    match item.get("type"):
-        case "command_execution":
-            return "Bash", {"command": approvals.unwrap(str(item.get("command", "")))}
-        case "file_change":
-            return "Edit", approvals.edit_arguments(item)
-        case "web_search":
-            return "WebSearch", {"query": item.get("query")}
-        case "mcp_tool_call" if item.get("server") != TOOL_SERVER:
-            name = f"mcp__{item.get('server')}__{item.get('tool')}"
-            return name, dict(as_object(item.get("arguments")))
-    return None
-
-
-def _finished(call_id: str, item: Json) -> ToolCallFinished:
-    output = item.get("aggregated_output")
-    if item.get("type") == "mcp_tool_call":
-        parts = as_objects(as_object(item.get("result")).get("content"))
-        output = "\n".join(str(part.get("text", "")) for part in parts)
-    result = cut_result(str(output)) if output is not None else None
-    told = item.get("exit_code")
-    code = told if type(told) is int else None
-    if item.get("status", "completed") == "completed":
-        return ToolCallFinished(call_id, "completed", result=result, exit_code=code)
-    error = as_object(item.get("error")).get("message")
-    why = str(error) if error else f"exit code {code}" if code is not None else "failed"
-    return ToolCallFinished(call_id, "failed", result=result, error=why, exit_code=code)
+    """Return the tool of the vendor's own that an item is about, and its arguments."""
+    is_ours = item["type"] == "mcpToolCall" and item.get("server") == TOOL_SERVER
+    return None if is_ours else tool_of(item)

@@ -1,21 +1,20 @@
-"""One running `codex app-server`: started, greeted, and shared by the threads of all agents."""
+"""One running `codex app-server`, shared by the threads of all agents, and its private home."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex import command, hooks, native
-from prsm_codex.rpc import METHOD_NOT_FOUND, Rpc, RpcClosedError, RpcError, ServerRequest
+from prsm_codex.rpc import METHOD_NOT_FOUND, Peer, Rpc, RpcClosedError, RpcError, ServerRequest
 from prsm_codex.stuck import unstick
 from prsm_core import ProviderNotAvailableError
-from prsm_core.kit import deadline, link_login, make_private, require_key
+from prsm_core.kit import as_object, first_of, link_login, make_private, require_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
@@ -33,61 +32,30 @@ _CLIENT = {
 }
 
 
-class Thread(Protocol):
-    """Who listens to one thread."""
-
-    async def on_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Take a notification of the thread."""
-        ...
-
-    async def on_request(self, request: ServerRequest) -> None:
-        """Answer a request of the thread."""
-        ...
+class Thread(Peer, Protocol):
+    """Listens to one thread."""
 
     async def refusal_of(self, payload: Mapping[str, Any]) -> str | None:
         """Decide about a call; return why it may not run, None when it may."""
         ...
 
-    async def on_closed(self, error: RpcClosedError) -> None:
-        """Learn that the app-server has ended."""
-        ...
-
-
-class Threads(dict[str, Thread]):
-    """The threads of one process that somebody listens to, by id."""
-
-    async def on_hook(self, event: Mapping[str, Any]) -> str:
-        """Hand a call to its thread; what nobody knows does not run."""
-        thread = self.get(str(event.get("session_id")))
-        refusal = "no such thread here" if thread is None else await thread.refusal_of(event)
-        return hooks.answer(refusal)
-
 
 class AppServer:
-    """Routes what the process says to the threads that are attached to it.
+    """Routes what the process says to the threads that are attached to it."""
 
-    `dismiss` ends what its hook may ask.
-    """
+    rpc: Rpc
+    _process: Process
 
-    def __init__(
-        self,
-        process: Process,
-        services: ProviderServices,
-        threads: Threads,
-        dismiss: Callable[[], None],
-        home: Path,
-    ) -> None:
+    def __init__(self, services: ProviderServices, home: Path, gate: HookGate | None) -> None:
         self.home = home
-        self._process = process
         self._services = services
-        self._dismiss = dismiss
-        self._threads = threads
+        self._gate = gate
+        self._threads: dict[str, Thread] = {}
         self._news: list[Notice] = []
         # How many threads are starting, and what was said of those nobody listens to, by id.
         self._starting = 0
         self._early: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         self._ended = asyncio.Event()
-        self.rpc = Rpc(process, services, self)
 
     @classmethod
     async def start(
@@ -98,41 +66,46 @@ class AppServer:
         gate: HookGate | None,
         home: Path | None = None,
     ) -> AppServer:
-        """Start and greet the process; with a gate its calls are asked for there.
+        """Start and greet the process, in the private home or in one that is being made.
 
-        It starts in the private home, or in one that is being made.
-
-        Raises ProviderNotAvailableError when it cannot be started, lacks its key or says no, or
-        when its hook would not run.
+        With a gate its hook asks there before each call. Raises ProviderNotAvailableError if it
+        cannot be started, lacks its key or refuses, or if its hook would not run.
         """
-        threads = Threads()
         name = "codex" if home is None else "codex, first start"
         home, env = child_home(config, services, home)
-        env |= await gate.admit(threads.on_hook) if gate else {}
-
-        def dismiss() -> None:
-            if gate is not None:
-                gate.dismiss(threads.on_hook)
-
+        server = cls(services, home, gate)
         try:
-            notice = await unstick(home, services)
+            if gate is not None:
+                env |= await gate.admit(server.on_hook)
+            if (notice := await unstick(home, services)) is not None:
+                server._news.append(notice)
             variables = services.environment
             argv = native.unwrapped(command.app_server_argv(config, features, variables))
             process = await services.start_process(argv, name=name, cwd=str(home), env=env)
-            server = cls(process, services, threads, dismiss, home)
-            server._news = [] if notice is None else [notice]
+            server._process = process
+            server.rpc = Rpc(process, services, server)
             server.rpc.start()
-            await server._greet(hooked=gate is not None)
+            await server._greet()
         except BaseException:
-            dismiss()
+            server._dismiss()
             raise
         return server
 
-    async def _greet(self, *, hooked: bool) -> None:
+    def _dismiss(self) -> None:
+        if self._gate is not None:
+            self._gate.dismiss(self.on_hook)
+
+    async def on_hook(self, event: Mapping[str, Any]) -> str:
+        """Let a call's thread decide about it. A call of no known thread does not run."""
+        thread = self._threads.get(str(event.get("session_id")))
+        refusal = "no such thread here" if thread is None else await thread.refusal_of(event)
+        return hooks.answer(refusal)
+
+    async def _greet(self) -> None:
         try:
             await self.rpc.request("initialize", _CLIENT, timeout_s=_START_SECONDS)
             await self.rpc.notify("initialized")
-            if hooked:
+            if self._gate is not None:
                 await self._trust_hook()
         except RpcError as error:
             self._process.kill()
@@ -164,7 +137,7 @@ class AppServer:
         return hooks.find_own(await self.rpc.request("hooks/list", folders))
 
     def take_news(self) -> list[Notice]:
-        """Return what is to be told of the start, once."""
+        """Return the notices about the start, once."""
         news, self._news = self._news, []
         return news
 
@@ -174,10 +147,10 @@ class AppServer:
         return self.rpc.closed is not None
 
     async def start_thread(self, params: Mapping[str, Any], thread: Thread) -> str:
-        """Start a thread that `thread` listens to; return its id.
+        """Start a thread that `thread` listens to; return its id, or raise RpcError.
 
-        Codex speaks of a thread before its id has arrived, for example of an MCP server that has
-        failed. That is kept and handed on, in order. Raises RpcError.
+        What Codex says of the thread before its id has arrived, for example of an MCP server that
+        failed, is kept and handed on in order.
         """
         self._starting += 1
         try:
@@ -185,8 +158,8 @@ class AppServer:
             thread_id = id_of(result, "thread")
             self.attach(thread_id, thread)
             try:
-                for method, said in self._early.pop(thread_id, []):
-                    await thread.on_notification(method, said)
+                for method, early in self._early.pop(thread_id, []):
+                    await thread.on_notification(method, early)
             except BaseException:
                 self.detach(thread_id)
                 raise
@@ -197,7 +170,7 @@ class AppServer:
         return thread_id
 
     def attach(self, thread_id: str, thread: Thread) -> None:
-        """Send what concerns a thread to `thread`."""
+        """Let `thread` hear what concerns a thread."""
         self._threads[thread_id] = thread
 
     def detach(self, thread_id: str) -> None:
@@ -207,20 +180,19 @@ class AppServer:
     async def aclose(self) -> None:
         """End the process.
 
-        With agents still attached it is killed: a polite end would write into their threads that
-        their pending calls were cancelled, which a resume cannot take back.
+        With agents still attached it is killed: a polite end would note in their threads that their
+        pending calls were cancelled, which a resume cannot undo.
         """
         self._dismiss()
         if self._threads:
             self._process.kill()
         else:
             await self._process.stop(_STOP_GRACE)
-        with contextlib.suppress(TimeoutError):  # then nobody reads any more
-            async with deadline(self._services, _CLOSE_SECONDS):
-                await self._ended.wait()
+        # On a timeout nobody reads any more.
+        await first_of(self._services.clock, _CLOSE_SECONDS, self._ended.wait)
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Hand a notification to its thread; one without a thread concerns them all."""
+        """Hand a notification to its thread, or to all if it names none."""
         thread_id = params.get("threadId")
         if thread_id is None:
             for thread in tuple(self._threads.values()):
@@ -231,7 +203,7 @@ class AppServer:
             self._early.setdefault(thread_id, []).append((method, params))
 
     async def on_request(self, request: ServerRequest) -> None:
-        """Hand a request to its thread; what nobody knows is refused."""
+        """Hand a request to its thread; refuse one of no known thread."""
         thread = self._threads.get(str(request.params.get("threadId")))
         if thread is None:
             await request.refuse(METHOD_NOT_FOUND, f"{request.method}: no such thread here")
@@ -247,9 +219,8 @@ class AppServer:
 
 
 def id_of(result: Mapping[str, Any], kind: str) -> str:
-    """Return the id of what an answer is about; raise RpcError when it names none."""
-    named = result.get(kind)
-    value = named.get("id") if isinstance(named, dict) else None
+    """Return the id of the thread or turn that an answer names; raise RpcError if it does not."""
+    value = as_object(result.get(kind)).get("id")
     if not isinstance(value, str):
         raise RpcError(f"codex answered without the id of the {kind}")
     return value
@@ -262,7 +233,7 @@ def check_key(config: CodexConfig, environ: Mapping[str, str]) -> None:
 
 
 def user_login(config: CodexConfig, environ: Mapping[str, str]) -> Path:
-    """Return where `codex login` keeps the login that is used; it is linked, never read."""
+    """Return the file of the login of `codex login`. It is linked, never read."""
     home = config.home or environ.get("CODEX_HOME")
     return (Path(home).expanduser() if home else Path.home() / ".codex") / "auth.json"
 
@@ -272,7 +243,7 @@ def child_home(
 ) -> tuple[Path, dict[str, str]]:
     """Return the home of a Codex process, by default the private one, and its environment.
 
-    Raises ProviderNotAvailableError when the configured key is not set.
+    Raises ProviderNotAvailableError if the configured key is not set.
     """
     home = prepare_home(home or services.state_dir / HOME, config)
     temp = make_private(services.state_dir / "tmp")
@@ -281,7 +252,7 @@ def child_home(
 
 
 def prepare_home(home: Path, config: CodexConfig) -> Path:
-    """Link the user's login into a CODEX_HOME where it is to be used; return the home."""
+    """Make a CODEX_HOME, with the user's login linked in if it is used; return the home."""
     make_private(home)
     link_login(home / "auth.json", None if config.custom_server else user_login(config, os.environ))
     return home

@@ -1,16 +1,15 @@
-"""JSON-RPC with an app-server: requests, their answers, and what the server asks of us."""
+"""JSON-RPC with an app-server, in both directions."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_codex.errors import NOISE
 from prsm_core import ProcessError
-from prsm_core.kit import Ending, Exit, as_object, deadline, one_line, read_object
+from prsm_core.kit import Ending, Exit, as_object, first_of, one_line, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +43,7 @@ class RpcClosedError(RpcError):
 
 
 class ServerRequest:
-    """Something the app-server asks; it is answered at most once."""
+    """A request of the app-server. It is answered at most once."""
 
     def __init__(self, rpc: Rpc, number: Any, method: str, params: Json) -> None:
         self._rpc = rpc
@@ -68,14 +67,14 @@ class ServerRequest:
 
 
 class Peer(Protocol):
-    """Who is told what the app-server says."""
+    """Hears what the app-server says, of all threads or of one."""
 
     async def on_notification(self, method: str, params: Json) -> None:
-        """Take a notification; the next line is read when this returns."""
+        """Take a notification. The next line is read when this returns."""
         ...
 
     async def on_request(self, request: ServerRequest) -> None:
-        """Answer a request of the server; runs in a task of its own."""
+        """Answer a request of the server, in a task of its own."""
         ...
 
     async def on_closed(self, error: RpcClosedError) -> None:
@@ -84,7 +83,7 @@ class Peer(Protocol):
 
 
 class Rpc:
-    """One app-server's connection; it owns what is pending in both directions."""
+    """One app-server's connection. `closed` says how it ended."""
 
     def __init__(self, process: Process, services: ProviderServices, peer: Peer) -> None:
         self._process = process
@@ -94,7 +93,7 @@ class Rpc:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._open = 0
         self._writing = asyncio.Lock()
-        self._over = asyncio.Event()  # the process has ended, and `closed` says how
+        self._over = asyncio.Event()  # the process has ended
         self.closed: RpcClosedError | None = None
         self.bad_lines = 0
 
@@ -112,7 +111,7 @@ class Rpc:
     ) -> Json:
         """Ask the server and return its result.
 
-        A server that leaves a vital request unanswered is ended: it would leave the others, too.
+        A server that does not answer a vital request is ended: it would answer no other either.
         Raises RpcError for an error, RpcClosedError when the server has ended.
         """
         if self.closed:
@@ -120,50 +119,43 @@ class Rpc:
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending[number] = future
+
+        async def ask() -> None:
+            await self.send({"id": number, "method": method, "params": params})
+            await future
+
         try:
-            async with deadline(self._services, timeout_s):
-                await self.send({"id": number, "method": method, "params": params})
-                result = await future
-        except TimeoutError as error:
-            silence = f"it did not answer {method} within {timeout_s:g} s"
-            if not vital:
-                raise RpcError(f"codex app-server: {silence}") from error
-            raise self.hang_up(silence) from error
+            if not await first_of(self._services.clock, timeout_s, ask):
+                silence = f"it did not answer {method} within {timeout_s:g} s"
+                raise self.hang_up(silence) if vital else RpcError(f"codex app-server: {silence}")
+            return dict(as_object(future.result()))
         finally:
-            self._pending.pop(number, None)
+            del self._pending[number]
             if future.done() and not future.cancelled():
-                future.exception()  # told by `send` already, and else it would be logged
-        return result if isinstance(result, dict) else {}
+                future.exception()  # `send` may have raised it already; unread, it would be logged
 
     def hang_up(self, why: str) -> RpcClosedError:
-        """End a server that cannot be talked with; the next turn of each agent starts a new one."""
+        """End a server that cannot be talked with. The next turn of an agent starts a new one."""
         self._process.kill()
-        self.closed = self.closed or self._ended(why)
+        if self.closed is None:
+            ending = Ending.of(why, self._process, bad_lines=self.bad_lines, noise=NOISE)
+            self.closed = RpcClosedError(ending.why, tail=ending.tail)
         return self.closed
 
-    async def post(self, method: str, params: Mapping[str, Any]) -> None:
-        """Ask the server without waiting for its answer."""
-        await self.send({"id": next(self._numbers), "method": method, "params": params})
-
     async def notify(self, method: str) -> None:
-        """Tell the server something it does not answer."""
+        """Send the server a notification."""
         await self.send({"method": method})
 
     async def send(self, message: Json) -> None:
-        """Write one line; raise RpcClosedError when the server does not read any more."""
+        """Write one line; raise RpcClosedError if the server reads no more."""
         line = json.dumps(message).encode() + b"\n"
         try:
             async with self._writing:
                 await self._process.write(line)
         except ProcessError as error:
-            raise await self._lost() from error
-
-    async def _lost(self) -> RpcClosedError:
-        """Return why nothing can be written: how the server ended, if it did."""
-        with contextlib.suppress(TimeoutError):
-            async with deadline(self._services, _LOST_SECONDS):
-                await self._over.wait()
-        return self.closed or self.hang_up("it closed its input")
+            # If the process has ended, how it ended says more.
+            await first_of(self._services.clock, _LOST_SECONDS, self._over.wait)
+            raise self.closed or self.hang_up("it closed its input") from error
 
     async def _read(self) -> None:
         try:
@@ -174,7 +166,7 @@ class Rpc:
         await self._close()
 
     async def _take(self, line: bytes) -> None:
-        """Take one line; one of a wrong shape is counted and skipped, a wrong byte replaced."""
+        """Take one line. One of a wrong shape is counted and skipped, a wrong byte replaced."""
         try:
             await self._route(read_object(line))
         except (ValueError, LookupError, TypeError, AttributeError, RpcError):
@@ -193,7 +185,7 @@ class Rpc:
         number = message.get("id")
         future = self._pending.get(number) if isinstance(number, int) else None
         if future is None or future.done():
-            return  # asked by somebody who does not wait any more
+            return  # nobody waits for it any more
         error = message.get("error")
         if error is None:
             future.set_result(message.get("result"))
@@ -213,7 +205,7 @@ class Rpc:
         try:
             await self._peer.on_request(request)
         except RpcClosedError:
-            return  # whoever waits for the server is told by on_closed
+            return  # on_closed tells whoever waits for the server
         except Exception:
             # A cancelled task answers nothing: the call may be answered after a resume.
             await request.refuse(REFUSED, "the client failed; see its log")
@@ -228,8 +220,3 @@ class Rpc:
             if not future.done():
                 future.set_exception(self.closed)
         await self._peer.on_closed(self.closed)
-
-    def _ended(self, why: str) -> RpcClosedError:
-        """Return the end as an error: the reason, and in the same line what stderr says of it."""
-        ending = Ending.of(why, self._process, bad_lines=self.bad_lines, noise=NOISE)
-        return RpcClosedError(ending.why, tail=ending.tail)

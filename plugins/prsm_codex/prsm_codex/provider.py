@@ -1,16 +1,12 @@
 """The provider: one app-server for all agents of a configuration, or one process for each turn.
 
-Which versions of Codex this plugin works with.
+Codex makes its databases when it first starts in a home. If it is killed meanwhile, no Codex starts
+there for a quarter of an hour: a database says that somebody is filling it. So Codex first starts
+in a folder aside. By its answer to `initialize` the databases are whole. It keeps using the path it
+was started with, so it is ended before the folder gets the home's name.
 
-The private home, which gets its name once Codex has started in it.
-
-Codex makes its databases when it first starts in a home. Killed over that, it leaves one that says
-for a quarter of an hour that somebody is filling it, and no Codex starts there. So it starts first
-in a folder aside, and by its answer to `initialize` the databases are whole. It then keeps to the
-path that it was started with: that one is ended before the folder gets the home's name.
-
-A folder aside is locked by the engine that makes it. The kernel lets go of the lock however the
-engine ends, and the next one removes the folder.
+The engine that makes a folder aside locks it. The kernel releases the lock however the engine ends,
+and the next engine removes the folder.
 """
 
 from __future__ import annotations
@@ -22,8 +18,9 @@ import json
 import os
 import shutil
 import tempfile
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +53,8 @@ _TRUSTS = (
     "with `enforcement: auto` alone, and where the policy denies nothing."
 )
 _NEWER = "Update Codex, or set `enforcement: auto` to do without its tool hook."
-
-
 _ASIDE = f"{HOME}-in-the-making-"
-_HAS_A_HOME = (errno.ENOTEMPTY, errno.EEXIST)  # what a rename onto one says
-
-
+_HAS_A_HOME = (errno.ENOTEMPTY, errno.EEXIST)  # of a rename onto one
 CACHE = "models_cache.json"  # in the user's CODEX_HOME; not every login makes one
 _FRESH_SECONDS = 24 * 3600.0
 _MAX_PAGES = 20
@@ -73,10 +66,10 @@ def build(settings: Mapping[str, Any], services: ProviderServices) -> CodexProvi
 
 
 class CodexProvider(Provider):
-    """Codex: an agent is a thread of `codex app-server`, or each of its turns a `codex exec`.
+    """Runs an agent as a thread of `codex app-server`, or each of its turns as a `codex exec`.
 
-    Its capabilities are those of a recent version until the real one is known. `gate` is where
-    the tool hook asks; by default one in the private folder.
+    Until the real version is known, its capabilities are those of a recent one. The tool hook asks
+    at `gate`, by default one in the private folder.
     """
 
     def __init__(
@@ -133,10 +126,10 @@ class CodexProvider(Provider):
         return session
 
     async def _prepare_exec(self, request: SessionRequest, features: Features) -> Features:
-        """Have the hook trusted and the home made; return what is used of Codex.
+        """Trust the hook and make the home; return the features that remain.
 
-        Both need an app-server. Where it does not start, `codex exec` makes the home itself, and
-        runs without the hook unless that is needed: then ProviderNotAvailableError is raised.
+        Both need an app-server. If it does not start, `codex exec` makes the home itself and runs
+        without the hook. Raises ProviderNotAvailableError if the hook is needed.
         """
         check_key(self._config, os.environ)
         needs_hook = self._config.enforcement == "pre_tool" or request.must_ask
@@ -144,7 +137,7 @@ class CodexProvider(Provider):
             raise ProviderNotAvailableError(features.untrusted_text, hint=_TRUSTS)
         try:
             if features.hooked and not self._has_hook:
-                await self._running()  # the trust of the hook can only be written down by this one
+                await self._running()  # only the app-server can save the trust of the hook
                 await self._end_server()
             async with self._starting:
                 if not features.untrusted:
@@ -171,56 +164,38 @@ class CodexProvider(Provider):
     async def probe(self) -> ProviderStatus:
         """Look for the program, its version and a login; see Provider."""
         logged_in = self._logged_in()
+        status = partial(ProviderStatus, tested=str(VERSIONS), logged_in=logged_in)
         try:
             version = await VERSIONS.found(self._config.command, self._services)
             features = self._learn(version)
             check_key(self._config, os.environ)
         except ProviderNotAvailableError as error:
-            return ProviderStatus(
-                available=False,
-                tested=str(VERSIONS),
-                reason=error.message,
-                hint=error.hint,
-                logged_in=logged_in,
-                gaps=(self._features or Features.of(self._config, None)).gaps,
-            )
-        reason, hint = None, None
+            gaps = (self._features or Features.of(self._config, None)).gaps
+            return status(available=False, reason=error.message, hint=error.hint, gaps=gaps)
+        status = partial(status, version=version, gaps=features.gaps)
         if logged_in is False:
-            reason = "codex is not logged in"
             hint = runnable(_LOGIN, {"codex": self._config.command})
-        else:
-            reason = VERSIONS.untested(version)
-        return ProviderStatus(
-            available=logged_in is not False,
-            version=version,
-            tested=str(VERSIONS),
-            reason=reason,
-            hint=hint,
-            logged_in=logged_in,
-            gaps=features.gaps,
-        )
+            return status(available=False, reason="codex is not logged in", hint=hint)
+        return status(available=True, reason=VERSIONS.untested(version))
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the configured models, else those Codex lists; see Provider.
-
-        Where Codex cannot be asked, those that it has kept for its user.
-        """
+        """Return the configured models, else those Codex lists or has cached; see Provider."""
         if self._config.models or self._config.base_url:
             return self._config.models  # Codex lists its own vendor's only
         try:
             return await listed((await self._running()).rpc)
         except ProviderNotAvailableError:
-            kept = user_login(self._config, os.environ).with_name(CACHE)
-            found = cached(kept, self._services.clock.time())
-            if not found:
+            cache = user_login(self._config, os.environ).with_name(CACHE)
+            models = cached(cache, self._services.clock.time())
+            if not models:
                 raise
-            return found
+            return models
         finally:
             if self._config.backend == "exec":
                 await self._end_server()
 
     async def aclose(self) -> None:
-        """End the app-server and what else runs; see Provider."""
+        """End the app-server and every session; see Provider."""
         try:
             for session in tuple(self._one_shots):
                 await session.close()
@@ -235,7 +210,7 @@ class CodexProvider(Provider):
                 await server.aclose()
 
     async def _checked(self) -> Features:
-        """Return what this version of Codex can do; ask it once."""
+        """Return the features of this version of Codex. It is asked once."""
         async with self._asking:
             if self._features is None:
                 return self._learn(await VERSIONS.found(self._config.command, self._services))
@@ -252,7 +227,7 @@ class CodexProvider(Provider):
         return features
 
     async def _running(self) -> AppServer:
-        """Return the running app-server; start one if there is none or it has ended."""
+        """Return the running app-server; start one if none is running."""
         async with self._starting:
             refused, self._refused = self._refused, None
             if refused is not None:
@@ -271,7 +246,7 @@ class CodexProvider(Provider):
         return None if self._config.base_url else user_login(self._config, os.environ).exists()
 
 
-# Of which Codex tells its model. Its own home, which may hold more, is PRSM's.
+# Codex tells its model of these. Its own home, which may hold more, is PRSM's.
 SKILLS = frozenset({".agents/skills", ".codex/skills", "~/.agents/skills"})
 
 
@@ -287,7 +262,7 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
         tokens_told="step" if keeps else "turn",
         images=keeps,
         skills=SKILLS,
-        compacts=keeps,  # its thread, at nine tenths of the window that it knows of
+        compacts=keeps,  # its thread, at nine tenths of the window that it knows
     )
 
 
@@ -301,10 +276,10 @@ VERSIONS = VersionRange(
 
 
 async def make_home(config: CodexConfig, services: ProviderServices, features: Features) -> None:
-    """Make the private home where there is none, by a start of Codex that is ended again.
+    """Make the private home, unless there is one, by starting Codex once.
 
-    Of engines that make it at the same time one wins, and the others take its home. Raises
-    ProviderNotAvailableError where Codex cannot be started; there is no home then.
+    If several engines make it at the same time, all use the home of the first. Raises
+    ProviderNotAvailableError, and makes no home, if Codex cannot be started.
     """
     state_dir = make_private(services.state_dir)
     await asyncio.to_thread(_remove_leftovers, state_dir)
@@ -314,65 +289,58 @@ async def make_home(config: CodexConfig, services: ProviderServices, features: F
     with _folder_aside(state_dir) as folder:
         server = await AppServer.start(config, services, features, None, folder)
         await server.aclose()
-        _give_name(folder, home)
-
-
-def _give_name(folder: Path, home: Path) -> None:
-    try:
-        folder.rename(home)
-    except OSError as error:
-        if error.errno not in _HAS_A_HOME:
-            raise
+        try:
+            folder.rename(home)
+        except OSError as error:
+            if error.errno not in _HAS_A_HOME:
+                raise
 
 
 @contextmanager
 def _folder_aside(state_dir: Path) -> Iterator[Path]:
-    """Lend out a folder that is locked; what has kept its name is removed."""
-    with ExitStack() as stack:
-        folder = _make_locked(state_dir, stack)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)  # what stays the next start removes
-
-
-def _make_locked(state_dir: Path, stack: ExitStack) -> Path:
-    """Make a folder and lock it: before that another engine may take it for left over."""
+    """Lend out a locked folder; remove it afterwards unless it was renamed."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=state_dir))
-        with ExitStack() as until_locked:
-            if _lock(folder, until_locked) and folder.is_dir():
-                stack.push(until_locked.pop_all())
-                return folder
+        with _locked(folder) as is_locked:
+            # Before it was locked, another engine may have removed it as left over.
+            if is_locked and folder.is_dir():
+                try:
+                    yield folder
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)  # the next start removes the rest
+                return
 
 
 def _remove_leftovers(state_dir: Path) -> None:
-    """Remove what engines have left that were killed while they made a home."""
+    """Remove the folders of engines that were killed while they made a home."""
     for folder in state_dir.glob(f"{_ASIDE}*"):
-        with ExitStack() as stack:
-            if _lock(folder, stack):
-                shutil.rmtree(folder, ignore_errors=True)  # as above
+        with _locked(folder) as is_locked:
+            if is_locked:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lock(folder: Path, stack: ExitStack) -> bool:
-    """Return whether nobody has the folder; it is then locked until `stack` is left."""
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Lock a folder for the block; yield whether that worked."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False  # it was removed, or has its name by now
-    stack.callback(os.close, descriptor)
+    except FileNotFoundError:  # it was removed, or has the home's name by now
+        yield False
+        return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_locked = False
+        else:
+            is_locked = True
+        yield is_locked
+    finally:
+        os.close(descriptor)
 
 
 async def listed(rpc: Rpc) -> tuple[ModelInfo, ...]:
-    """Return what a running app-server lists.
-
-    Raises ProviderNotAvailableError when it lists nothing.
-    """
+    """Return the models of a running app-server; raise ProviderNotAvailableError if it refuses."""
     models: list[ModelInfo] = []
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
@@ -398,14 +366,14 @@ def _listed(entry: Mapping[str, Any]) -> ModelInfo:
 
 
 def cached(path: Path, now: float) -> tuple[ModelInfo, ...]:
-    """Return the visible models of a cache, none where there is none that can be read.
+    """Return the visible models of a cache; none if it cannot be read.
 
-    `now` is Unix seconds. Those of a list older than a day carry its date in their names.
+    `now` is in Unix seconds. If the cache is older than a day, display names carry its date.
     """
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        entries = [dict(entry) for entry in kept["models"] if entry.get("visibility") == "list"]
-        fetched = datetime.fromisoformat(str(kept["fetched_at"]))
+        cache = json.loads(path.read_text(encoding="utf-8"))
+        entries = [dict(entry) for entry in cache["models"] if entry.get("visibility") == "list"]
+        fetched = datetime.fromisoformat(str(cache["fetched_at"]))
         return tuple(_cached(entry, _age_mark(fetched, now)) for entry in entries)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ()

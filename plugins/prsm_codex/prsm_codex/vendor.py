@@ -53,10 +53,9 @@ class Vendor:
     """A vendor, under one plan in one region.
 
     name: Its section of the configuration.
-    api_key_env: The variable that holds its key.
-    models: As in the configuration; the first is for agents that want none in particular.
-    responses_url: Where it speaks what Codex speaks; None where it does not.
-    messages_url: Where it speaks what Claude Code speaks.
+    models: As in the configuration. The first is the default.
+    responses_url: The server that speaks Codex's protocol, if there is one.
+    messages_url: The server that speaks Claude Code's.
     """
 
     name: str
@@ -77,7 +76,7 @@ def _parse_codex(where: str, value: Any) -> Mapping[str, Any]:
 
 
 def vendor_keys() -> dict[str, Parser]:
-    """Return what the section of every vendor may hold, beside what chooses plan and region."""
+    """Return the keys that every vendor's section has, besides those for plan and region."""
     return {
         "api_key_env": parse_text,
         "backend": Key(
@@ -96,10 +95,7 @@ def vendor_keys() -> dict[str, Parser]:
 def take_choice(
     settings: dict[str, Any], key: str, choices: Mapping[str, T], *, default: str, section: str
 ) -> T:
-    """Remove a key from a section and return what its value stands for.
-
-    Raises ConfigError for a value that is none of the choices.
-    """
+    """Remove a key from a section; return the choice it names, or raise ConfigError."""
     wanted = settings.pop(key, None) or default
     if not isinstance(wanted, str) or wanted not in choices:
         known = ", ".join(choices)
@@ -110,14 +106,14 @@ def take_choice(
 def build_vendor(
     vendor: Vendor, settings: Mapping[str, Any], services: ProviderServices, claude: Build
 ) -> VendorProvider:
-    """Build a vendor's provider from its section, without what chose plan and region.
+    """Build a vendor's provider from its section, without the keys for plan and region.
 
-    `backend` is codex, claude, or auto: masters on Claude Code, whose interface every vendor
-    offers whole, the others on Codex where the vendor speaks it. `codex` and `claude` hold
-    settings of one backend only. `claude` builds that backend. Raises ConfigError.
+    The backend `auto` runs masters on Claude Code, whose interface every vendor offers whole, and
+    the others on Codex where the vendor speaks its protocol. `claude` builds that backend. Raises
+    ConfigError.
     """
     rest = {key: value for key, value in settings.items() if value is not None}
-    rest.pop("profiles", None)  # the engine rotates profiles, it hands over one of them
+    rest.pop("profiles", None)  # the engine rotates profiles and hands over one of them
     backend = take_choice(rest, "backend", _BACKENDS, default="auto", section=vendor.name)
     own = {name: _own(vendor, rest, name) for name in ("codex", "claude")}
     shared = {key: rest.pop(key) for key in _SHARED if key in rest}
@@ -127,61 +123,53 @@ def build_vendor(
         backend = "claude"
     if backend != "auto":
         own[backend] |= {key: rest.pop(key) for key in _OF_ONE if key in rest}
-    _refuse_rest(vendor, rest)
-    if backend == "codex" and own["codex"]["base_url"] is None:
-        raise ConfigError(
-            f"providers.{vendor.name}.backend: Codex cannot talk with the servers of this plan",
-            hint="Use `backend: claude`.",
-        )
-    models = CodexConfig.from_settings(
-        {"models": shared.get("models", vendor.models)}, section=vendor.name
-    ).models
-    masters = claude({**own["claude"], **shared}, services) if backend != "codex" else None
-    others = _codex(vendor, {**own["codex"], **shared}, services) if backend != "claude" else None
-    return VendorProvider(
-        masters or others, others or masters, models, is_preset="models" not in shared
-    )
-
-
-def _own(vendor: Vendor, rest: dict[str, Any], name: str) -> dict[str, Any]:
-    """Remove a backend's settings from a section; return them with what the vendor presets."""
-    given = rest.pop(name, {})
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"providers.{vendor.name}.{name}: a mapping is needed, not {given!r}")
-    url = vendor.responses_url if name == "codex" else vendor.messages_url
-    preset = {"api_key_env": vendor.api_key_env, "base_url": url, "models": vendor.models}
-    return {**preset, **given}
-
-
-def _refuse_rest(vendor: Vendor, rest: Mapping[str, Any]) -> None:
     for key in rest:
         raise ConfigError(
             f"providers.{vendor.name}: unknown key {key!r}",
             hint="What concerns one backend only stands under `codex` or `claude`.",
         )
+    if backend == "codex" and own["codex"]["base_url"] is None:
+        raise ConfigError(
+            f"providers.{vendor.name}.backend: Codex cannot talk with the servers of this plan",
+            hint="Use `backend: claude`.",
+        )
+    models = parse_models(f"providers.{vendor.name}.models", shared.get("models", vendor.models))
+
+    def build(name: str) -> Provider:
+        if name == "claude":
+            return claude({**own[name], **shared}, services)
+        lean = {"lean": True, **own[name], **shared}
+        return CodexProvider(CodexConfig.from_settings(lean, section=vendor.name), services)
+
+    if backend == "auto":
+        masters, others = build("claude"), build("codex")
+    else:
+        masters = others = build(backend)
+    return VendorProvider(masters, others, models, is_preset="models" not in shared)
 
 
-def _codex(vendor: Vendor, own: Mapping[str, Any], services: ProviderServices) -> Provider:
-    config = CodexConfig.from_settings({"lean": True, **own}, section=vendor.name)
-    return CodexProvider(config, services)
+def _own(vendor: Vendor, rest: dict[str, Any], name: str) -> dict[str, Any]:
+    """Remove a backend's settings from a section; return them with the vendor's presets."""
+    given = _parse_mapping(f"providers.{vendor.name}.{name}", rest.pop(name, {}))
+    url = vendor.responses_url if name == "codex" else vendor.messages_url
+    preset = {"api_key_env": vendor.api_key_env, "base_url": url, "models": vendor.models}
+    return {**preset, **given}
 
 
 class VendorProvider(Provider):
     """Runs masters by one provider, all others by another or the same.
 
-    What it promises is what both keep. Where the models are a preset the vendor may have others.
+    It promises what both can do. If the models are a preset the vendor may have others.
     """
 
     def __init__(
         self,
-        masters: Provider | None,
-        others: Provider | None,
+        masters: Provider,
+        others: Provider,
         models: Sequence[ModelInfo],
         *,
         is_preset: bool = False,
     ) -> None:
-        if masters is None or others is None:
-            raise ValueError("a vendor needs a backend")
         self._masters = masters
         self._others = others
         self._models = tuple(models)
@@ -189,7 +177,7 @@ class VendorProvider(Provider):
         of_default = [replace(model, model_id=DEFAULT_MODEL) for model in self._models[:1]]
         self.known_models = (*self._models, *of_default)
 
-    @property  # each time as the backends promise by now: they learn from the program's version
+    @property  # the backends' own change as they learn the program's version
     def capabilities(self) -> ProviderCapabilities:  # type: ignore[override]
         """What both backends can do."""
         one, two = self._masters.capabilities, self._others.capabilities
@@ -241,11 +229,11 @@ class VendorProvider(Provider):
         )
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the preset or configured models: no vendor lists them to these programs."""
+        """Return the preset or configured models. No vendor lists them to these programs."""
         return self._models
 
     async def knows_model(self, model: str) -> bool:
-        """Return whether a model may be the vendor's: only the user can say that it is not."""
+        """Return whether a model may be the vendor's. Only configured models rule it out."""
         return self._is_preset
 
     async def aclose(self) -> None:

@@ -1,15 +1,16 @@
-"""What Codex asks leave for, as requests and questions of PRSM, and the answers back; pure."""
+"""Codex's requests for approval as requests and questions of PRSM, and the answers. Pure."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
 from prsm_core import Answer, PermissionRequest, Question
-from prsm_core.kit import as_objects
+from prsm_core.kit import as_object, as_objects
 
 ACCEPT = {"decision": "accept"}
 DECLINE = {"decision": "decline"}
@@ -32,13 +33,13 @@ _HEADS = {"add": ("Add", "+"), "delete": ("Delete", "-"), "update": ("Update", "
 
 
 def tool_answer(text: str, *, success: bool, images: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the answer to an orchestration call, with the URLs of the images that it shows."""
+    """Return the answer to an orchestration call; `images` are URLs."""
     shown = [{"type": "inputImage", "imageUrl": url} for url in images]
     return {"success": success, "contentItems": [{"type": "inputText", "text": text}, *shown]}
 
 
 def refusal(method: str, why: str) -> dict[str, Any] | None:
-    """Return the answer that refuses a request of Codex; None for an unknown method."""
+    """Return the answer that refuses a request; None for an unknown method."""
     return {
         TOOL_CALL: tool_answer(why, success=False),
         COMMAND: DECLINE,
@@ -55,15 +56,15 @@ def elicitation(*, accepted: bool) -> dict[str, Any]:
 
 
 def wants_more(params: Mapping[str, Any]) -> bool:
-    """Return whether to accept would also give a folder, the network or a wider sandbox."""
+    """Return whether accepting would also grant a folder, the network or a wider sandbox."""
     extras = ("additionalPermissions", "grantRoot", "networkApprovalContext")
     return any(params.get(key) is not None for key in extras)
 
 
 def unwrap(command: str) -> str:
-    """Return the text the model wrote, without Codex's `/bin/bash -lc '…'` around it.
+    """Return the command as the model wrote it, without `/bin/bash -lc '…'` around it.
 
-    Codex's own parse of a command is for display: only this text is all of it.
+    Codex's own parse of a command is for display only and may leave things out.
     """
     try:
         words = shlex.split(command)
@@ -87,40 +88,38 @@ def command_request(agent_id: str, params: Mapping[str, Any], cwd: str) -> Permi
     )
 
 
-def _call_id(told: object) -> str | None:
-    return told if isinstance(told, str) and told else None
+def _call_id(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def changed_paths(item: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return every path a file change touches, where it moves a file to included."""
-    paths = []
-    for change in as_objects(item.get("changes")):
-        paths += [str(change.get("path", "")), _moved_to(change)]
-    return tuple(path for path in paths if path)
+    """Return every path that a file change touches, targets of moves included."""
+    changes = as_objects(item.get("changes"))
+    paths = ((str(change.get("path", "")), _moved_to(change)) for change in changes)
+    return tuple(filter(None, chain.from_iterable(paths)))
 
 
 def edit_request(agent_id: str, item: Mapping[str, Any], cwd: str) -> PermissionRequest:
-    """Return the request for a file change, known from its `item/started`."""
-    paths = changed_paths(item)
+    """Return the request for a file change, from its `item/started`."""
     return PermissionRequest(
         agent_id=agent_id,
         tool="Edit",
         arguments=edit_arguments(item),
         cwd=cwd,
-        paths=paths,
+        paths=changed_paths(item),
         call_id=_call_id(item.get("id")),
     )
 
 
 def edit_arguments(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an Edit: its paths, and a patch as Codex itself writes one."""
-    told = as_objects(item.get("changes"))
-    changes = [change for change in told if change.get("diff") or _moved_to(change)]
-    return {"paths": list(changed_paths(item)), "diff": "\n".join(map(_patch, changes))}
+    """Return the arguments of an Edit: its paths, and a patch in Codex's format."""
+    changes = as_objects(item.get("changes"))
+    patches = [_patch(change) for change in changes if change.get("diff") or _moved_to(change)]
+    return {"paths": list(changed_paths(item)), "diff": "\n".join(patches)}
 
 
 def _patch(change: Mapping[str, Any]) -> str:
-    """Return one file's part of a patch: Codex tells a new or deleted file as its bare text."""
+    """Return one file's part of a patch. Of a new or deleted file Codex gives the bare text."""
     kind, path = change.get("kind"), change.get("path", "")
     name = str(kind.get("type") if isinstance(kind, Mapping) else kind)
     head, sign = _HEADS.get(name, _HEADS["update"])
@@ -132,20 +131,18 @@ def _patch(change: Mapping[str, Any]) -> str:
 
 def _moved_to(change: Mapping[str, Any]) -> str:
     """Return where a change moves its file to; "" if it does not."""
-    kind = change.get("kind")
-    return str(kind.get("move_path") or "") if isinstance(kind, Mapping) else ""
+    return str(as_object(change.get("kind")).get("move_path") or "")
 
 
 def mcp_request(agent_id: str, params: Mapping[str, Any], cwd: str) -> PermissionRequest | None:
     """Return the request for an MCP tool call; None for any other question of a server."""
-    meta = params.get("_meta")
-    if not isinstance(meta, Mapping) or meta.get("codex_approval_kind") != "mcp_tool_call":
+    meta = as_object(params.get("_meta"))
+    if meta.get("codex_approval_kind") != "mcp_tool_call":
         return None
-    arguments = meta.get("tool_params")
     return PermissionRequest(
         agent_id=agent_id,
         tool=f"mcp__{params.get('serverName')}__{meta.get('tool_name')}",
-        arguments=arguments if isinstance(arguments, Mapping) else {},
+        arguments=as_object(meta.get("tool_params")),
         cwd=cwd,
     )
 
@@ -174,7 +171,7 @@ def answers(given: Mapping[str, Answer]) -> dict[str, Any]:
 def interactive(command: str) -> str | None:
     """Return the interpreter that a command starts without a script, if there is one.
 
-    What is typed into it afterwards is asked by nobody.
+    Nobody is asked about what is typed into it later.
     """
     for words in _simple_commands(command):
         program = _VERSION.sub("", PurePosixPath(words[0]).name)
@@ -201,7 +198,7 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
             else:
                 words.append(word)
     except ValueError:
-        pass  # an open quote: what was read so far is still looked at
+        pass  # an open quote: the words before it still count
     yield from _named(words)
 
 

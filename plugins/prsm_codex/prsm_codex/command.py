@@ -1,4 +1,4 @@
-"""The command line, environment and thread settings that Codex is started with; all pure."""
+"""The command lines, environment and settings of Codex and its threads and turns. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOOL_SERVER = "prsm"  # the name of the MCP server of the orchestration tools
 SERVER = "prsm"  # the name of the model provider that we define in Codex
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "default"  # Codex chooses
-_LONGEST_ARGUMENT = 2**16  # bytes; the system takes twice as much, which TOML may need
+_LONGEST_ARGUMENT = 2**16  # bytes; the system takes twice that, which TOML may need
 _MCP_LIMITS: Mapping[str, Any] = {
     "required": True,  # otherwise its tools may be missing from the first request
     "startup_timeout_sec": 60,
@@ -30,7 +30,7 @@ _MCP_LIMITS: Mapping[str, Any] = {
 
 # Off: what would start agents, continue turns or reach the network behind the engine's back.
 _FEATURES_OFF = ("apps", "goals", "image_generation", "skill_search", "tool_suggest")
-# What Codex itself gives each shell; all else that it has is for its own requests.
+# What Codex gives each shell. Its other variables are for its own requests.
 _CORE = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"})
 _SHELL_TOOLS = NATIVE_TOOLS - {"WebFetch", "WebSearch"}  # all that Codex does through its shell
 
@@ -38,9 +38,9 @@ _SHELL_TOOLS = NATIVE_TOOLS - {"WebFetch", "WebSearch"}  # all that Codex does t
 def app_server_argv(
     config: CodexConfig, features: Features, variables: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the command line of the app-server; there is never a key in it.
+    """Return the command line of the app-server, without any key.
 
-    `variables` are the names of those that shells have.
+    `variables` are the names of those that shells get.
     """
     settings = {
         **_settings(config, features, variables),
@@ -59,10 +59,10 @@ def exec_argv(
     profile: str | None = None,
     effort: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the command line of one turn by `codex exec`; the prompt goes to its stdin.
+    """Return the command line of one turn by `codex exec`, which reads the prompt from stdin.
 
-    `variables` are the names of those that shells have. `profile` names the file in the private
-    home that holds the `layer`, where there is one.
+    `variables` are the names of those that shells get. `profile` names the file in the private home
+    that holds the `layer`, if there is one.
     """
     kind = "workspace-write" if may_edit(request) else "read-only"
     model = () if request.model == DEFAULT_MODEL else ("-m", request.model)
@@ -91,7 +91,7 @@ def layer(request: SessionRequest, features: Features, variables: Iterable[str] 
     if request.mcp_servers:
         lines.append("[mcp_servers]")
     for name, server in request.mcp_servers.items():
-        # Nothing tells when they have begun: were they not required, their tools might be missing.
+        # Nothing shows when they have begun: if not required, their tools might be missing.
         settings = {**_mcp_server(server, features, names), "required": True}
         lines.append(f"{json.dumps(name)} = {toml(settings)}")
     return "\n".join([*lines, ""]) if lines else None
@@ -107,7 +107,7 @@ def _tool_server(endpoint: McpEndpoint) -> dict[str, Any]:
         **_MCP_LIMITS,
         "command": program,
         "args": arguments,
-        "env_vars": list(endpoint.env),  # by name: the token is in no command line
+        "env_vars": list(endpoint.env),  # by name, to keep the token out of command lines
         "default_tools_approval_mode": "approve",
         "supports_parallel_tool_calls": True,
     }
@@ -116,7 +116,7 @@ def _tool_server(endpoint: McpEndpoint) -> dict[str, Any]:
 def _flags(features: Features) -> list[str]:
     disabled = ["plugins", "unbounded_connection_retries", "multi_agent"]
     if features.no_terminals:
-        disabled.append("unified_exec_tty")  # input to a terminal would be asked by nobody
+        disabled.append("unified_exec_tty")  # nobody would be asked about input to a terminal
     return [word for feature in disabled for word in ("--disable", feature)]
 
 
@@ -128,7 +128,7 @@ def _settings(
     config: CodexConfig, features: Features, variables: Iterable[str] = ()
 ) -> dict[str, Any]:
     overrides: dict[str, Any] = {
-        # By name: values may hold a password, and anybody may read a command line.
+        # By name: values may hold a password, and anybody can read a command line.
         "shell_environment_policy.inherit": "all",
         "shell_environment_policy.ignore_default_excludes": True,
         "shell_environment_policy.include_only": sorted({*_CORE, *variables}),
@@ -143,7 +143,7 @@ def _settings(
             "name": "PRSM",
             "base_url": config.base_url or OPENAI_URL,
             "wire_api": "responses",
-            # the engine retries: the two must not multiply
+            # The engine retries.
             "request_max_retries": 0,
             "stream_max_retries": 0,
         }
@@ -167,9 +167,9 @@ def toml(value: Any) -> str:
 def child_env(
     config: CodexConfig, environ: Mapping[str, str], *, home: Path, temp: Path
 ) -> dict[str, str]:
-    """Return what is added to the environment of the app-server.
+    """Return what is added to the environment of Codex.
 
-    `temp` stands beside `home`: a home below the temp directory breaks Codex's sandbox.
+    `temp` lies beside `home`: a home below the temp directory breaks Codex's sandbox.
     """
     env = {**config.env, "CODEX_HOME": str(home), "TMPDIR": str(temp)}
     if config.api_key_env and (key := config.key(environ)):
@@ -184,7 +184,7 @@ def thread_start(
     features: Features,
     variables: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return the parameters of `thread/start`; MCP servers have these variables."""
+    """Return the parameters of `thread/start`; MCP servers get these variables."""
     return {
         **_thread(request, config, features, variables),
         "ephemeral": False,  # an ephemeral thread cannot be resumed
@@ -208,12 +208,12 @@ def thread_resume(
     features: Features,
     variables: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return the parameters of `thread/resume`; Codex restores the tools, but not the settings."""
+    """Return the parameters of `thread/resume`. Codex restores the tools, but not the settings."""
     last_turn = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
     return {
         **_thread(request, config, features, variables),
         "threadId": thread_id,
-        "excludeTurns": True,  # a long thread in one line would be longer than a line may be
+        "excludeTurns": True,  # a long thread would not fit into one line
         "initialTurnsPage": last_turn,
     }
 
@@ -224,7 +224,7 @@ def _thread(
     params: dict[str, Any] = {
         "cwd": request.cwd,
         "approvalPolicy": dict(hooks.APPROVAL_POLICY) if features.hooked else "untrusted",
-        # A thread that starts writable is written down as trusted: the turn lifts this instead.
+        # Codex saves a thread that starts writable as trusted, so the turn lifts this.
         "sandbox": "read-only",
         "developerInstructions": request.system_prompt,
         "config": thread_config(request, config, features, variables),
@@ -239,28 +239,23 @@ def _thread(
 def thread_config(
     request: SessionRequest, config: CodexConfig, features: Features, variables: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return a thread's settings, as dotted keys (nested ones are lost on a resume)."""
+    """Return a thread's settings, as dotted keys: nested ones are lost on a resume."""
     names = list(variables)
     servers = {
         f"mcp_servers.{name}": _mcp_server(server, features, names, request.variables)
         for name, server in request.mcp_servers.items()
     }
-    return {**_own_variables(request, names), **_tool_settings(request, config), **servers}
-
-
-def _own_variables(request: SessionRequest, names: Iterable[str]) -> dict[str, Any]:
-    """Return what gives the shells of a thread its own variables: the process is of all threads."""
-    if not request.variables:
-        return {}
-    policy = "shell_environment_policy"
-    return {
-        f"{policy}.set": dict(request.variables),
-        f"{policy}.include_only": sorted({*_CORE, *names, *request.variables}),
-    }
+    settings = {**_tool_settings(request, config), **servers}
+    if request.variables:
+        # For the shells of this thread; the process is shared.
+        policy = "shell_environment_policy"
+        settings[f"{policy}.set"] = dict(request.variables)
+        settings[f"{policy}.include_only"] = sorted({*_CORE, *names, *request.variables})
+    return settings
 
 
 def _tool_settings(request: SessionRequest, config: CodexConfig) -> dict[str, Any]:
-    """Return the settings of Codex's own tools, and what it does not know of the model."""
+    """Return the settings of Codex's own tools, and the model's context window."""
     tools = request.native_tools
     search = "WebSearch" in tools and not config.lean
     settings: dict[str, Any] = {
@@ -268,10 +263,10 @@ def _tool_settings(request: SessionRequest, config: CodexConfig) -> dict[str, An
         "features.view_image": "Read" in tools and not config.lean,
         "web_search": "live" if search else "disabled",
     }
-    known = next((m for m in config.models if m.model_id == request.model), None)
-    if known is not None and known.context_window:
-        # Codex knows those of its own models only, and takes no more than 272,000 for another.
-        settings["model_context_window"] = known.context_window
+    model = next((m for m in config.models if m.model_id == request.model), None)
+    if model is not None and model.context_window:
+        # Codex knows those of its own models only, and assumes at most 272,000 for another.
+        settings["model_context_window"] = model.context_window
     return settings
 
 
@@ -321,7 +316,7 @@ def turn_start(
     images: Sequence[Image] = (),
     effort: str | None = None,
 ) -> dict[str, Any]:
-    """Return the parameters of `turn/start`; without text the thread goes on where it stopped."""
+    """Return the parameters of `turn/start`. Without text the thread goes on where it stopped."""
     params: dict[str, Any] = {
         "threadId": thread_id,
         "input": turn_input(text, images) if text else [],
@@ -334,16 +329,15 @@ def turn_start(
 
 
 def effort_of(context: AssembledContext) -> str | None:
-    """Return how hard the model is to think in a turn; None leaves it to Codex."""
+    """Return the reasoning effort of a turn; None leaves it to Codex."""
     return (context.thinking_config or {}).get("effort")
 
 
 def _sandbox(request: SessionRequest, config: CodexConfig, features: Features) -> dict[str, Any]:
-    """Return where the commands of a turn run.
+    """Return the sandbox of a turn.
 
-    Without the hook each is asked for, and what is accepted runs outside of the sandbox. Codex
-    would try it inside first and once more outside, unless the first one took long to fail: a
-    command that was allowed once ran twice, or failed.
+    Without the hook Codex asks for each command, and an accepted one runs outside of the sandbox.
+    With a sandbox Codex would try it inside first, so that it ran twice, or failed.
     """
     if not may_edit(request):
         return {"type": "readOnly", "networkAccess": config.network}
@@ -353,7 +347,7 @@ def _sandbox(request: SessionRequest, config: CodexConfig, features: Features) -
 
 
 def turn_input(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
-    """Return a text and the images that it cites as what a turn is given."""
+    """Return a text and the images that it cites as the input of a turn."""
     shown = [{"type": "localImage", "path": image.path} for image in images]
     return [{"type": "text", "text": text}, *shown]
 

@@ -29,14 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodexConfig:
-    """How to run Codex.
+    """How to run Codex; KEYS describes the settings.
 
-    `base_url` and `api_key_env` make Codex talk to that server with the key of that environment
-    variable; without both it uses the login of `codex login`: the user's own, or the one in the
-    folder `home`. `lean` leaves out every built-in tool that is not a plain function, for servers
-    that are not OpenAI's. `backend` is app-server or exec (one process a turn). `enforcement` is
-    auto, pre_tool (the tool hook, or nothing) or approval. `network` lets commands in the sandbox
-    use the network.
+    Without `base_url` and `api_key_env` Codex uses the login of `codex login`: the user's own, or
+    the one in the folder `home`.
     """
 
     command: tuple[str, ...] = ("codex",)
@@ -52,10 +48,7 @@ class CodexConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, section: str = "codex") -> CodexConfig:
-        """Check a provider section; `section` names it in errors.
-
-        Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
-        """
+        """Check a provider section, which `section` names in errors; raise ConfigError."""
         config = cls(**read_section(f"providers.{section}", settings, KEYS))
         if config.backend == "exec" and config.enforcement == "approval":
             raise ConfigError(
@@ -66,11 +59,11 @@ class CodexConfig:
 
     @property
     def custom_server(self) -> bool:
-        """Whether Codex is pointed at a server by this configuration, not by its own login."""
+        """Whether the configuration, not Codex's own login, says which server to use."""
         return self.base_url is not None or self.api_key_env is not None
 
     def key(self, environ: Mapping[str, str]) -> str | None:
-        """Return the key of that variable, which `env` may hold; None where it is not set."""
+        """Return the API key from `env` or else `environ`, if it is set."""
         return find_key(self.api_key_env, self.env, environ)
 
 

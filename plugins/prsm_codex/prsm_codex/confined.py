@@ -1,9 +1,8 @@
-"""What Codex's sandbox stops, told before anybody is asked about it, writes of git among it.
+"""Calls that Codex's sandbox stops, found before anybody is asked about them.
 
-Where the tool hook asks, what is allowed stays in the sandbox. It writes the folder of the agent,
-without its `.git`, and folders for temporary files; mostly it has no network. A person who is asked
-about anything else says yes to what then fails. So that is refused to the model at once, as far as
-its text tells it. What its text does not tell is asked about as before.
+With the tool hook, allowed calls stay in the sandbox. They may write the agent's folder without its
+`.git`, and temporary folders. Mostly they have no network. A person who allows anything else sees
+it fail. So it is refused to the model at once, as far as its text shows what it does.
 """
 
 from __future__ import annotations
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
     from prsm_codex.config import CodexConfig
     from prsm_core import PermissionRequest, ProviderServices, SessionRequest
 
-
 _DEVICES = ("/dev", "/proc")
 _CHANGES_FOLDER = frozenset({"cd", "pushd", "popd"})
 _ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"})
 _NETWORK = frozenset({"curl", "wget", "ssh", "scp", "sftp", "ftp", "telnet", "nc", "ncat"})
 
-# Programs that write all files they are given, or the last one, and their options with a value.
+# Programs that write all files in their arguments, or the last one, and their options with a value.
 _WRITES_ALL: Mapping[str, str] = {
     **dict.fromkeys(("mkdir", "mv", "rm", "rmdir", "tee"), "-m --mode -S --suffix"),
     "touch": "-r --reference -d --date -t",
@@ -48,9 +46,8 @@ _INTO = ("-t", "--target-directory")
 _MAY_BE_THERE = frozenset({"mkdir"})  # then it has nothing to do
 _MAY_BE_GONE = frozenset({"rm", "rmdir"})
 
-
-# Those that lock the index, or write refs, objects or settings, whatever they are told: a dry run,
-# too, takes the lock.
+# Git's commands that lock the index, or write refs, objects or settings, whatever their arguments:
+# a dry run also takes the lock.
 _WRITES = (
     *("add", "am", "checkout", "cherry-pick", "commit", "commit-tree", "fast-import", "fetch"),
     *("filter-branch", "gc", "merge", "mv", "pack-refs", "prune", "pull", "push", "read-tree"),
@@ -102,32 +99,29 @@ class Sandbox:
         return cls(writable=writable, network=config.network, temp=temp)
 
     async def clean(self) -> None:
-        """Remove what a killed sandbox has left in the folders that may be written."""
+        """Remove what a killed sandbox left in the writable folders."""
         await remove_mount_points(self.temp, self.writable)
 
     def hindrance(self, wanted: PermissionRequest) -> str | None:
-        """Return what a call would do and cannot, None where none is told; it looks at files."""
+        """Return what a call would do that the sandbox stops, if anything. This looks at files."""
         if wanted.command is None:
-            written = wanted.paths if wanted.tool in {"Edit", "Write"} else ()
-            return self._written(written)
-        script = read_script(wanted.command)
-        for command, place in _placed(script, wanted.cwd):
-            if (found := self._of_command(command, place)) is not None:
-                return found
-        return None
+            return self._forbidden(wanted.paths if wanted.tool in {"Edit", "Write"} else ())
+        commands = _placed(read_script(wanted.command), wanted.cwd)
+        hindrances = (self._of_command(command, place) for command, place in commands)
+        return next(filter(None, hindrances), None)
 
     def _of_command(self, command: Command, place: str | None) -> str | None:
         written = (*_targets(command, place), *self._of_git(command, place))
-        if (found := self._written(written)) is not None:
-            return found
+        if (hindrance := self._forbidden(written)) is not None:
+            return hindrance
         operands = [text for text in command.texts[1:] if not text.startswith("-")]
         if command.name in _NETWORK and operands and not self.network:
             return "use the network"
         return None
 
     def _of_git(self, command: Command, place: str | None) -> Iterator[str]:
-        """Yield what git would write beside the files that it is about."""
-        moved = any(one.name in _ELSEWHERE for one in command.assigned)
+        """Yield what git would write besides the files in its arguments."""
+        moved = any(variable.name in _ELSEWHERE for variable in command.assigned)
         if command.name != "git" or moved or not all(word.exact for word in command.words[:2]):
             return
         texts = command.texts[1:]
@@ -138,7 +132,7 @@ class Sandbox:
         elif place is not None and (folder := writes_data(texts, place)) is not None:
             yield from data_folders(folder)
 
-    def _written(self, paths: Sequence[str]) -> str | None:
+    def _forbidden(self, paths: Sequence[str]) -> str | None:
         return next((f"write {path}" for path in paths if not self._is_writable(path)), None)
 
     def _is_writable(self, path: str) -> bool:
@@ -155,8 +149,8 @@ def _is_in(path: str, folders: Iterable[str]) -> bool:
 
 
 def _placed(script: Script, cwd: str) -> Iterator[tuple[Command, str | None]]:
-    """Yield commands, each with the folder where it runs; None where that is not known."""
-    is_known = script.plain or all(one.name not in _CHANGES_FOLDER for one in script.commands)
+    """Yield each command with the folder where it runs, None if that is not known."""
+    is_known = script.plain or not any(c.name in _CHANGES_FOLDER for c in script.commands)
     place: str | None = cwd if is_known else None
     for command in script.commands:
         if command.name not in _CHANGES_FOLDER:
@@ -212,7 +206,7 @@ def _operands(command: Command) -> Sequence[Word]:
 
 
 def writes_data(texts: Sequence[str], place: str) -> str | None:
-    """Return the folder in whose repository git with these words writes; None where in none."""
+    """Return the folder in whose repository git writes with these words, if it does."""
     folder, rest = _behind_globals(texts, place)
     if folder is None or not rest or {"-h", "--help"} & set(rest):
         return None
@@ -221,7 +215,7 @@ def writes_data(texts: Sequence[str], place: str) -> str | None:
 
 
 def initialised(texts: Sequence[str], place: str) -> str | None:
-    """Return what `git init` with these words makes, None for all else."""
+    """Return what `git init` would make with these words; None for other commands."""
     folder, rest = _behind_globals(texts, place)
     if folder is None or rest[:1] != ["init"]:
         return None
@@ -231,12 +225,12 @@ def initialised(texts: Sequence[str], place: str) -> str | None:
 
 
 def written_config(texts: Sequence[str]) -> str | None:
-    """Return the user's own or the system's settings, if git with these words writes them."""
+    """Return the user's or the system's settings file, if git writes it with these words."""
     _, rest = _behind_globals(texts, "/")
     if rest[:1] != ["config"]:
         return None
     name, options, operands = _parts(rest)
-    if not _writes(name, [one for one in options if one not in _CONFIGS], operands):
+    if not _writes(name, [option for option in options if option not in _CONFIGS], operands):
         return None
     return next((os.path.expanduser(_CONFIGS[o]) for o in options if o in _CONFIGS), None)  # noqa: PTH111
 
@@ -245,7 +239,7 @@ _CONFIGS: Mapping[str, str] = {"--global": "~/.gitconfig", "--system": "/etc/git
 
 
 def data_folders(folder: str) -> Iterator[str]:
-    """Yield where the data of the repository lies that a folder is in; it looks."""
+    """Yield where the data lies of the repository that a folder is in. This looks at files."""
     for parent in (Path(folder), *Path(folder).parents):
         mark = parent / ".git"
         if (mark / "HEAD").is_file():
@@ -257,11 +251,11 @@ def data_folders(folder: str) -> Iterator[str]:
 
 
 def _linked(mark: Path) -> Iterator[str]:
-    """Yield where the data of a linked worktree or of a submodule lies."""
+    """Yield where the data of a linked worktree or a submodule lies."""
     try:
-        name, _, told = mark.read_text(encoding="utf-8", errors="replace").partition(":")
-        own = Path(os.path.normpath(mark.parent / told.strip()))
-        if name.strip() != "gitdir" or not told.strip():
+        name, _, folder = mark.read_text(encoding="utf-8", errors="replace").partition(":")
+        own = Path(os.path.normpath(mark.parent / folder.strip()))
+        if name.strip() != "gitdir" or not folder.strip():
             return
         yield str(own)
         shared = own / "commondir"
@@ -272,7 +266,7 @@ def _linked(mark: Path) -> Iterator[str]:
 
 
 def _behind_globals(texts: Sequence[str], place: str) -> tuple[str | None, list[str]]:
-    """Return where git looks, None where that is not known, and its words from the name on."""
+    """Return git's folder, None if it is not known, and the words from its subcommand on."""
     folder: str | None = place
     rest = list(texts)
     while rest and rest[0].startswith("-"):
@@ -318,31 +312,28 @@ def _writes(name: str, options: Sequence[str], operands: Sequence[str]) -> bool:
 
 
 def _sets(options: Sequence[str], operands: Sequence[str]) -> bool:
-    """Whether `git config` writes; one that names a file is not looked into."""
-    if any(option.startswith(("-f", "--file", "--blob")) for option in options):
+    """Whether `git config` writes the repository's own settings."""
+    action = operands[0] if operands else ""
+    others = ("-f", "--file", "--blob", *_READS_CONFIG)
+    if action in _READS_CONFIG or any(option.startswith(others) for option in options):
         return False
-    if any(option.startswith(_READS_CONFIG) for option in options):
-        return False
-    if operands and operands[0] in _READS_CONFIG:
-        return False
-    is_told = any(option.startswith(_SETS_CONFIG) for option in options)
-    return is_told or operands[:1] in [[one] for one in _SETS_FIRST] or len(operands) > 1
+    is_set = any(option.startswith(_SETS_CONFIG) for option in options)
+    return is_set or action in _SETS_FIRST or len(operands) > 1
 
 
-# On Linux the sandbox mounts over these names in each folder that commands may write. It creates
-# those that are missing, and its helper removes them behind the command. An interrupt kills the
-# helper too, and no later one removes what another has created (Codex 0.169, issue 31599 of
-# openai/codex): an empty `.git` would stay among the person's files. What Codex has created is told
-# by its registry below its TMPDIR: a folder for each path, named by the path's hash, with a file
-# for each helper that uses it, named by its process id.
+# On Linux the sandbox mounts over these names in each writable folder. It creates those that are
+# missing, and its helper removes them after the command. An interrupt also kills the helper, and no
+# later one removes what another created (Codex 0.169, issue 31599 of openai/codex): an empty `.git`
+# would stay among the person's files. Codex keeps a registry below its TMPDIR: a folder for each
+# path, named by the path's hash, with a file for each helper that uses it, named by its process id.
 READ_ONLY = (".git", ".agents", ".codex", ".aws")
 _CREATED = "synthetic"
 
 
 async def remove_mount_points(temp: Path, folders: Iterable[str]) -> None:
-    """Remove what Codex has created in writable folders, unless a helper of it still runs.
+    """Remove what Codex created in writable folders, unless a helper of it still runs.
 
-    `temp` is the TMPDIR of the Codex that had these folders.
+    `temp` is the TMPDIR of that Codex.
     """
     await asyncio.to_thread(_remove_all, temp, folders)
 
@@ -353,8 +344,8 @@ def _remove_all(temp: Path, folders: Iterable[str]) -> None:
         lock = (registry / "lock").open("rb")
     except FileNotFoundError:
         return
-    # Codex holds the lock while it registers a helper, so that nobody begins to use a path
-    # meanwhile. Where Codex has it, the end of a later turn tries again.
+    # Codex holds the lock while it registers a helper, so nobody begins to use a path meanwhile. If
+    # Codex has it now, the end of a later turn tries again.
     with lock, contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for folder in folders:

@@ -1,4 +1,4 @@
-"""Decisions about the calls that Codex's tool hook asks for, and the record of what was allowed."""
+"""Decisions about the calls that Codex's tool hook asks for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from prsm_codex import approvals, hooks, rollout
 from prsm_codex.events import arguments_of, escalates
 from prsm_core import Deny, Notice, PermissionRequest, ToolCallFinished, ToolCallStarted
-from prsm_core.kit import deadline, one_line
+from prsm_core.kit import first_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -30,10 +30,12 @@ _LEAVES = "leave its sandbox"
 class ToolDecider:
     """Lets the host decide about each call of one agent.
 
-    `orchestration` are the names that the hook gives the orchestration tools: these are asked for
-    when they arrive. `key` names what is allowed as Codex names it when it begins. What the
-    `sandbox` stops is refused without a question, and so is what is `escalated`, by id: None where
-    Codex does not tell of that, and only its thread says so. `setting` is what a person would set.
+    orchestration: The hook's names of the orchestration tools, which need no permission here.
+    key: Returns the name by which Codex tells that an allowed call begins.
+    sandbox: What it stops is refused without a question.
+    setting: The setting by which a person allows such calls.
+    escalated: Returns the ids of calls that want to leave the sandbox. They are refused, too. None
+        if only the thread's file says which they are.
     """
 
     def __init__(
@@ -83,27 +85,26 @@ class ToolDecider:
     async def _refusal(
         self, turn: CodexTurn, wanted: PermissionRequest, payload: Mapping[str, Any]
     ) -> str | None:
-        """Return why a call may not run; nobody is asked about one that cannot work."""
-        needed = _LEAVES if await self._escalates(wanted.call_id, payload) else None
-        if needed is None and (found := await asyncio.to_thread(self._sandbox.hindrance, wanted)):
-            needed = found
-        if needed is not None:
+        """Return why a call may not run. Nobody is asked about one that cannot work."""
+        if await self._escalates(wanted.call_id, payload):
+            return await self._cannot(turn, wanted, _LEAVES)
+        if needed := await asyncio.to_thread(self._sandbox.hindrance, wanted):
             return await self._cannot(turn, wanted, needed)
         verdict = await self._host.authorize(wanted)
         return verdict.reason if isinstance(verdict, Deny) else None
 
     async def _escalates(self, call_id: str | None, payload: Mapping[str, Any]) -> bool:
-        """Return whether a call asks to leave the sandbox: the hook itself is not told so."""
-        told, thread = self._escalated(), payload.get("transcript_path")
-        if told is not None or not isinstance(thread, str) or call_id is None:
-            return call_id in (told or ())
+        """Return whether a call asks to leave the sandbox, which the hook is not told."""
+        known, thread = self._escalated(), payload.get("transcript_path")
+        if known is not None or not isinstance(thread, str) or call_id is None:
+            return call_id in (known or ())
         item = await asyncio.to_thread(rollout.find_item, Path(thread), call_id)
         return escalates(arguments_of(item))
 
     async def _cannot(self, turn: CodexTurn, wanted: PermissionRequest, needed: str) -> str:
         """Return the refusal of a call that Codex's sandbox stops. It names another way.
 
-        Without one a person is told which setting gives it, once.
+        If there is none, a notice tells the person once which setting allows such calls.
         """
         why = f"this call would {needed}, and Codex's sandbox lets no call do so, whoever allows it"
         if self._has_shell:
@@ -118,13 +119,9 @@ class ToolDecider:
         return f"{why}. It needs a setting of the user: {self._setting}. Leave it to the user."
 
     async def _is_of(self, turn: CodexTurn, turn_id: object) -> bool:
-        """Return whether a call is one of a turn that still takes calls."""
-        try:
-            async with deadline(self._services, _KNOWN_SECONDS):
-                await turn.known.wait()
-        except TimeoutError:
-            return False
-        return turn.takes(turn_id)
+        """Return whether a call belongs to the turn and the turn still takes calls."""
+        is_known = await first_of(self._services.clock, _KNOWN_SECONDS, turn.known.wait)
+        return is_known and turn.takes(turn_id)
 
 
 def _arguments(wanted: PermissionRequest) -> dict[str, Any]:
@@ -132,7 +129,7 @@ def _arguments(wanted: PermissionRequest) -> dict[str, Any]:
 
 
 def runs_as_asked(item: Mapping[str, Any], wanted: PermissionRequest) -> bool:
-    """Return whether a command that begins has the text and the folder that were asked for."""
+    """Return whether a command begins with the text and in the folder that were asked for."""
     if wanted.command is None or item.get("type") != "commandExecution":
         return True
     folder = str(item.get("cwd") or wanted.cwd)

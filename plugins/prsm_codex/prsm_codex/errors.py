@@ -1,4 +1,4 @@
-"""What a failed turn means: Codex's error values as the seven kinds of AgentError; pure."""
+"""Codex's error values as the kinds of AgentError. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prsm_core import AgentError, ErrorKind, StopReason
-from prsm_core.kit import one_line, read_pause
+from prsm_core.kit import as_object, one_line, read_pause
 
 # codexErrorInfo, where it is a word: the kind, and whether trying again can help
 _WORDS = {
@@ -55,7 +55,7 @@ def agent_error(error: Mapping[str, Any], now: float | None = None) -> AgentErro
     kind, retryable = _classify(error.get("codexErrorInfo"), message)
     return AgentError(
         kind=kind,
-        message=one_line(_readable(message)),
+        message=one_line(str(_body(message).get("message") or message)),
         retryable=retryable,
         retry_after_s=read_pause(message, now),
     )
@@ -79,7 +79,7 @@ def _classify(info: Any, message: str) -> tuple[ErrorKind, bool]:
     if status := _STATUS.search(message):
         return _by_status(int(status[1]))
     body = _body(message)
-    if body is None:
+    if not body:
         return ErrorKind.UNKNOWN, False
     overflow = body.get("code") == "context_length_exceeded"
     return (ErrorKind.CONTEXT_OVERFLOW if overflow else ErrorKind.MODEL_ERROR), False
@@ -94,16 +94,9 @@ def _by_status(status: Any) -> tuple[ErrorKind, bool]:
     return ErrorKind.MODEL_ERROR, not lasting  # no status: the connection failed
 
 
-def _body(message: str) -> Mapping[str, Any] | None:
-    """Return the error inside a message that is the raw body of a 400."""
+def _body(message: str) -> Mapping[str, Any]:
+    """Return the error inside a message that is the raw body of a 400; else nothing."""
     try:
-        body = json.loads(message)
+        return as_object(as_object(json.loads(message)).get("error"))
     except (ValueError, RecursionError):
-        return None
-    inner = body.get("error") if isinstance(body, dict) else None
-    return inner if isinstance(inner, dict) else None
-
-
-def _readable(message: str) -> str:
-    body = _body(message)
-    return str(body["message"]) if body and body.get("message") else message
+        return {}

@@ -1,4 +1,4 @@
-"""What a version of Codex can enforce, and what is left open by it; pure."""
+"""What a version of Codex can enforce, and what it leaves open. Pure."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ _SANDBOX_ONLY = "no call is asked: only Codex's sandbox limits them"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What is used of a Codex.
+    """What PRSM uses of a Codex.
 
-    hooked: the tool hook asks before each call, and what runs stays in the sandbox.
-    no_terminals: the shell has none, so that nothing can be typed into what runs.
-    too_old: the version has no such hook, though it was wanted.
-    untrusted: why the hook that was wanted cannot be trusted; blank where it is, or was not wanted.
+    hooked: The tool hook asks before each call, and commands stay in the sandbox.
+    no_terminals: The shell has none, so nothing can be typed into running commands.
+    too_old: The hook was wanted, but the version has none.
+    untrusted: Why the hook that was wanted cannot be trusted; else blank.
+    asks: Without a hook, the backend can ask for approval.
     """
 
     hooked: bool = True
     no_terminals: bool = True
     too_old: bool = False
     untrusted: str = ""
-    asks: bool = True  # the backend can ask for approval where there is no hook
+    asks: bool = True
 
     @classmethod
     def of(cls, config: CodexConfig, version: str | None) -> Features:
-        """Return what is used of this version; one that is unknown counts as recent."""
+        """Return the features of a version; None counts as recent."""
         recent, wanted = _is_since(version, HOOK_SINCE), config.enforcement != "approval"
         return cls(
             hooked=recent and wanted,
@@ -61,7 +62,7 @@ class Features:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What cannot be enforced."""
+        """What PRSM cannot enforce."""
         if self.hooked:
             return (_KILLED, _WEB_SEARCH)
         old = tuple(filter(None, (self.too_old_text if self.too_old else "", self.untrusted_text)))
@@ -71,25 +72,24 @@ class Features:
         return (*old, _LEAVES, *terminals, _WEB_SEARCH)
 
     def without_hook(self, why: str) -> Features:
-        """Return what is used where the hook cannot be trusted."""
+        """Return the features that remain if the hook cannot be trusted."""
         return replace(self, hooked=False, untrusted=why)
 
     @property
     def untrusted_text(self) -> str:
-        """What is said of a hook that cannot be trusted; blank where it is."""
+        """The warning about a hook that cannot be trusted; else blank."""
         if not self.untrusted:
             return ""
         return f"Codex's hook cannot be trusted ({self.untrusted}): {_SANDBOX_ONLY}"
 
     @property
     def too_old_text(self) -> str:
-        """What is said of a version without the hook."""
+        """The warning about a version without the hook."""
         since = ".".join(map(str, HOOK_SINCE))
         instead = "approvals are asked for instead" if self.asks else "nothing is asked for"
         return f"this codex has no tool hook that can be relied on (from {since} on): {instead}"
 
 
 def _is_since(version: str | None, since: tuple[int, int]) -> bool:
-    """Whether a version is not older than another; one that is unknown is not."""
-    found = _VERSION.search(version or "")
-    return found is None or (int(found[1]), int(found[2])) >= since
+    match = _VERSION.search(version or "")
+    return match is None or (int(match[1]), int(match[2])) >= since

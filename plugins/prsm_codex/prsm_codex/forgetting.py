@@ -17,12 +17,10 @@ _COLUMNS = frozenset({"thread_id", "parent_thread_id", "child_thread_id"})  # as
 
 
 def forget(state_dir: Path, names: Collection[str], busy_s: float = 5.0) -> None:
-    """Delete the rows of threads of these names; raises PrsmError where that is not possible.
+    """Delete the rows of threads of these names; raise PrsmError if that is not possible.
 
-    A Codex of another session has `busy_s` to end a transaction that is in the way.
-
-    It was tried with Codex 0.169. A table that it does not know is gone through as well, if it
-    names a thread as the others do.
+    A Codex of another session has `busy_s` to end a transaction that is in the way. The tables are
+    those of Codex 0.169, and any other that names a thread as they do.
     """
     for file in sorted((state_dir / HOME).glob("*.sqlite")):
         try:

@@ -1,8 +1,7 @@
 """Codex itself, in place of the launcher that npm installs: a script that only looks for it.
 
-Node takes as long to start as Codex does, and may stay, with its memory, for as long as Codex runs.
-All else that the launcher does is to name the package manager, for hints on updates. Whatever is
-not as it is known to be leaves the launcher in its place.
+Node takes as long to start as Codex does, and stays in memory for as long as Codex runs. All else
+that the launcher does is to name the package manager, for hints on updates.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ _BUILDS = {
 
 
 def unwrapped(argv: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line with Codex in place of its launcher; as it is where that is none."""
+    """Return a command line with Codex in place of its launcher, if that is what it runs."""
     first = shutil.which(argv[0])
     program = None if first is None else _behind(Path(first).resolve())
     return tuple(argv) if program is None else (str(program), *argv[1:])
 
 
 def _behind(launcher: Path) -> Path | None:
-    """Return the program that a launcher would run, None for what is none, or runs another."""
+    """Return the program that a launcher would run, if it is one."""
     build = _BUILDS.get((sys.platform, os.uname().machine))
     if build is None or launcher.parts[-2:] != _LAUNCHER or not _is_codex(launcher.parents[1]):
         return None
     package, target = build
-    # Where node looks for a package: beside each of the folders that the launcher is in.
+    # Node looks for a package beside each of the folders that the launcher is in.
     places = (folder / "node_modules" / f"{_PACKAGE}-{package}" for folder in launcher.parents)
     place = next((one for one in places if (one / "package.json").is_file()), launcher.parents[1])
     program = place / "vendor" / target / "bin" / "codex"

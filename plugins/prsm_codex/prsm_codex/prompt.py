@@ -1,4 +1,4 @@
-"""The text of a turn: what the thread does not hold, then the message; pure."""
+"""The text of a turn: what the thread does not hold, then the message. Pure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ if TYPE_CHECKING:
 
     from prsm_core import AssembledContext
 
-# The thread holds no answer of it, and says "the user interrupted the previous turn on purpose".
+# The thread lacks its answer and says "the user interrupted the previous turn on purpose".
 COMPLETED_NOTE = "Your task_complete was accepted, and nothing was interrupted. Its answer: "
 _GO_ON = "Continue where the conversation stopped."
-
 
 Said = tuple[str, str]  # role and content of a message
 
 
 def turn_text(context: AssembledContext, said: Sequence[Said] = ()) -> str | None:
-    """Return the prompt of a turn, or None when the thread only goes on.
+    """Return the prompt of a turn, or None if the thread only goes on.
 
-    `said` is what was said in the session and is in no thread.
+    `said` are the messages of the session that no thread holds.
     """
     message = prompt_of(context)
-    told = [*((m.role, m.content) for m in context.history), *said]
-    if not told:
+    earlier = [*((m.role, m.content) for m in context.history), *said]
+    if not earlier:
         return message
-    return f"{quote_conversation(told)}\n\n{message or _GO_ON}"
+    return f"{quote_conversation(earlier)}\n\n{message or _GO_ON}"
 
 
 def prompt_of(context: AssembledContext) -> str | None:

@@ -1,9 +1,8 @@
 """A thread as Codex keeps it on disk: the file that a resume is made from, line by line.
 
-What `thread/resume` tells of a thread is less: an answer that was put into it does not show there,
-and one that the client gave may show though Codex had not written it down for the model yet. The
-model is told what the lines of the type `response_item` hold, and `aborted` for a call without an
-output. A line that is torn, since Codex was killed while it wrote it, is none; the next Codex ends
+`thread/resume` tells less: it lacks answers that were injected, and may show one that Codex had not
+saved for the model yet. The model gets the lines of the type `response_item`, and `aborted` for a
+call without an output. A line may be torn if Codex was killed while it wrote. The next Codex ends
 it before it writes another.
 """
 
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from os import SEEK_END
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.kit import as_object
+from prsm_core.kit import as_object, as_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,12 +45,12 @@ class PendingCall:
 class Rollout:
     """What a thread holds.
 
-    prompt_ids: The ids of all prompts that the client gave one.
-    prompts: The texts of those since the last turn that came to its end.
-    all_prompts: The texts of all.
-    answered: The ids of all calls with an output that somebody gave.
-    pending: The calls since then that have none, by id, in order.
-    said: The last message, if with it the turn has come to its end, or is about to.
+    prompt_ids: The client's ids of all prompts that have one.
+    prompts: The texts of prompts since the last turn that ended.
+    all_prompts: The texts of all prompts.
+    answered: The ids of all calls whose output is an answer.
+    pending: The calls of the last turn without an output, by id, in order.
+    said: The last message, if it ended the turn or is about to.
     """
 
     prompt_ids: set[str] = field(default_factory=set)
@@ -60,10 +59,10 @@ class Rollout:
     answered: set[str] = field(default_factory=set)
     pending: dict[str, PendingCall] = field(default_factory=dict)
     said: str | None = None
-    _message: str | None = None  # the newest of the response that is under way
+    _message: str | None = None  # the newest of the current response
 
     def add(self, line: bytes) -> None:
-        """Take in a line; what is torn, or not known, tells nothing."""
+        """Take in a line. One that is torn or unknown is skipped."""
         try:
             record = as_object(json.loads(line))
         except (ValueError, RecursionError):
@@ -110,8 +109,7 @@ class Rollout:
 
 
 def _text(item: Mapping[str, Any]) -> str:
-    parts = item.get("content")
-    texts = [as_object(one).get("text") for one in parts] if isinstance(parts, list) else []
+    texts = (part.get("text") for part in as_objects(item.get("content")))
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -120,7 +118,7 @@ def _is_cut_off(output: Any) -> bool:
 
 
 def find_item(file: Path, call_id: str, *, output: bool = False) -> Mapping[str, Any]:
-    """Return a recent call, or its output, as a thread holds it; empty where it does not."""
+    """Return a recent call of a thread, or its output; empty if there is none."""
     kinds = _OUTPUTS if output else _CALLS
     for record in _recent(file, call_id.encode()):
         item = as_object(record.get("payload"))
@@ -130,7 +128,7 @@ def find_item(file: Path, call_id: str, *, output: bool = False) -> Mapping[str,
 
 
 def find_usage(file: Path, call_id: str) -> Mapping[str, Any]:
-    """Return the tokens of the response with a recent call; empty where it has not ended."""
+    """Return the tokens of the response with a recent call; empty if it has not ended."""
     usage: Mapping[str, Any] = {}
     for record in _recent(file, call_id.encode(), b'"token_usage_record"'):
         item = as_object(record.get("payload"))
@@ -142,7 +140,7 @@ def find_usage(file: Path, call_id: str) -> Mapping[str, Any]:
 
 
 def _recent(file: Path, *marks: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yield the newest lines of a thread that have one of the marks, from the last one on."""
+    """Yield the newest lines of a thread that have one of the marks, last line first."""
     try:
         with file.open("rb") as lines:
             lines.seek(max(0, lines.seek(0, SEEK_END) - _RECENT))
@@ -156,16 +154,16 @@ def _recent(file: Path, *marks: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def find(home: Path, thread_id: str) -> Path | None:
-    """Return the file of a thread; None where there is none."""
+    """Return the file of a thread, if there is one."""
     if not thread_id.replace("-", "").isalnum():
         return None
     return next((home / "sessions").rglob(f"rollout-*-{thread_id}.jsonl"), None)
 
 
 def read(file: Path) -> Rollout:
-    """Return what a thread holds; raise OSError where its file cannot be read."""
-    found = Rollout()
+    """Return what a thread holds; raise OSError if its file cannot be read."""
+    rollout = Rollout()
     with file.open("rb") as lines:
         for line in lines:
-            found.add(line)
-    return found
+            rollout.add(line)
+    return rollout

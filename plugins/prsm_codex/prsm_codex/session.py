@@ -1,23 +1,14 @@
-"""A provider session: one agent is one thread of the app-server, and its answers to it.
+"""A provider session: each agent is a thread of the app-server.
 
-How a thread goes on with a turn that was cut off: what is put into it, what it holds; pure.
-
-A call that has its answer gets it as its output, at its place: the model does not learn that
-anything happened. One that nobody saw is told to have had no effect; what Codex runs itself may
-have run. So each call of the thread has exactly one output before the model is asked again.
-
-The MCP servers of a thread, which Codex starts beside it: a model is asked once they have begun.
-
-Without a wait their tools would be missing from the first request; were they required, one that
-fails would end the thread.
+When a thread goes on with a turn that was cut off, each of its calls gets exactly one output before
+the model is asked again. A call that has an answer gets that: the model does not notice anything.
+One that nobody saw had no effect. What Codex runs itself may have run.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
-from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals, command, hooks, rollout
@@ -43,10 +34,18 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.kit import SeenImages, TurnSession, as_object, deadline, one_line, read_urls
+from prsm_core.kit import (
+    SeenImages,
+    TurnSession,
+    as_object,
+    as_objects,
+    first_of,
+    one_line,
+    read_urls,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
     from pathlib import Path
 
     from prsm_codex.app_server import AppServer
@@ -71,22 +70,19 @@ _NOTE_SECONDS = 1.0  # within the two that a turn has to end in
 _ASKED_ITEMS = frozenset({"commandExecution", "fileChange", "imageView", "mcpToolCall"})
 _TOLD_ONCE = frozenset({"warning", "configWarning", "deprecationNotice"})
 
-
 _NO_EFFECT = "This call was lost and had no effect. Make it again."
 _MAY_HAVE_RUN = "This call was cut off: it may have run. Look first, before you make it again."
-
-
-Json = dict[str, Any]
 _NO_TERMINAL = (
     "commands with a terminal are not allowed here, because input to them cannot be checked; "
     "run it without tty"
 )
 _NO_EXTRAS = "permissions beyond the command itself are not given"
 
-
 STATUS = "mcpServer/startupStatus/updated"
-_FIRST_SECONDS = 5.0  # for the first word of them; an older Codex has none
+_FIRST_SECONDS = 5.0  # for the first status; an older Codex sends none
 _MORE_SECONDS = 60.0  # they began before, when PRSM tried them
+
+Json = dict[str, Any]
 
 
 class CodexSession(TurnSession[CodexTurn]):
@@ -114,7 +110,7 @@ class CodexSession(TurnSession[CodexTurn]):
         self._kept = request.resume_token is not None  # the thread is known to be on disk
         self._last_word: str | None = None  # of the turn that goes on; None: it has not ended
         self._note: str | None = None  # of an accepted task_complete, until the thread holds it
-        self._news: list[Notice] = []  # to be told with the next turn
+        self._news: list[Notice] = []  # for the next turn
         self._servers = StartingServers(request, services)
         self._told: set[ProviderEvent] = set()
         self._is_distrusted = False  # Codex ran something without leave: that must not be repeated
@@ -145,8 +141,8 @@ class CodexSession(TurnSession[CodexTurn]):
     async def open(self) -> None:
         """Start the thread, or resume it.
 
-        Raises ProviderNotAvailableError; its code is `resume_failed` when Codex does not know
-        the thread any more.
+        Raises ProviderNotAvailableError, with the code `resume_failed` if Codex does not know the
+        thread any more.
         """
         await self._sandbox.clean()
         server = await self._open_server()
@@ -168,17 +164,16 @@ class CodexSession(TurnSession[CodexTurn]):
             ) from error
 
     async def close(self) -> None:
-        """Interrupt what runs, end the commands it left behind, and leave the thread."""
+        """Interrupt the turn, end the commands it left behind, and leave the thread."""
         server, thread = self._server, self.resume_token
-        if self.turn is not None:
-            await self.stop(self.turn)
+        await self.interrupt()
         if server is None or thread is None:
             return
         server.detach(thread)
         await self._end_commands()
 
     async def _end_commands(self) -> None:
-        """End the commands that a turn has left running, and remove what their sandbox leaves."""
+        """End the commands that a turn left running, and clean up after their sandbox."""
         await self._ask("thread/backgroundTerminals/clean", timeout_s=_CLEAN_SECONDS, vital=False)
         await self._sandbox.clean()
 
@@ -195,10 +190,10 @@ class CodexSession(TurnSession[CodexTurn]):
         self._server = server
 
     async def _go_on(self, server: AppServer, carried: Carried) -> None:
-        """Put into the thread what it lacks of the turn that goes on; take note of what it holds.
+        """Give the thread the outputs that it lacks of the turn that goes on; note what it holds.
 
-        What cannot be put there the engine tells by a prompt. Raises RpcError where it cannot be
-        read.
+        The engine puts what cannot be given so into a prompt. Raises RpcError if the thread cannot
+        be read.
         """
         held = await asyncio.to_thread(_read, server.home, self.resume_token or "")
         images = {
@@ -208,9 +203,9 @@ class CodexSession(TurnSession[CodexTurn]):
         }
         items = outputs(carried, held, self._host.is_orchestration, images)
         if items:
-            given = {"threadId": self.resume_token, "items": items}
+            params = {"threadId": self.resume_token, "items": items}
             try:
-                await server.rpc.request("thread/inject_items", given)
+                await server.rpc.request("thread/inject_items", params)
             except RpcClosedError:
                 raise
             except RpcError as error:  # a Codex that does not know it
@@ -224,7 +219,7 @@ class CodexSession(TurnSession[CodexTurn]):
         params = command.thread_resume(
             thread_id, self._request, self._config, self._features, self.services.environment
         )
-        server.attach(thread_id, self)  # before: the token total comes with the answer
+        server.attach(thread_id, self)  # early, since the token total comes with the answer
         try:
             result = await server.rpc.request("thread/resume", params, timeout_s=THREAD_SECONDS)
         except RpcError:
@@ -233,12 +228,13 @@ class CodexSession(TurnSession[CodexTurn]):
         self._server = server
         self._kept = True
         self._translator.raw = False
-        last = _last_turn(result)
-        if self._unsent and any(i.get("clientId") == self._unsent[1] for i in _items(last)):
+        turns = as_objects(as_object(result.get("initialTurnsPage")).get("data"))
+        items = as_objects(turns[0].get("items")) if turns else []
+        if self._unsent and any(item.get("clientId") == self._unsent[1] for item in items):
             self._unsent = None
 
     async def _ready(self) -> AppServer:
-        """Return a running server that knows the thread, after a crash a new one."""
+        """Return a running server that knows the thread; after a crash start one."""
         if self._server is not None and not self._server.closed:
             return self._server
         if self._server is not None:
@@ -268,10 +264,10 @@ class CodexSession(TurnSession[CodexTurn]):
         if self._features.too_old:
             self._news.append(Notice("warning", self._features.too_old_text))
         await self._tell_news(turn)
-        word, self._last_word = self._last_word, None
-        if word is not None and context.current_message is None:
-            said = [AssistantMessage(word)] if word else []
-            await turn.put([*said, TurnEnded(StopReason.END_TURN)])
+        text, self._last_word = self._last_word, None
+        if text is not None and context.current_message is None:
+            message = [AssistantMessage(text)] if text else []
+            await turn.put([*message, TurnEnded(StopReason.END_TURN)])
             return
         server = await self._ready()  # a resume tells whether the last prompt has arrived
         await self._servers.until_begun()
@@ -279,8 +275,6 @@ class CodexSession(TurnSession[CodexTurn]):
         text, message_id = self._prompt(context), self._message_id(context)
         self._unsent = (text, message_id) if text else None
         self._images.see(context)
-        shown = self._images.of(text)
-        effort = command.effort_of(context)
         params = command.turn_start(
             self.resume_token or "",
             text,
@@ -288,8 +282,8 @@ class CodexSession(TurnSession[CodexTurn]):
             message_id,
             self._config,
             self._features,
-            shown,
-            effort,
+            self._images.of(text),
+            command.effort_of(context),
         )
         turn.sent = True
         result = await server.rpc.request("turn/start", params)
@@ -310,13 +304,13 @@ class CodexSession(TurnSession[CodexTurn]):
         await turn.put([TurnEnded(StopReason.ERROR, why)])
 
     def _message_id(self, context: AssembledContext) -> str:
-        """Return the id by which the thread can be asked for a prompt: the ledger's, if it has."""
+        """Return the id of the turn's prompt in the thread: the ledger's, if there is one."""
         if context.current_message is not None:
             return context.current_message.id
         return self._unsent[1] if self._unsent else str(uuid.uuid4())
 
     def _prompt(self, context: AssembledContext) -> str | None:
-        """Return the text to send: a prompt that was lost in a crash comes first."""
+        """Return the text to send. A prompt that was lost in a crash comes first."""
         lost = self._unsent[0] if self._unsent else None
         text = turn_text(context)
         note, self._note = self._note, None
@@ -328,8 +322,8 @@ class CodexSession(TurnSession[CodexTurn]):
         turn = self.turn
         if turn is None or turn.id is None or turn.over.is_set() or turn.completing:
             return False
-        given = command.turn_input(text, images)
-        return await self._ask("turn/steer", expectedTurnId=turn.id, input=given)
+        shown = command.turn_input(text, images)
+        return await self._ask("turn/steer", expectedTurnId=turn.id, input=shown)
 
     async def ask_to_end(self, turn: CodexTurn) -> None:
         """Interrupt a turn; see TurnSession."""
@@ -357,11 +351,10 @@ class CodexSession(TurnSession[CodexTurn]):
         self, turn: CodexTurn, reason: StopReason, error: AgentError | None, *notices: Notice
     ) -> None:
         unseen = await self._unseen()
-        ended = TurnEnded(reason, error)
-        await turn.put([*notices, *unseen, *self._translator.finish(), ended])
+        await turn.put([*notices, *unseen, *self._translator.finish(), TurnEnded(reason, error)])
 
     async def _unseen(self) -> list[ProviderEvent]:
-        """Return what a resumed thread holds of calls that Codex has not told of."""
+        """Return the events of calls that a resumed thread holds and Codex has not mentioned."""
         asked, self._decider.asked = self._decider.asked, []
         events: list[ProviderEvent] = []
         if self._translator.raw or not asked or (file := await self._file()) is None:
@@ -370,11 +363,6 @@ class CodexSession(TurnSession[CodexTurn]):
             item = await asyncio.to_thread(rollout.find_item, file, call_id, output=True)
             events += self._translator.unseen(call_id, item.get("output")) if item else []
         return events
-
-    async def _last_usage(self, call_id: str) -> Mapping[str, Any]:
-        """Return the tokens of the response with this call as the thread's file has them."""
-        file = await self._file()
-        return {} if file is None else await asyncio.to_thread(rollout.find_usage, file, call_id)
 
     async def _file(self) -> Path | None:
         server, thread = self._server, self.resume_token
@@ -385,14 +373,14 @@ class CodexSession(TurnSession[CodexTurn]):
     async def _ask(
         self, method: str, *, timeout_s: float = _HUNG_SECONDS, vital: bool = True, **params: Any
     ) -> bool:
-        """Ask something about the thread whose refusal changes nothing; return whether it went."""
+        """Make a request about the thread; return whether it worked. A refusal changes nothing."""
         if self._server is None:
             return False
         params["threadId"] = self.resume_token
         try:
             await self._server.rpc.request(method, params, timeout_s=timeout_s, vital=vital)
         except RpcError:
-            return False  # `no active turn`, or the server has ended: what was wanted
+            return False  # such as `no active turn`, or the server has ended
         return True
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
@@ -422,7 +410,7 @@ class CodexSession(TurnSession[CodexTurn]):
         return await self._decider.decide(self.turn, payload)
 
     def _unasked(self, method: str, params: Mapping[str, Any]) -> str | None:
-        """Return what Codex runs without leave, if this says that it does."""
+        """Return what Codex runs without permission, if this says that it does."""
         if method == "hook/completed" and hooks.failed_open(as_object(params.get("run"))):
             return "a call whose hook had failed"
         item = as_object(params.get("item")) if method == "item/started" else {}
@@ -439,7 +427,7 @@ class CodexSession(TurnSession[CodexTurn]):
             self._server.rpc.hang_up(f"it ran {call}, and was ended for that")
 
     async def on_closed(self, error: RpcClosedError) -> None:
-        """End the running turn; one that has not been sent yet finds out by itself."""
+        """End the running turn. One that was not sent yet finds out by itself."""
         if self.turn is not None and self.turn.sent:
             await self._ended_under(self.turn, error)
 
@@ -451,17 +439,14 @@ class CodexSession(TurnSession[CodexTurn]):
         if turn.completing:
             await self._finish(turn, StopReason.END_TURN, None, notice)
             return
-        failed = AgentError(
-            kind=ErrorKind.MODEL_ERROR,
-            message=error.message,
-            retryable=not self._is_distrusted,
-        )
-        await self._finish(turn, StopReason.ERROR, failed, notice)
+        may_retry = not self._is_distrusted
+        why = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=may_retry)
+        await self._finish(turn, StopReason.ERROR, why, notice)
 
     def _is_news(self, event: ProviderEvent) -> bool:
-        known = event in self._told
+        is_news = event not in self._told
         self._told.add(event)
-        return not known
+        return is_news
 
     async def _turn_completed(self, turn: CodexTurn, ended: Mapping[str, Any]) -> None:
         self._unsent = None
@@ -470,57 +455,54 @@ class CodexSession(TurnSession[CodexTurn]):
         if status == "failed" and not turn.completing:
             error = agent_error(ended.get("error") or {}, self.services.clock.time())
             await self._finish(turn, stop_reason(error), error)
-        elif status == "interrupted" and turn.completing:
-            # This runs in the reader, which has to go on to the answer.
-            self.services.start_soon(self._finish_completed, turn, name="codex completion")
         elif status == "interrupted":
-            self.services.start_soon(self._finish_interrupted, turn, name="codex interruption")
+            # Not here: this runs in the reader, which has to go on to the answers.
+            finish = self._finish_completed if turn.completing else self._finish_interrupted
+            self.services.start_soon(finish, turn, name="codex interruption")
         else:
             await self._finish(turn, StopReason.END_TURN, None)
 
     async def _finish_interrupted(self, turn: CodexTurn) -> None:
-        """End the commands of an interrupted turn, which Codex lets go on, then the turn."""
+        """End the commands of an interrupted turn, which Codex leaves running, then the turn."""
         await self._end_commands()
         await self._finish(turn, self._stopped(turn), None)
 
     async def _complete(self, turn: CodexTurn, answer: str) -> None:
-        """End a turn whose task_complete was accepted.
+        """End a turn whose task_complete was accepted: interrupt the call instead of answering it.
 
-        The call is interrupted and not answered. Behind the last answer Codex asks its model once
-        more, at once, and on a busy machine an interrupt came too late for half of the agents.
+        After the last answer Codex would ask its model once more, at once. On a busy machine an
+        interrupt then came too late for half of the agents.
         """
         self._note, seconds = COMPLETED_NOTE + answer, _RESPONSE_SECONDS
         if not self._translator.raw:
             turn.is_counted, seconds = False, _UNSEEN_SECONDS
-        with contextlib.suppress(TimeoutError):
-            async with deadline(self.services, seconds):
-                await turn.has_responded.wait()
+        await first_of(self.services.clock, seconds, turn.has_responded.wait)
         await self.stop(turn)
 
     async def _finish_completed(self, turn: CodexTurn) -> None:
-        """Put into the thread what was answered, then end the turn.
+        """Note the answer in the thread, then end the turn.
 
-        A busy Codex cuts the turn off before it tells of the tokens of the last response.
+        A busy Codex cuts the turn off before it reports the tokens of the last response.
         """
-        if not turn.is_counted:
-            await turn.put(
-                self._translator.uncounted(await self._last_usage(turn.completing or ""))
-            )
+        if not turn.is_counted and (file := await self._file()) is not None:
+            call_id = turn.completing or ""
+            usage = await asyncio.to_thread(rollout.find_usage, file, call_id)
+            await turn.put(self._translator.uncounted(usage))
         note = {"type": "input_text", "text": self._note}
         item = {"type": "message", "role": "developer", "content": [note]}
         if await self._ask(
             "thread/inject_items", timeout_s=_NOTE_SECONDS, vital=False, items=[item]
         ):
-            self._note = None  # else the next prompt tells it
+            self._note = None  # else the next prompt holds it
         await self._finish(turn, StopReason.END_TURN, None)
 
     async def on_request(self, request: ServerRequest) -> None:
-        """Answer a request of the thread."""
+        """Answer a request about the thread."""
         await self._responder.respond(self.turn, request)
 
 
 def _read(home: Path, thread_id: str) -> rollout.Rollout:
-    """Return what a thread holds; raise RpcError where that cannot be read."""
+    """Return what a thread holds; raise RpcError if it cannot be read."""
     file = rollout.find(home, thread_id)
     if file is None:
         raise RpcError(f"the thread {thread_id} has no rollout in {home}")
@@ -531,22 +513,10 @@ def _read(home: Path, thread_id: str) -> rollout.Rollout:
 
 
 def _turn_of(method: str, params: Mapping[str, Any]) -> object:
-    """Return the id of the turn that something is of; None for what begins one or has none."""
+    """Return the id of the turn that a notification belongs to; None if it begins one."""
     if method == "turn/completed":
         return id_of(params, "turn")
     return None if method == "turn/started" else params.get("turnId")
-
-
-def _last_turn(resumed: Mapping[str, Any]) -> Mapping[str, Any]:
-    page = resumed.get("initialTurnsPage")
-    turns = page.get("data") if isinstance(page, dict) else None
-    last = turns[0] if isinstance(turns, list) and turns else None
-    return last if isinstance(last, dict) else {}
-
-
-def _items(turn: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    items = turn.get("items")
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def outputs(
@@ -557,19 +527,17 @@ def outputs(
 ) -> list[dict[str, Any]]:
     """Return an output for each call of the thread that has none.
 
-    `images` are the URLs of those that answers show, by call.
+    `images` are the URLs of images in the answers, by call.
     """
-    given = {call.call_id: call.outcome for call in carried.calls}
-
-    def text(call: PendingCall) -> str:
-        outcome = given.get(call.call_id)
-        if outcome is not None:
-            return outcome.text
-        return _NO_EFFECT if is_orchestration(call.tool) else _MAY_HAVE_RUN
+    outcomes = {call.call_id: call.outcome for call in carried.calls}
 
     def output(call: PendingCall) -> str | list[dict[str, str]]:
+        if (outcome := outcomes.get(call.call_id)) is not None:
+            text = outcome.text
+        else:
+            text = _NO_EFFECT if is_orchestration(call.tool) else _MAY_HAVE_RUN
         shown = [{"type": "input_image", "image_url": url} for url in images.get(call.call_id, ())]
-        return [{"type": "input_text", "text": text(call)}, *shown] if shown else text(call)
+        return [{"type": "input_text", "text": text}, *shown] if shown else text
 
     return [
         {"type": call.output, "call_id": call.call_id, "output": output(call)}
@@ -578,10 +546,10 @@ def outputs(
 
 
 def taken(carried: Carried, held: Rollout, given: list[dict[str, Any]]) -> frozenset[str]:
-    """Return what of the carried the thread holds, now that these outputs were given.
+    """Return the carried prompts and calls that the thread holds, with these outputs.
 
-    A text that was put into the running turn had no id: it is known by its words. Of Codex's own
-    calls some have no output there: what was heard of those is lost only where a call waits for it.
+    A text that was put into the running turn had no id and is known by its words. Some of Codex's
+    own calls have no output there: they are lost only if the thread waits for one.
     """
     calls = held.answered | {str(item["call_id"]) for item in given}
     calls |= {
@@ -599,9 +567,9 @@ def taken(carried: Carried, held: Rollout, given: list[dict[str, Any]]) -> froze
 
 
 def last_word(carried: Carried, held: Rollout) -> str | None:
-    """Return what the model said in the end, which nobody has heard; blank if it was heard.
+    """Return the model's last message if nobody has heard it; blank if somebody has.
 
-    None: it has not come to its end. What it answers was heard once it was.
+    Returns None if the turn has not come to its end.
     """
     if held.said is None or held.pending:
         return None
@@ -610,11 +578,10 @@ def last_word(carried: Carried, held: Rollout) -> str | None:
 
 
 class Responder:
-    """Answers tool calls, approvals and questions; `explain` puts a text into the turn.
+    """Answers tool calls, approvals and questions.
 
-    `complete` ends a turn whose task_complete was accepted: that call is never answered.
-
-    Where there is a tool hook, only what it was asked about, `allowed`, is approved.
+    `explain` puts a text into the turn. `complete` ends a turn whose task_complete was accepted.
+    With a tool hook, only the calls that it allowed, `allowed`, are approved.
     """
 
     def __init__(
@@ -645,7 +612,7 @@ class Responder:
         }
 
     async def respond(self, turn: CodexTurn | None, request: ServerRequest) -> None:
-        """Answer a request; after task_complete, or outside its turn, with a refusal."""
+        """Answer a request; refuse it after task_complete and outside its turn."""
         refusal = approvals.refusal(request.method, HAS_COMPLETED)
         if refusal is None:
             await request.refuse(METHOD_NOT_FOUND, f"{request.method} is not supported")
@@ -666,17 +633,16 @@ class Responder:
             turn.closed(request)
 
     async def _call(self, turn: CodexTurn, request: ServerRequest) -> None:
-        """Run an orchestration call; task_complete settles all others first."""
+        """Run an orchestration call. One that completes the agent settles all others first."""
         call_id = str(request.params.get("callId"))
-        arguments = request.params.get("arguments")
-        ended = self._translator.begun(call_id)
-        if ended:  # a task of its own: the engine must know of the call when it hears of the end
-            self._services.start_soon(turn.put, ended, name="codex step")
-        outcome = await self._host.call_tool(
+        tool, arguments = (
             str(request.params.get("tool")),
-            arguments if isinstance(arguments, Mapping) else {},
-            call_id=call_id,
+            as_object(request.params.get("arguments")),
         )
+        if step := self._translator.begun(call_id):
+            # In a task of its own: the engine must know of the call before the step ends.
+            self._services.start_soon(turn.put, step, name="codex step")
+        outcome = await self._host.call_tool(tool, arguments, call_id=call_id)
         if outcome.ends_turn:
             turn.completing = call_id
             await turn.refuse_others(request, HAS_COMPLETED)
@@ -697,7 +663,7 @@ class Responder:
         return await self._authorize(item_id, what, wanted)
 
     def _is_interactive(self, item_id: str, wanted: PermissionRequest) -> bool:
-        """Whether input could follow that nobody is asked about."""
+        """Whether input may follow that nobody is asked about."""
         if self._features.no_terminals:
             return False
         if self._translator.raw:
@@ -726,7 +692,7 @@ class Responder:
         return approvals.ACCEPT
 
     async def _deny(self, item_id: str, what: str, reason: str) -> Json:
-        """Decline; the reason goes into the turn, for Codex says no more than "rejected"."""
+        """Decline. The reason goes into the turn, since Codex only says "rejected"."""
         self._translator.reasons[item_id] = reason
         await self._explain(f"[prsm] {what} was refused: {reason}")
         return approvals.DECLINE
@@ -741,14 +707,18 @@ class Responder:
         return approvals.elicitation(accepted=not isinstance(verdict, Deny))
 
     async def _user_input(self, params: Json) -> Json:
-        given: dict[str, Answer] = {}
+        answers: dict[str, Answer] = {}
         for name, question in approvals.questions(params):
-            given[name] = await self._host.ask_user(question)
-        return approvals.answers(given)
+            answers[name] = await self._host.ask_user(question)
+        return approvals.answers(answers)
 
 
 class StartingServers:
-    """Owns what is known of the servers of one thread."""
+    """The MCP servers that Codex starts beside a thread.
+
+    The first request waits for them, or it would lack their tools. They are not required instead:
+    one that fails would then end the thread.
+    """
 
     def __init__(self, request: SessionRequest, services: ProviderServices) -> None:
         self._services = services
@@ -759,7 +729,7 @@ class StartingServers:
         self._begun = asyncio.Event()
 
     def note(self, params: Mapping[str, Any]) -> Notice | None:
-        """Take note of a status; return what is to be told of a server that is not there."""
+        """Take note of a status; return a notice if the server did not start."""
         name, status = str(params.get("name")), params.get("status")
         self._heard.set()
         if status != "starting":
@@ -773,12 +743,7 @@ class StartingServers:
 
     async def until_begun(self) -> None:
         """Return once no server is starting any more, or has taken too long."""
-        if not self._left:
-            return
-        for event, seconds in ((self._heard, _FIRST_SECONDS), (self._begun, self._seconds)):
-            try:
-                async with deadline(self._services, seconds):
-                    await event.wait()
-            except TimeoutError:
-                break
+        clock = self._services.clock
+        if self._left and await first_of(clock, _FIRST_SECONDS, self._heard.wait):
+            await first_of(clock, self._seconds, self._begun.wait)
         self._left.clear()

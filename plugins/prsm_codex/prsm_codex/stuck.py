@@ -1,8 +1,7 @@
 """A private home whose database is stuck, since Codex was killed in its very first start.
 
-It then says for a quarter of an hour that somebody is filling it, and no Codex starts there. The
-database is made of the threads' own files: without it Codex makes another one at once. Homes that
-are made by first_home.py have none; those that were made before it may.
+For a quarter of an hour it says that somebody is filling it, and no Codex starts there. Without the
+database Codex makes another one at once, from the threads' own files.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _NOTICE = (
 
 
 async def unstick(home: Path, services: ProviderServices) -> Notice | None:
-    """Set a stuck database aside; return what to tell of it, None where there was none.
+    """Set a stuck database aside and return a notice, if there is one.
 
-    One that another Codex is about to fill is waited for, five seconds at most.
+    Another Codex may just be filling it, so wait for up to five seconds first.
     """
     waited = 0.0
     while (file := await asyncio.to_thread(_being_filled, home)) is not None:
@@ -47,13 +46,12 @@ def _being_filled(home: Path) -> Path | None:
 
 
 def _is_being_filled(file: Path) -> bool:
-    """Whether a database says so; one that cannot be read Codex itself will tell of."""
+    """Whether a database says so. Of one that cannot be read Codex itself will tell."""
     try:
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=1.0)) as database:
-            found = database.execute("SELECT status FROM backfill_state").fetchall()
+            return ("running",) in database.execute("SELECT status FROM backfill_state").fetchall()
     except sqlite3.Error:
         return False
-    return ("running",) in found
 
 
 def _set_aside(file: Path) -> Notice:

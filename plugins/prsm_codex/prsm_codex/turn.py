@@ -1,4 +1,4 @@
-"""One running turn of Codex: its id, its pending requests and decisions, and how it ends."""
+"""One running turn of Codex, with its pending requests and decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CodexTurn(Turn):
-    """State of one turn; the session decides, this keeps."""
+    """State of one turn. The session decides, this keeps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,9 +24,9 @@ class CodexTurn(Turn):
         self._hooked: set[asyncio.Task[object]] = set()  # decide about calls of the vendor
         self.id: str | None = None
         self.known = asyncio.Event()  # the id is known, or nobody needs it any more
-        self.completing: str | None = None  # the call that ends the turn, once it is accepted
-        self.is_counted = False  # the tokens of the response with that call were told
-        # The response with the newest calls is complete; only raw events tell.
+        self.completing: str | None = None  # the accepted call that ends the turn
+        self.is_counted = False  # the tokens of the response with that call were reported
+        # The response with the newest calls is complete; only raw events show that.
         self.has_responded = asyncio.Event()
 
     def begin(self, turn_id: str) -> None:
@@ -37,16 +37,16 @@ class CodexTurn(Turn):
     def concerns(self, turn_id: object) -> bool:
         """Return whether something with this turn id belongs here.
 
-        A turn is announced before anything else of it; what comes earlier is of the last one.
+        A turn is announced before anything else of it. Until then all is of the last turn.
         """
         return turn_id is None or turn_id == self.id
 
     def takes(self, turn_id: object) -> bool:
-        """Return whether a request of the vendor is still to be worked on."""
+        """Return whether a request with this turn id is still to be worked on."""
         return self.concerns(turn_id) and not (self.over.is_set() or self.completing)
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take note of whether the response with the newest call is complete, and counted."""
+        """Note whether the response with the newest call is complete, and counted."""
         if method == "thread/tokenUsage/updated":
             self.is_counted = True
         elif method == "rawResponse/completed":
@@ -59,8 +59,8 @@ class CodexTurn(Turn):
                 self.has_responded.clear()
 
     def close(self) -> None:
-        """Let go of whoever waits for a turn that nobody reads any more."""
-        self.known.set()  # whoever waits for the id of a turn that never began
+        """End all work for a turn that nobody reads any more."""
+        self.known.set()  # somebody may wait for the id of a turn that never began
         self.ended()
 
     def opened(self, request: ServerRequest) -> None:
@@ -73,7 +73,7 @@ class CodexTurn(Turn):
 
     @contextlib.contextmanager
     def deciding(self) -> Iterator[None]:
-        """Cancel the current task when the turn ends: what it decides about does not run then."""
+        """Cancel the block when the turn ends: the call it decides about does not run then."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a decision needs a task")
@@ -92,14 +92,14 @@ class CodexTurn(Turn):
                 await other.answer(refusal)
 
     def cancel_decisions(self) -> None:
-        """Let no call run that is still being decided about."""
+        """Let no call run that is still undecided."""
         for task in self._hooked:
             if task is not asyncio.current_task():
                 task.cancel()
         self._hooked.clear()
 
     def ended(self) -> None:
-        """End whoever works for a turn that is over: the vendor does not say so."""
+        """End all work for a turn that is over: the vendor does not say so."""
         self.cancel_decisions()
         for task in self._requests.values():
             if task is not None and task is not asyncio.current_task():

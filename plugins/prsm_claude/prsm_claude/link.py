@@ -1,4 +1,4 @@
-"""One running CLI: its control channel, and who hears its conversation."""
+"""One running CLI: its control channel and its conversation."""
 
 from __future__ import annotations
 
@@ -30,21 +30,20 @@ _UNKNOWN_SESSION = "No conversation found"
 
 
 class Listener(Protocol):
-    """Who is told what the CLI says."""
+    """Hears what the CLI says."""
 
     async def on_message(self, link: Link, message: Json) -> None:
-        """Take a message of the conversation; the next one is read when this returns."""
-        ...
+        """Take a message of the conversation. The next one is read when this returns."""
 
     async def on_ended(self, error: CliEndedError) -> None:
         """Learn that the CLI has ended by itself."""
-        ...
 
 
 class Link:
-    """A CLI that is connected; the listener hears what it says until the link is closed.
+    """A connected CLI. The listener hears what it says until the link is closed.
 
-    `taken` holds the ids of the texts that the model has been given.
+    taken: The ids of the texts that the model was given.
+    greeting: What the CLI said when it was greeted.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Link:
         self._closed = False
         self._greeted = False
         self.taken: set[str] = set()
-        self.greeting: Mapping[str, Any] = {}  # what the CLI told when it was greeted
+        self.greeting: Mapping[str, Any] = {}
 
     @classmethod
     async def open(
@@ -74,12 +73,11 @@ class Link:
         *,
         role: str = "",
     ) -> Link:
-        """Start the CLI and greet it; `role` is added to the vendor's system prompt.
+        """Greet the CLI; `role` is added to the vendor's system prompt.
 
-        The greeting has a field for the role; as an argument anybody on the machine could read it.
-
-        Raises ProviderNotAvailableError; its code is `resume_failed` for a session that the CLI
-        does not know any more.
+        It goes into the greeting: anybody on the machine could read an argument. Raises
+        ProviderNotAvailableError, with the code `resume_failed` for a session that the CLI does not
+        know any more.
         """
         link = cls(services, transport, callbacks, listener)
         try:
@@ -94,7 +92,6 @@ class Link:
         return link
 
     async def _connect(self, role: str) -> None:
-        await self._transport.connect()
         self._hearing = self._services.start_soon(self._hear, name="claude's words")
         try:
             self.greeting = await self._control.greet(role)
@@ -115,7 +112,7 @@ class Link:
             raise
 
     async def _take(self, message: Json) -> None:
-        """Part the control channel from the conversation.
+        """Separate the control channel from the conversation.
 
         What the CLI says before it answers the greeting belongs to no turn.
         """
@@ -133,55 +130,54 @@ class Link:
             await self._listener.on_ended(error)
 
     def _note(self, message: Json) -> None:
-        """Take note of the texts that the model has been given; a result names some as well."""
+        """Note the texts that the model was given. A result names some as well."""
         if message.get("type") == "command_lifecycle" and message.get("state") != "queued":
             self.taken.add(str(message.get("command_uuid")))
         elif message.get("type") == "result":
-            told = message.get("user_message_uuids")
-            self.taken.update(map(str, told if isinstance(told, list) else ()))
+            ids = message.get("user_message_uuids")
+            self.taken.update(map(str, ids if isinstance(ids, list) else ()))
 
     @property
     def is_over(self) -> bool:
-        """Whether the CLI has ended, or is about to because it was killed."""
+        """Whether the CLI has ended or was killed."""
         return self._closed or self._transport.is_over
 
     async def send(self, text: str, message_id: str, images: Sequence[Image] = ()) -> None:
-        """Give the CLI a text; by the id, a new UUID, it will say that the model has it."""
-        told: str | list[dict[str, Any]] = text
+        """Send the CLI a text. By the id, a new UUID, it reports that the model has it."""
+        content: str | list[dict[str, Any]] = text
         if images:
             sources = [
                 {"type": "base64", "media_type": media_type, "data": data}
                 for media_type, data in await read_base64(images)
             ]
             shown = [{"type": "image", "source": source} for source in sources]
-            told = [{"type": "text", "text": text}, *shown]
-        content = {"role": "user", "content": told}
+            content = [{"type": "text", "text": text}, *shown]
         message = {
             "type": "user",
             "uuid": message_id,
-            "message": content,
+            "message": {"role": "user", "content": content},
             "parent_tool_use_id": None,
             "session_id": "default",
-            # The CLI takes it as it is written: what other agents wrote is no command of its own.
+            # The CLI takes it literally: a text of other agents is no slash command.
             "client_composed": True,
         }
         await self._transport.write(json.dumps(message) + "\n")
 
     def has_queued(self, sent: set[str]) -> bool:
-        """Return whether any of the sent texts is still to be given to the model."""
+        """Return whether the model was not given some of the sent texts yet."""
         return not sent <= self.taken
 
     async def withdraw(self, sent: set[str]) -> None:
-        """Take back those of the sent texts that the model has not been given yet.
+        """Take back the sent texts that the model was not given yet.
 
-        The CLI would begin a turn with them. It tells of each text that it has left the queue.
+        The CLI would begin a turn with them. It reports each text that has left the queue.
         """
         for message_id in sent - self.taken:
-            asked = {"subtype": "cancel_async_message", "message_uuid": message_id}
-            await self._control.send(f"prsm-{message_id}", asked)
+            request = {"subtype": "cancel_async_message", "message_uuid": message_id}
+            await self._control.send(f"prsm-{message_id}", request)
 
     async def interrupt(self) -> None:
-        """Ask the CLI to end its turn; whether it did is told by its messages."""
+        """Ask the CLI to end its turn. Its messages show whether it did."""
         if self.is_over:
             return
         try:
@@ -204,8 +200,7 @@ class Link:
             await self._transport.close()
         except asyncio.CancelledError:
             self.kill("it was not given the time to end")
-            # Now it does not wait.
-            await self._transport.close()
+            await self._transport.close()  # this time at once
             raise
 
     def _not_started(self, error: CliEndedError) -> ProviderNotAvailableError:

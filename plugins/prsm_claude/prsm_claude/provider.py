@@ -1,7 +1,4 @@
-"""The provider: a CLI of its own for each agent of a configuration.
-
-Which models there are: as the CLI lists them, or else as its program names them.
-"""
+"""The provider: a CLI of its own for each agent of a configuration; and which models there are."""
 
 from __future__ import annotations
 
@@ -10,8 +7,7 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,16 +25,15 @@ from prsm_core import (
     ProviderNotAvailableError,
     ProviderStatus,
 )
-from prsm_core.kit import VersionRange, deadline, runnable
+from prsm_core.kit import VersionRange, as_objects, deadline, runnable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core import AgentHost, ProviderServices, SessionRequest
 
 _LISTING_SECONDS = 12.0  # to greet, of the 20 that a survey waits: a scan takes the rest
 _LOGIN = "Run `claude` and log in, or set `api_key_env`."
-
 
 VERSIONS = VersionRange(
     program="claude",
@@ -119,29 +114,29 @@ class ClaudeProvider(Provider):
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the configured models, else those Claude lists; see Provider."""
         if self._config.models or self._config.base_url:
-            return self._config.models  # Claude lists its own vendor's only
+            return self._config.models  # Claude lists only its own vendor's
         await self._check()
         try:
             async with deadline(self._services, _LISTING_SECONDS):
-                found: Sequence[ModelInfo] = listed(await self._greeting())
+                models: Sequence[ModelInfo] = listed(await self._greeting())
         except (ProviderNotAvailableError, TimeoutError) as error:
-            if not (found := await self._scanned()):
+            if not (models := await self._scanned()):
                 why = str(error) or f"it did not greet within {_LISTING_SECONDS:g} s"
                 raise ProviderNotAvailableError(f"claude lists no models: {why}") from error
-        return found or await self._scanned()
+        return models or await self._scanned()
 
     async def knows_model(self, model: str) -> bool:
-        """Return whether Claude Code takes a model by another name than it lists; see Provider."""
+        """Return whether Claude Code takes a model that it does not list; see Provider."""
         if self._config.models or self._config.base_url:
             return False  # those are all that may be used
         return await asyncio.to_thread(is_known, self._program[0], model)
 
     async def _scanned(self) -> Sequence[ModelInfo]:
-        """Return what the program's file names: one that does not greet holds them all the same."""
+        """Return the models that the program's file names, even if it does not greet."""
         return await asyncio.to_thread(scanned, self._program[0])
 
     async def aclose(self) -> None:
-        """End every CLI at once: a polite end would write into what is to be resumed."""
+        """End every CLI at once. A polite end would change conversations that are resumed."""
         for session in tuple(self._sessions):
             session.kill()
 
@@ -149,7 +144,7 @@ class ClaudeProvider(Provider):
         return ProviderStatus(tested=str(VERSIONS), logged_in=logged_in, gaps=GAPS, **fields)
 
     async def _check(self) -> None:
-        """Look at the version and the key before the first CLI is started."""
+        """Check the key and, once, the version before a CLI is started."""
         async with self._checking:
             home.check_key(self._config, os.environ)
             if not self._checked:
@@ -157,15 +152,15 @@ class ClaudeProvider(Provider):
                 self._checked = True
 
     def _prepared_home(self) -> Path:
-        """Return the home; the user's login is looked for every time, since it may come later."""
+        """Return the home. The user's login may come later, so look for it every time."""
         if self._home is None or not self._config.custom_server:
             self._home = home.prepare_home(self._services.state_dir, self._config, os.environ)
         return self._home
 
     async def _greeting(self) -> Mapping[str, Any]:
-        """Start a CLI for what it says when it is greeted; no model is asked."""
+        """Start a CLI only to greet it. No model is asked."""
         folder = self._prepared_home()
-        transport = CliTransport(
+        transport = await CliTransport.start(
             self._services,
             command.greeting_argv(self._program),
             cwd=str(folder),
@@ -180,18 +175,16 @@ class ClaudeProvider(Provider):
 
 _NAME = re.compile(rb"claude-(?:opus|sonnet|haiku)-\d[\w.@-]*")
 _ID = re.compile(r"claude-[a-z0-9][\w.@-]*", re.ASCII)
-_PART = re.compile(rb"[\w.@-]")  # beside a name: it is a part of a longer one
+_PART = re.compile(rb"[\w.@-]")  # beside a name that is part of a longer one
 _SHORT = frozenset({"default", "best", "sonnet", "opus", "haiku", "opusplan"})
-_LONG = "[1m]"  # behind a name: with the longer context
+_LONG = "[1m]"  # after a name: with the longer context
 _OTHER_SPELLING = re.compile(r"@|-v\d|-20\d{6}|[.-]$")  # of other clouds, or of one day
 _OLD = re.compile(r"claude-\w+-3(?:[.-]|$)")
 
 
 def listed(info: Mapping[str, Any]) -> list[ModelInfo]:
     """Return the models in the CLI's greeting, the default one first."""
-    entries = info.get("models")
-    given = entries if isinstance(entries, list) else ()
-    return [_model(entry) for entry in given if isinstance(entry, Mapping) and entry.get("value")]
+    return [_model(entry) for entry in as_objects(info.get("models")) if entry.get("value")]
 
 
 def _model(entry: Mapping[str, Any]) -> ModelInfo:
@@ -206,10 +199,7 @@ def _model(entry: Mapping[str, Any]) -> ModelInfo:
 
 
 def is_known(program: str, model: str) -> bool:
-    """Return whether Claude Code takes a name that it does not list; it may read the whole file.
-
-    It has short names for models, and its file holds the ids of all that it knows, old ones too.
-    """
+    """Return whether Claude Code takes a name: a short one, or one that its whole file holds."""
     plain = model.removesuffix(_LONG)
     if plain in _SHORT:
         return True
@@ -217,14 +207,8 @@ def is_known(program: str, model: str) -> bool:
 
 
 def _names(program: str, model: bytes) -> bool:
-    """Return whether a program's file holds a name that is no part of a longer one."""
-    found = shutil.which(program)
-    if found is None or Path(found).stat().st_size == 0:
-        return False
-    with (
-        Path(found).open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-    ):
+    """Return whether a program's file holds a name that is not part of a longer one."""
+    with _content(program) as content:
         start = content.find(model)
         while start >= 0:
             end = start + len(model)
@@ -236,28 +220,33 @@ def _names(program: str, model: bytes) -> bool:
 
 
 def scanned(program: str) -> list[ModelInfo]:
-    """Return the models that a program's file names; it reads hundreds of megabytes."""
-    found = shutil.which(program)
-    if found is None:
-        return []
-    with Path(found).open("rb") as file:
-        if file.seek(0, 2) == 0:
-            return []
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            names = {match.decode() for match in _NAME.findall(content)}
+    """Return the models that a program's file names. This reads hundreds of megabytes."""
+    with _content(program) as content:
+        names = {match.decode() for match in _NAME.findall(content)}
     return [ModelInfo(model_id=name) for name in current(names)]
 
 
+@contextmanager
+def _content(program: str) -> Iterator[mmap.mmap | bytes]:
+    """Yield the content of a program's file; nothing if it cannot be found."""
+    path = shutil.which(program)
+    if path is None or Path(path).stat().st_size == 0:
+        yield b""
+        return
+    with (
+        Path(path).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        yield content
+
+
 def current(names: Iterable[str]) -> list[str]:
-    """Return the names that are of use here, sorted: none of old families or other clouds."""
+    """Return the sorted names without those of old families and other clouds."""
     return sorted(name for name in names if not (_OTHER_SPELLING.search(name) or _OLD.match(name)))
 
 
 def program(config: ClaudeConfig) -> tuple[str, ...]:
-    """Return the command of the CLI: the configured one, or the one that comes with the SDK.
-
-    The SDK is looked for and never imported.
-    """
+    """Return the command of the CLI: the configured one, or that of the SDK, never imported."""
     if config.command is not None:
         return config.command
     sdk = find_spec("claude_agent_sdk")

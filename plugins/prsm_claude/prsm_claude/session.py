@@ -1,7 +1,4 @@
-"""A provider session: the turns of one agent's conversation.
-
-The text of a turn: what the conversation does not hold, then the message; pure.
-"""
+"""A provider session: the turns of one agent's conversation."""
 
 from __future__ import annotations
 
@@ -35,7 +32,14 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.kit import SeenImages, Turn, TurnSession, deadline, quote_conversation
+from prsm_core.kit import (
+    SeenImages,
+    Turn,
+    TurnSession,
+    as_object,
+    first_of,
+    quote_conversation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -60,7 +64,7 @@ T = TypeVar("T")
 
 
 def text_id(known_as: str) -> str:
-    """Return the id that a text of the ledger has in a transcript, where it must be a UUID."""
+    """Return the id of a text of the ledger in a transcript, where it must be a UUID."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, known_as))
 
 
@@ -69,35 +73,34 @@ class _Waiting(Struct, eq=False):
 
     task: asyncio.Task[Any] | None
     may_park: bool
-    instead: Json | None = None  # what it answers when it is told not to wait any longer
+    instead: Json | None = None  # its answer, once it is to wait no longer
 
 
 class ClaudeTurn(Turn):
-    """State of one turn; the session decides, this keeps."""
+    """State of one turn. The session decides, this keeps."""
 
     def __init__(self) -> None:
         super().__init__()
         self._waiting: dict[str, _Waiting] = {}
         self.takes_text = False  # its prompt has been sent
-        self.texts: set[str] = set()  # ids of those that it was given
-        self.completing: str | None = None  # the call that ends the turn, once it is answered
+        self.texts: set[str] = set()  # ids of the texts sent in it
+        self.completing: str | None = None  # the answered call that ends the turn
         self.parked: str | None = None  # the call that was let go of
 
     @property
     def is_ending(self) -> bool:
-        """Whether it is over, or was told to end."""
-        marks = (self.over.is_set(), self.stopping, self.completing, self.parked)
-        return any(marks)
+        """Whether it is over or about to end."""
+        return any((self.over.is_set(), self.stopping, self.completing, self.parked))
 
     @property
     def stopped(self) -> StopReason:
-        """Why it stopped, when the vendor does not say."""
+        """Why it stopped, if the vendor does not say."""
         return StopReason.END_TURN if self.completing else StopReason.ABORTED
 
     def new_text(self, known_as: str | None = None) -> str:
-        """Return the id of a text that is to be sent: the turn lasts until the model has it.
+        """Return an id for a text to send. The turn lasts until the model has the text.
 
-        It is made of what the text is `known_as` to the ledger, if it is.
+        The id is made of that in the ledger, `known_as`, if there is one.
         """
         message_id = str(uuid.uuid4()) if known_as is None else text_id(known_as)
         self.texts.add(message_id)
@@ -105,7 +108,7 @@ class ClaudeTurn(Turn):
 
     @property
     def to_park(self) -> str | None:
-        """The id of the one call that waits; None if there are more, or it may not be let go of."""
+        """The id of the only waiting call, if it may be let go of."""
         if len(self._waiting) != 1:
             return None
         ((call_id, waiting),) = self._waiting.items()
@@ -114,7 +117,7 @@ class ClaudeTurn(Turn):
     async def wait_for(
         self, call_id: str, work: Awaitable[T], *, may_park: bool = False
     ) -> T | Json:
-        """Await the answer to a call, or return what `let_go` gives instead."""
+        """Await the answer to a call, or return what `let_go` sets instead."""
         task = asyncio.current_task()
         before = task.cancelling() if task else 0
         self._waiting[call_id] = waiting = _Waiting(task, may_park)
@@ -128,14 +131,14 @@ class ClaudeTurn(Turn):
             self._waiting.pop(call_id, None)
 
     def let_go(self, call_id: str, instead: Json) -> None:
-        """Let a waiting call answer this at once; whoever works for it is cancelled."""
+        """Let a waiting call return this at once, and cancel its work."""
         waiting = self._waiting[call_id]
         if waiting.task is not None and waiting.instead is None:
             waiting.instead = instead
             waiting.task.cancel()
 
     def let_all_go(self, instead: Json) -> None:
-        """Let every waiting call answer this, but for the one that is answered just now."""
+        """Let every waiting call return this."""
         for call_id in tuple(self._waiting):
             self.let_go(call_id, instead)
 
@@ -144,18 +147,14 @@ _PARK_SECONDS = 5.0
 _STOPPED = "it was stopped"
 _DEFERRED = "tool_deferred"
 _ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
-
-
 NOTES = ("CLAUDE.md", ".claude/CLAUDE.md")  # by which a repository speaks to Claude
-
-
 HOOK_SECONDS = 7 * 24 * 3600  # a hook may wait for other agents; the engine's own clocks end it
 HAS_COMPLETED = "This agent has completed; nothing more is done for it."
 _TURN_OVER = "This turn is over."
 
 
 class ClaudeSession(TurnSession[ClaudeTurn]):
-    """One agent; it runs one turn at a time."""
+    """One agent. It runs one turn at a time."""
 
     def __init__(
         self,
@@ -182,7 +181,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         )
         self.resume_token = request.resume_token
         self._carried = request.carried if request.resume_token is not None else None
-        self._is_parked = False  # it is closed next, to be resumed: nothing is interrupted
+        self._is_parked = False  # it is closed next and resumed later, so not interrupted
 
     async def open(self) -> None:
         """Start the CLI, or let it resume the conversation; see Conversation.start."""
@@ -191,13 +190,12 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
             self.taken = await self._conversation.taken(self._carried)
 
     async def close(self) -> None:
-        """Interrupt what runs and end the CLI."""
-        if self.turn is not None:
-            await self.stop(self.turn)
+        """Interrupt the turn and end the CLI."""
+        await self.interrupt()
         await self._conversation.close()
 
     def kill(self) -> None:
-        """End the CLI at once, so that the conversation can be resumed as it is now."""
+        """End the CLI at once, so that its conversation is resumed as it is now."""
         self._conversation.kill(_STOPPED)
 
     async def _ready(self) -> Link:
@@ -210,7 +208,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         return ClaudeTurn()
 
     def closed(self, turn: ClaudeTurn) -> None:
-        """Let nothing through any more for a turn that is over."""
+        """Let no more calls of the turn through."""
         self._gate.close(turn)
 
     async def begin(self, turn: ClaudeTurn, context: AssembledContext) -> None:
@@ -223,7 +221,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         turn.takes_text = True
 
     async def _prompt(self, link: Link, turn: ClaudeTurn, context: AssembledContext) -> None:
-        """Send the text of the turn; about a call that was let go of the CLI asks by itself."""
+        """Send the text of the turn. The CLI asks about a call that was let go of by itself."""
         self._conversation.images.see(context)
         text = self._conversation.with_lost(turn_text(context))
         deferred, self._conversation.deferred = self._conversation.deferred, None
@@ -255,8 +253,8 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
     async def park(self) -> bool:
         """Let go of the one waiting call; see ProviderSession.
 
-        Of several the vendor would keep only the last, and with a text it would go on by itself.
-        Where it lets go of none the CLI is killed: it would note an interrupt.
+        Of several the vendor would keep only the last. With a queued text it would go on by itself.
+        If none is let go of the CLI is killed: it would note an interrupt.
         """
         self._is_parked = True
         turn, link = self.turn, self._conversation.link
@@ -266,13 +264,10 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         if turn.parked is None:
             return False
         turn.let_go(turn.parked, DEFER)
-        try:
-            async with deadline(self.services, _PARK_SECONDS):
-                await turn.over.wait()
-        except TimeoutError:
+        is_over = await first_of(self.services.clock, _PARK_SECONDS, turn.over.wait)
+        if not is_over:
             await self.stop(turn)
-            return False
-        return True
+        return is_over
 
     async def ask_to_end(self, turn: ClaudeTurn) -> None:
         """Interrupt a turn; see TurnSession."""
@@ -299,7 +294,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         await link.interrupt()
 
     async def _withdraw(self, turn: ClaudeTurn) -> None:
-        """Take back what was said too late for a turn that ends."""
+        """Take back the texts that came too late for a turn that ends."""
         if self._conversation.link is not None:
             await self._conversation.link.withdraw(turn.texts)
 
@@ -311,11 +306,11 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         *notices: Notice,
         result: TurnResult | None = None,
     ) -> None:
-        left = self._translator.finish(result)
-        await turn.put([*notices, *left, TurnEnded(reason, error)])
+        events = self._translator.finish(result)
+        await turn.put([*notices, *events, TurnEnded(reason, error)])
 
     async def on_message(self, link: Link, message: dict[str, Any]) -> None:
-        """Translate a message into events of the running turn; a result ends it."""
+        """Translate a message into events of the running turn. A result ends it."""
         turn = self.turn
         if turn is None:
             return
@@ -325,7 +320,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
             await turn.put(events)
 
     async def on_ended(self, error: CliEndedError) -> None:
-        """End the running turn so that the next one starts a new CLI; it resumes."""
+        """End the running turn. The next one starts a new CLI, which resumes."""
         turn = self.turn
         if turn is None or not turn.sent or turn.over.is_set():
             return
@@ -337,7 +332,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         await self._finish(turn, StopReason.ERROR, failed, notice)
 
     async def _ended(self, turn: ClaudeTurn, link: Link, result: TurnResult) -> None:
-        """End the turn, unless the CLI has a text that it has not given to the model yet."""
+        """End the turn, unless the CLI holds a text that the model was not given yet."""
         self._conversation.arrived(link.taken)
         if turn.texts - link.taken:
             if not turn.is_ending:
@@ -357,38 +352,34 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         if not result.is_error:
             cut = result.stop_reason == "max_tokens"
             return StopReason.MAX_TOKENS if cut else StopReason.END_TURN, None
-        error = self._error(result)
-        return StopReason.MAX_TOKENS if is_cut(error.message) else StopReason.ERROR, error
-
-    def _error(self, result: TurnResult) -> AgentError:
         resets = self._translator.resets_at
-        wait = None if resets is None else max(resets - self.services.clock.time(), 0.0)
-        return agent_error(
+        error = agent_error(
             result.text,
             reason=result.terminal_reason,
             status=result.status,
             word=self._translator.word,
-            retry_after_s=wait,
+            retry_after_s=resets and max(resets - self.services.clock.time(), 0.0),
         )
+        return StopReason.MAX_TOKENS if is_cut(error.message) else StopReason.ERROR, error
 
 
 GO_ON = "Continue where the conversation stopped."
 
 
 def turn_text(context: AssembledContext) -> str | None:
-    """Return the prompt of a turn, or None when the conversation only goes on."""
+    """Return the prompt of a turn, or None if the conversation only goes on."""
     message = context.current_message.content if context.current_message else None
     if not context.history:
         return message
-    told = quote_conversation((m.role, m.content) for m in context.history)
-    return f"{told}\n\n{message or GO_ON}"
+    earlier = quote_conversation((m.role, m.content) for m in context.history)
+    return f"{earlier}\n\n{message or GO_ON}"
 
 
 class Conversation:
-    """Owns the CLI; one that has died is started again and resumes.
+    """Owns the CLI. One that has died is started again and resumes.
 
-    `id` is the vendor's id of the conversation, `deferred` a call that was let go of: the CLI
-    asks about it again by itself.
+    id: The vendor's id of the conversation.
+    deferred: A call that was let go of. The CLI asks about it again by itself.
     """
 
     def __init__(
@@ -417,10 +408,10 @@ class Conversation:
         self.link: Link | None = None
 
     async def start(self, callbacks: Callbacks, listener: Listener) -> Link:
-        """Start the CLI, or return the one that runs.
+        """Start the CLI, or return the running one.
 
-        Raises ProviderNotAvailableError; its code is `resume_failed` when Claude does not know
-        the conversation any more.
+        Raises ProviderNotAvailableError, with the code `resume_failed` if Claude does not know the
+        conversation any more.
         """
         if self.link is not None:
             if not self.link.is_over:
@@ -433,7 +424,7 @@ class Conversation:
         return self.link
 
     def _choose_beginning(self) -> None:
-        """Resume, or begin anew if the first turn never reached the disk."""
+        """Resume, or begin anew if the first turn was never saved."""
         self._resumes = find_transcript(self._home, self.id) is not None
         if self._resumes:
             return
@@ -447,45 +438,45 @@ class Conversation:
         self._meter.spent_usd = 0.0
 
     async def send(self, link: Link, text: str, message_id: str) -> None:
-        """Give the CLI the text of a turn, and the images that it cites."""
+        """Send the text of a turn, and the images that it cites."""
         self._unsure = (text, message_id)
         await link.send(text, message_id, self.images.of(text))
 
     def with_lost(self, text: str | None) -> str | None:
-        """Return the text of a turn, before it a prompt that was lost in a crash."""
+        """Return the text of a turn, after a prompt that was lost in a crash."""
         lost = self._unsure[0] if self._unsure else None
         parts = [part for part in (lost if lost != text else None, text) if part]
         return "\n\n".join(parts) or None
 
     def arrived(self, taken: set[str]) -> None:
-        """Take note, at the end of a turn, of the texts that the model has."""
+        """Note, at the end of a turn, which texts the model has."""
         self._kept = True
         if self._unsure and self._unsure[1] in taken:
             self._unsure = None
 
     async def taken(self, carried: Carried) -> frozenset[str]:
-        """Return which prompts and calls of a turn that goes on the transcript has.
+        """Return the prompts and calls of a turn that goes on which the transcript has.
 
-        A call that was let go of is answered, once the CLI asks about it. A text that was put into
-        the running turn had no id of the ledger's: one that was heard is known by its words.
+        A call that was let go of is answered once the CLI asks about it. A text that was put into
+        the running turn had no id of the ledger's and is known by its words.
         """
         prompts = {text_id(name): name for name in carried.prompts}
         answered = {call.call_id for call in carried.calls if call.outcome is not None}
         path = find_transcript(self._home, self.id)
         heard = {name: text for name, text in carried.prompts.items() if name in carried.heard}
         wanted = (*prompts, *(call.call_id for call in carried.calls))
-        found = Held() if path is None else await held(path, wanted, heard.values())
-        by_words = {name for name, text in heard.items() if text in found.texts}
+        saved = Held() if path is None else await held(path, wanted, heard.values())
+        by_words = {name for name, text in heard.items() if text in saved.texts}
         let_go = answered & {self.deferred}
-        return frozenset(prompts.get(one, one) for one in found.ids) | by_words | let_go
+        return frozenset(prompts.get(one, one) for one in saved.ids) | by_words | let_go
 
     def kill(self, why: str) -> None:
-        """End the CLI at once, so that the conversation can be resumed as it is now."""
+        """End the CLI at once, so that the conversation is resumed as it is now."""
         if self.link is not None:
             self.link.kill(why)
 
     async def close(self) -> None:
-        """End the CLI; that goes on when the one who waits for it is cancelled."""
+        """End the CLI, even if this is cancelled."""
         link, self.link = self.link, None
         if link is not None:
             closed = asyncio.Event()
@@ -506,21 +497,20 @@ class Conversation:
             env = command.cli_env(self._config, os.environ, self._home)
             env |= command.model_env(request)
             env |= request.variables
-            transport = CliTransport(
+            role = await self._role()
+            transport = await CliTransport.start(
                 self._services,
                 argv,
                 cwd=request.cwd,
                 env=env,
-                box=None if request.box is None else request.box.opened(str(self._home)),
+                box=request.box and request.box.opened(str(self._home)),
             )
-            role = await self._role()
             return await Link.open(self._services, callbacks, transport, listener, role=role)
 
     async def _role(self) -> str:
-        """Return the system prompt: what PRSM says, then what the repository tells agents.
+        """Return the system prompt, with the repository's notes for agents that may read files.
 
-        Claude Code itself is told to load nothing of the project. Its notes are text, which an
-        agent that may read files could read, and Codex does read its own.
+        Claude Code itself loads nothing of the project.
         """
         request = self._request
         if not self._config.project_notes or "Read" not in request.native_tools:
@@ -530,15 +520,15 @@ class Conversation:
         return request.prompt_with(notes) if notes else request.system_prompt
 
     async def _recall(self, path: Path | None) -> None:
-        """Take from the transcript what the CLI will not say."""
+        """Read from the transcript what the CLI does not say."""
         if path is None:
             return  # the CLI will say that there is none
         known = await read_transcript(path)
         self._meter.spent_usd = known.spent_usd
         self.deferred = known.deferred
         if self._unsure is not None:
-            arrived = await holds(path, self._unsure[1])
-            self._unsure = None if arrived else self._unsure
+            has_arrived = await holds(path, self._unsure[1])
+            self._unsure = None if has_arrived else self._unsure
 
 
 async def _closed(link: Link, done: asyncio.Event) -> None:
@@ -565,7 +555,6 @@ def deny(reason: str) -> Json:
 
 
 def _permitted(given: Json) -> Json:
-    """Return the answer that lets a call be made with this input."""
     return {"behavior": "allow", "updatedInput": given}
 
 
@@ -574,7 +563,7 @@ def _refused(reason: str) -> Json:
 
 
 class Gate:
-    """The hooks and callbacks of one session; `settle(turn)` is awaited once it completes."""
+    """The hooks and callbacks of one session. `settle(turn)` is awaited once it completes."""
 
     def __init__(
         self,
@@ -597,7 +586,7 @@ class Gate:
 
     @property
     def hooks(self) -> dict[str, Hook]:
-        """The hooks to register; the one that judges calls forbids those on which it fails."""
+        """The hooks to register. If the one that judges calls fails, the call is forbidden."""
         return {
             "PreToolUse": Hook(run=self.before_tool, seconds=HOOK_SECONDS, must_hold=True),
             "PostToolUse": Hook(run=self.after_tool, matcher=f"mcp__{naming.SERVER}__.*"),
@@ -609,7 +598,7 @@ class Gate:
         self._has_turn.set()
 
     def close(self, turn: ClaudeTurn) -> None:
-        """End whatever still waits for a turn that is over."""
+        """End all that still waits for a turn that is over."""
         turn.let_all_go(deny(_TURN_OVER))
         self._turn = None
         self._has_turn.clear()
@@ -620,30 +609,28 @@ class Gate:
         """Answer the PreToolUse hook of any tool."""
         turn = await self._current()
         name, call_id = str(given.get("tool_name")), str(use_id)
-        arguments = given.get("tool_input")
-        arguments = arguments if isinstance(arguments, dict) else {}
+        arguments = as_object(given.get("tool_input"))
         if turn.completing is not None:
             self._translator.reasons[call_id] = HAS_COMPLETED
             return deny(HAS_COMPLETED)
         if naming.is_question(name):
-            return {}  # the answers are given where the CLI asks for leave
+            return {}  # can_use_tool gives the answers
         if naming.is_ours(name):
             return await self._orchestrate(turn, call_id, naming.plain(name), arguments)
         cwd = str(given.get("cwd") or self._request.cwd)
-        started = self._translator.started(call_id, naming.canonical(name), arguments)
-        await turn.put(started)
+        await turn.put(self._translator.started(call_id, naming.canonical(name), arguments))
         work = self._authorize(name, arguments, cwd, call_id)
         return await turn.wait_for(call_id, work)
 
     async def after_tool(self, _given: Any, use_id: str | None) -> Json:
-        """End the turn behind the answer of the call that completes the agent."""
+        """End the turn after the answer to the call that completes the agent."""
         turn = self._turn
         if turn is None or turn.completing is None or turn.completing != use_id:
             return {}
         return {"continue": False, "stopReason": "task complete"}
 
     async def can_use_tool(self, name: str, given: Json, call_id: str) -> Json:
-        """Answer what the CLI asks beyond the hook: the person's answers, and its own doubts."""
+        """Answer what the CLI asks beyond the hook: questions to the person, and its own doubts."""
         turn = await self._current()
         if naming.is_question(name):
             answered = await turn.wait_for(call_id, self._answers(given, call_id))
@@ -656,7 +643,7 @@ class Gate:
         return _refused(self._translator.reasons.get(call_id, _TURN_OVER))
 
     async def _current(self) -> ClaudeTurn:
-        """Return the running turn; a resumed CLI asks before there is one."""
+        """Return the running turn. A resumed CLI asks before there is one."""
         while self._turn is None:
             await self._has_turn.wait()
         return self._turn
@@ -664,10 +651,10 @@ class Gate:
     async def _orchestrate(
         self, turn: ClaudeTurn, call_id: str, name: str, arguments: Mapping[str, Any]
     ) -> Json:
-        """Run an orchestration call; the one that completes the agent settles all others."""
-        ended = self._translator.begun(call_id)
-        if ended:  # a task of its own: the engine must know of the call when it hears of the end
-            self._services.start_soon(turn.put, ended, name="claude step")
+        """Run an orchestration call. The one that completes the agent settles all others."""
+        if step := self._translator.begun(call_id):
+            # In a task of its own: the engine must know of the call before the step ends.
+            self._services.start_soon(turn.put, step, name="claude step")
         work = self._outcome(call_id, name, arguments)
         outcome = await turn.wait_for(call_id, work, may_park=True)
         if isinstance(outcome, dict):

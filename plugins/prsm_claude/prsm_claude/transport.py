@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_claude.errors import NOISE
 from prsm_core import ProcessError
-from prsm_core.kit import Ending, Exit, deadline, read_object
+from prsm_core.kit import Ending, Exit, as_object, first_of, read_object
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -33,65 +33,52 @@ class CliEndedError(ProcessError):
 
 
 class CliTransport:
-    """One CLI process; `ended` says why it is no more.
+    """One CLI process. `ended` says why it has ended."""
 
-    The engine starts it, so that it has the allow-listed environment only, is known to the
-    engine's table of processes, and dies with the engine.
-    """
+    def __init__(self, services: ProviderServices, process: Process) -> None:
+        self._services = services
+        self._process = process
+        self._why: str | None = None
+        self._writing = asyncio.Lock()
+        self._bad_lines = 0
+        self.ended: CliEndedError | None = None
 
-    def __init__(
-        self,
+    @classmethod
+    async def start(
+        cls,
         services: ProviderServices,
         argv: Sequence[str],
         *,
         cwd: str,
         env: Mapping[str, str],
         box: Box | None = None,
-    ) -> None:
-        self._services = services
-        self._argv = argv
-        self._cwd = cwd
-        self._env = env
-        self._box = box
-        self._process: Process | None = None
-        self._why: str | None = None
-        self._writing = asyncio.Lock()
-        self._bad_lines = 0
-        self.ended: CliEndedError | None = None
-
-    async def connect(self) -> None:
-        """Start the process, if it does not run; see ProviderServices.start_process."""
-        if self._process is not None:
-            return
-        self._process = await self._services.start_process(
-            self._argv, name="claude", cwd=self._cwd, env=self._env, box=self._box
-        )
+    ) -> CliTransport:
+        """Start a CLI; see ProviderServices.start_process."""
+        process = await services.start_process(argv, name="claude", cwd=cwd, env=env, box=box)
+        return cls(services, process)
 
     @property
     def is_over(self) -> bool:
-        """Whether the process has ended, or is about to because it was killed."""
+        """Whether the process has ended or was killed."""
         return self.ended is not None or self._why is not None
 
     async def write(self, data: str) -> None:
-        """Write a line; one to a process that has ended is dropped, for its reader says so."""
-        if self._process is None or self.ended:
+        """Write a line. One to a process that has ended is dropped: its reader tells the end."""
+        if self.ended:
             return
         try:
             async with self._writing:
                 await self._process.write(data.encode())
         except ProcessError:
-            self._services.start_soon(self._lost, self._process, name="claude without input")
+            self._services.start_soon(self._lost, name="claude without input")
 
     async def messages(self) -> AsyncGenerator[Json, None]:
-        """Yield what the process says, in its order; raise CliEndedError when it has ended.
+        """Yield what the process says, in order; raise CliEndedError when it has ended.
 
         A line of a wrong shape is counted and skipped, a wrong byte replaced.
         """
-        process = self._process
-        if process is None:
-            raise CliEndedError("it was not started")
         try:
-            async for line in process.lines():
+            async for line in self._process.lines():
                 message = _understood(line)
                 if message is None:
                     self._bad_lines += bool(line.strip())
@@ -99,41 +86,30 @@ class CliTransport:
                     yield message
         except ProcessError as error:
             self.hang_up(error.message)
-        raise await self._end(process)
+        how = str(await Exit.of(self._process, self._services))
+        ending = Ending.of(self._why or how, self._process, bad_lines=self._bad_lines, noise=NOISE)
+        self.ended = CliEndedError(ending.why, tail=ending.tail)
+        raise self.ended
 
     def hang_up(self, why: str) -> None:
-        """Kill a process that is of no use any more, or that is to be resumed as it is now."""
-        if self._process is not None and self.ended is None:
+        """Kill a process that is of no more use, or whose conversation is resumed as it is now."""
+        if self.ended is None:
             self._why = self._why or why
             self._process.kill()
 
     async def close(self) -> None:
-        """End the process; at first it may write the last of its transcript."""
-        process = self._process
-        if process is None:
-            return
+        """End the process. At first it may write the last of its transcript."""
         try:
-            process.close_stdin()
-            async with deadline(self._services, _FLUSH_SECONDS):
-                await process.wait()
-        except TimeoutError:
-            await process.stop(_STOP_GRACE)
+            self._process.close_stdin()
+            if not await first_of(self._services.clock, _FLUSH_SECONDS, self._process.wait):
+                await self._process.stop(_STOP_GRACE)
         except asyncio.CancelledError:
-            process.kill()
+            self._process.kill()
             raise
 
-    async def _lost(self, process: Process) -> None:
-        try:
-            async with deadline(self._services, _LOST_SECONDS):
-                await process.wait()
-        except TimeoutError:
+    async def _lost(self) -> None:
+        if not await first_of(self._services.clock, _LOST_SECONDS, self._process.wait):
             self.hang_up("it closed its input")
-
-    async def _end(self, process: Process) -> CliEndedError:
-        how = str(await Exit.of(process, self._services))
-        ending = Ending.of(self._why or how, process, bad_lines=self._bad_lines, noise=NOISE)
-        self.ended = CliEndedError(ending.why, tail=ending.tail)
-        return self.ended
 
 
 def _understood(line: bytes) -> Json | None:
@@ -147,19 +123,16 @@ def _understood(line: bytes) -> Json | None:
 
 
 def _sound_request(message: Json) -> bool:
-    request = message.get("request")
-    named = isinstance(message.get("request_id"), str)
-    return named and isinstance(request, dict) and isinstance(request.get("subtype"), str)
+    subtype = as_object(message.get("request")).get("subtype")
+    return isinstance(message.get("request_id"), str) and isinstance(subtype, str)
 
 
 def _sound_response(message: Json) -> bool:
-    response = message.get("response")
-    return isinstance(response, dict) and isinstance(response.get("request_id"), str)
+    return isinstance(as_object(message.get("response")).get("request_id"), str)
 
 
 def _sound_message(message: Json) -> bool:
-    said = message.get("message")
-    return isinstance(said, dict) and isinstance(said.get("content"), (str, list))
+    return isinstance(as_object(message.get("message")).get("content"), (str, list))
 
 
 _SOUND: Mapping[str, Callable[[Json], bool]] = {

@@ -62,7 +62,7 @@ async def talk(folder, listener):
     async with ModelServer(SCENARIO) as server, open_services(folder / "state") as services:
         env = {"ANTHROPIC_BASE_URL": server.root_url, "CLAUDE_CONFIG_DIR": str(folder)}
         argv = (*greeting_argv(program), "--session-id=s")
-        transport = CliTransport(services, argv, cwd=str(folder), env=env)
+        transport = await CliTransport.start(services, argv, cwd=str(folder), env=env)
         link = await Link.open(services, Callbacks(), transport, listener)
         await link.send("Hello.", "00000000-0000-0000-0000-000000000001")
         async with asyncio.timeout(20):
@@ -86,7 +86,7 @@ async def test_what_is_said_before_the_greeting_is_answered_belongs_to_no_turn(t
     script = f"read asked; printf '%s\\n' {' '.join(map(shlex.quote, said))}"
     async with open_services(tmp_path / "state") as services:
         argv = ["sh", "-c", script]
-        transport = CliTransport(services, argv, cwd=str(tmp_path), env={})
+        transport = await CliTransport.start(services, argv, cwd=str(tmp_path), env={})
         link = await Link.open(services, Callbacks(), transport, listener)
         async with asyncio.timeout(20):
             await listener.ended.wait()
@@ -97,6 +97,6 @@ async def test_what_is_said_before_the_greeting_is_answered_belongs_to_no_turn(t
 async def test_a_cli_that_ends_before_it_greets_is_told_of_with_its_last_words(tmp_path):
     async with open_services(tmp_path / "state") as services:
         argv = ["sh", "-c", "echo it is broken >&2; exit 3"]
-        transport = CliTransport(services, argv, cwd=str(tmp_path), env={})
+        transport = await CliTransport.start(services, argv, cwd=str(tmp_path), env={})
         with pytest.raises(ProviderNotAvailableError, match=r"claude did not start.*broken"):
             await Link.open(services, Callbacks(), transport)

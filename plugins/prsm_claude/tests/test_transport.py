@@ -19,8 +19,7 @@ async def opened(folder, *messages):
     said = folder / "said"
     said.write_text("".join(json.dumps(message) + "\n" for message in messages))
     async with open_services(folder / "state") as services:
-        transport = CliTransport(services, ["cat", str(said)], cwd=str(folder), env={})
-        await transport.connect()
+        transport = await CliTransport.start(services, ["cat", str(said)], cwd=str(folder), env={})
         yield transport
 
 

@@ -1,4 +1,4 @@
-"""The command line, environment and files that the CLI is started with; all but one pure."""
+"""The command line, environment and files that the CLI is started with."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _FIXED = {
 
 @contextmanager
 def mcp_config(state_dir: Path, request: SessionRequest, session_id: str) -> Iterator[str]:
-    """Lend out what tells a CLI that starts its MCP servers.
+    """Lend out the CLI's MCP servers as an argument.
 
-    Those of the user may hold secrets: then it is a file, for its owner alone.
+    Those of the user may hold secrets: then it names a file, for its owner alone.
     """
     config = json.dumps({"mcpServers": mcp_servers(request)})
     if not request.mcp_servers:
@@ -58,7 +58,7 @@ def mcp_config(state_dir: Path, request: SessionRequest, session_id: str) -> Ite
         return
     path = state_dir / f"start-{session_id}.json"
     try:
-        # One that a killed engine has left behind is written anew.
+        # A killed engine may have left one behind.
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(config.encode())
         yield str(path)
@@ -67,7 +67,7 @@ def mcp_config(state_dir: Path, request: SessionRequest, session_id: str) -> Ite
 
 
 def greeting_argv(program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command line of a CLI that talks with us and has no agent."""
+    """Return the command line of a CLI without an agent."""
     return (
         *program,
         "--output-format=stream-json",
@@ -88,10 +88,9 @@ def cli_argv(
     resume: bool,
     orchestrates: bool = True,
 ) -> tuple[str, ...]:
-    """Return the command line of one agent's CLI; there is never a key in it.
+    """Return the command line of one agent's CLI, with neither keys nor the agent's role.
 
-    `servers` is what `mcp_config` lends. What the agent is told of its role is not here, where it
-    may be too long and anybody on the machine could read it; see CliTransport.
+    Anybody on the machine can read it. `servers` is what `mcp_config` yields.
     """
     tools = naming.offered(request, orchestrates=orchestrates)
     argv = [
@@ -110,7 +109,7 @@ def cli_argv(
 
 
 def mcp_servers(request: SessionRequest) -> dict[str, Any]:
-    """Return the MCP servers of an agent, PRSM's own among them; their tools are never deferred.
+    """Return the MCP servers of an agent and PRSM's own. Their tools are never deferred.
 
     Raises ConfigError for one that has the name of PRSM's own.
     """
@@ -137,8 +136,8 @@ def _server(server: McpServer) -> dict[str, Any]:
     }
 
 
-# The CLI begins each system prompt with a line for Anthropic's accounts, another one in each
-# conversation. A cache of prefixes on any other server would serve no sibling.
+# The CLI begins each system prompt with a line for Anthropic's accounting that differs in each
+# conversation. A cache of prefixes on another server would serve no sibling.
 _SHARING = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
 
 
@@ -146,10 +145,9 @@ def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dic
     """Return what is added to the allow-listed environment of the CLI."""
     env = {
         **_FIXED,
-        # The release whose way of talking we speak, which some of the CLI's features go by.
+        # Some features of the CLI depend on the release whose protocol we speak.
         "CLAUDE_AGENT_SDK_VERSION": version("claude-agent-sdk"),
-        # The engine retries: the two must not multiply. One is left to a login that must be
-        # renewed on the way.
+        # The engine retries. One retry is left for a login that must be renewed.
         "CLAUDE_CODE_MAX_RETRIES": "0" if config.custom_server else "1",
         **(_SHARING if config.base_url else {}),
         **config.env,
@@ -161,7 +159,7 @@ def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dic
 
 
 def model_env(request: SessionRequest) -> dict[str, str]:
-    """Return the variables of what an agent has of its own; the CLI has no flags for them."""
+    """Return the variables of an agent's settings for which the CLI has no flags."""
     limit = request.max_response_tokens
     longest = max((each.start_seconds for each in request.mcp_servers.values()), default=0.0)
     waits = {"MCP_TIMEOUT": str(int(longest * 1000))} if longest * 1000 > _MCP_START_MS else {}
@@ -169,12 +167,12 @@ def model_env(request: SessionRequest) -> dict[str, str]:
 
 
 def _login(config: ClaudeConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the login; the user's own go to no other server."""
+    """Return the variables of the login. The user's own are given to no other server."""
     variable = "ANTHROPIC_AUTH_TOKEN" if config.bearer else "ANTHROPIC_API_KEY"
     if key := config.key(environ):
         return {variable: key}
     if any(name in config.env for name in LOGIN_VARIABLES):
-        return {}  # what the configuration says goes before what the user has
+        return {}  # the configuration comes before the user's environment
     if config.base_url:
         return {variable: _NO_KEY}
     if config.home:

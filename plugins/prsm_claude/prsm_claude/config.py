@@ -27,14 +27,9 @@ if TYPE_CHECKING:
 
 
 class ClaudeConfig(Struct, frozen=True, kw_only=True):
-    """How to run Claude Code.
+    """How to run Claude Code; KEYS describes the settings.
 
-    Without a `command` the CLI that comes with the SDK is run. `base_url` and `api_key_env` make
-    it talk to that server with the key of that environment variable; `bearer` sends the key as a
-    bearer token, as some other vendors want it. Without both the user's own login is used.
-    `home` is the folder of Claude's settings, transcripts and login, by default a private one
-    with the user's login linked in. With `project_notes` agents are told what the CLAUDE.md of the
-    repository says.
+    By default it is the CLI of the SDK, in a private `home` with the user's login linked in.
     """
 
     command: tuple[str, ...] | None = None
@@ -48,19 +43,16 @@ class ClaudeConfig(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, section: str = "claude") -> ClaudeConfig:
-        """Check a provider section; `section` names it in errors.
-
-        Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
-        """
+        """Check a provider section, which `section` names in errors; raise ConfigError."""
         return cls(**read_section(f"providers.{section}", settings, KEYS))
 
     @property
     def custom_server(self) -> bool:
-        """Whether Claude is pointed at a server by this configuration, not by its own login."""
+        """Whether the configuration, not the user's own login, says which server to use."""
         return self.base_url is not None or self.api_key_env is not None
 
     def key(self, environ: Mapping[str, str]) -> str | None:
-        """Return the key of that variable, which `env` may hold; None where it is not set."""
+        """Return the API key from `env` or else `environ`, if it is set."""
         return find_key(self.api_key_env, self.env, environ)
 
 

@@ -1,7 +1,7 @@
-"""The control channel of Claude's CLI: what each side asks the other, beside the conversation.
+"""The control channel of Claude's CLI: requests of both sides, beside the conversation.
 
-A request has an id, and the answer names it. The engine greets the CLI and interrupts it; the CLI
-asks the hooks, asks for leave, and speaks with PRSM's own MCP server.
+The engine greets the CLI and interrupts it. The CLI calls hooks, asks for permission, and speaks
+with PRSM's own MCP server.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from prsm_claude.naming import SERVER
+from prsm_core.kit import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -35,11 +36,10 @@ class ControlError(Exception):
 class Hook(Struct, frozen=True, kw_only=True):
     """A hook of the CLI.
 
-    Attributes:
-        run: Given the hook's input and the id of the call, answers it.
-        matcher: The names of the tools that it is for; None for all.
-        seconds: How long the CLI waits for the answer; None for its own time.
-        must_hold: Whether a call is forbidden when the hook fails.
+    run: Answers the hook, given its input and the id of the call.
+    matcher: A pattern of the names of its tools; None for all.
+    seconds: How long the CLI waits for the answer; None for its default.
+    must_hold: Whether a call is forbidden if the hook fails.
     """
 
     run: Callable[[Any, str | None], Awaitable[Json]]
@@ -48,23 +48,22 @@ class Hook(Struct, frozen=True, kw_only=True):
     must_hold: bool = False
 
     def registered_as(self, name: str) -> Json:
-        """Return the hook as the greeting tells of it."""
-        told: Json = {"matcher": self.matcher, "hookCallbackIds": [name]}
+        """Return the hook's entry in the greeting."""
+        entry: Json = {"matcher": self.matcher, "hookCallbackIds": [name]}
         if self.seconds is not None:
-            told["timeout"] = self.seconds
+            entry["timeout"] = self.seconds
         if self.must_hold:
-            told["onFailure"] = "block"
-        return told
+            entry["onFailure"] = "block"
+        return entry
 
 
 class Callbacks(Struct, frozen=True, kw_only=True):
-    """What answers the requests of one CLI.
+    """Answers the requests of one CLI.
 
-    Attributes:
-        hooks: By the event that they are for.
-        can_use_tool: Given the name of a tool, its input and the id of the call, says whether the
-            call may be made where the hooks have left that open; None: nothing may.
-        serve: Answers what PRSM's own MCP server is asked, JSON-RPC messages; None: there is none.
+    hooks: By their event.
+    can_use_tool: Decides about a call that the hooks leave open, given the name of its tool, its
+        input and its id. Without it no such call is made.
+    serve: Answers JSON-RPC messages to PRSM's own MCP server, if there is one.
     """
 
     hooks: Mapping[str, Hook] = field(default_factory=dict)
@@ -73,10 +72,10 @@ class Callbacks(Struct, frozen=True, kw_only=True):
 
 
 class Control:
-    """The channel of one CLI; `take` is given what the CLI says on it.
+    """The channel of one CLI.
 
-    Requests of the CLI are answered in tasks of their own: one may wait for a person or for other
-    agents, and the CLI has to be heard meanwhile.
+    Each request of the CLI is answered in a task of its own: it may wait for a person or for other
+    agents, and the CLI must be heard meanwhile.
     """
 
     def __init__(
@@ -94,24 +93,29 @@ class Control:
         self._ended: Exception | None = None
 
     async def greet(self, role: str = "") -> Json:
-        """Register the hooks, and add an agent's role to the system prompt; return what it tells.
+        """Register the hooks and add an agent's role to the system prompt; return the answer.
 
-        Raises ControlError for a CLI that would let calls pass where a hook fails.
+        Raises ControlError if the CLI would let a call pass when a hook fails.
         """
         hooks = self._callbacks.hooks
         registered = {event: [hook.registered_as(event)] for event, hook in hooks.items()}
         request: Json = {"subtype": "initialize", "hooks": registered or None}
         if role:
             request["appendSystemPrompt"] = role
-        told = await self.ask(request)
+        answer = await self.ask(request)
         if any(hook.must_hold for hook in hooks.values()):
-            _check_hooks_hold(told)
-        return told
+            if not answer.get("hook_on_failure_supported"):
+                raise ControlError(
+                    "it lets a call pass when the hook that judges it fails. Update Claude Code."
+                )
+            if answer.get("hooks_applied") is False:
+                raise ControlError("it was running already and took no hooks")
+        return answer
 
     async def ask(self, request: Json) -> Json:
         """Send a request and return its answer.
 
-        Raises ControlError when the CLI refuses, and what `end` was given once it has ended.
+        Raises ControlError if the CLI refuses, and the error given to `end` once it has ended.
         """
         if self._ended is not None:
             raise self._ended
@@ -125,7 +129,7 @@ class Control:
             del self._asked[name]
 
     async def send(self, name: str, request: Json) -> None:
-        """Send a request by its id, whose answer nobody waits for."""
+        """Send a request whose answer nobody waits for."""
         message = {"type": "control_request", "request_id": name, "request": request}
         await self._write(json.dumps(message) + "\n")
 
@@ -140,18 +144,18 @@ class Control:
             label = "claude's request"
             self._answering[name] = self._services.start_soon(work, name, request, name=label)
         elif (task := self._answering.pop(name, None)) is not None:
-            # The CLI wants no answer any more.
+            # The CLI gave up its request.
             task.cancel()
 
     def end(self, error: Exception) -> None:
-        """Let nobody wait for a CLI that has ended; `error` says why."""
+        """Fail every request to a CLI that has ended."""
         self._ended = error
         for answer in self._asked.values():
             if not answer.done():
                 answer.set_exception(error)
 
     def close(self) -> None:
-        """Let go of all requests, of both sides."""
+        """End the requests of both sides."""
         self.end(self._ended or ControlError("it is being closed"))
         answering, self._answering = self._answering, {}
         for task in answering.values():
@@ -164,20 +168,19 @@ class Control:
         if response.get("subtype") == "error":
             answer.set_exception(ControlError(str(response.get("error"))))
             return
-        told = response.get("response")
-        answer.set_result(told if isinstance(told, dict) else {})
+        answer.set_result(dict(as_object(response.get("response"))))
 
     async def _answer(self, name: str, request: Json) -> None:
-        """Answer a request of the CLI; one that fails it takes for a refusal."""
+        """Answer a request of the CLI, which takes a failure for a refusal."""
+        response: Json = {"request_id": name, "subtype": "success"}
         try:
-            told = {"subtype": "success", "response": await self._answer_to(request)}
+            response["response"] = await self._answer_to(request)
         except Exception as error:  # noqa: BLE001 - the CLI forbids the call, and says why
             _log.warning("claude's request %s failed: %s", request["subtype"], error)
             _log.debug("the request failed here", exc_info=error)
-            told = {"subtype": "error", "error": str(error)}
+            response |= {"subtype": "error", "error": str(error)}
         finally:
             self._answering.pop(name, None)
-        response = {"request_id": name, **told}
         await self._write(json.dumps({"type": "control_response", "response": response}) + "\n")
 
     async def _answer_to(self, request: Json) -> Json:
@@ -192,12 +195,3 @@ class Control:
         if subtype == "mcp_message" and request.get("server_name") == SERVER and callbacks.serve:
             return {"mcp_response": callbacks.serve(request["message"])}
         raise ControlError(f"nothing here answers {subtype}")
-
-
-def _check_hooks_hold(told: Json) -> None:
-    if not told.get("hook_on_failure_supported"):
-        raise ControlError(
-            "it lets a call pass when the hook that judges it fails. Update Claude Code."
-        )
-    if told.get("hooks_applied") is False:
-        raise ControlError("it was running already and took no hooks")

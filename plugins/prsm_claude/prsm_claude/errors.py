@@ -1,4 +1,4 @@
-"""What a failed turn means: Claude's words and numbers as the seven kinds of AgentError; pure."""
+"""Claude's errors as the kinds of AgentError. Pure."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def agent_error(
 ) -> AgentError:
     """Return the error of a turn.
 
-    `reason` is the result's terminal_reason, `status` that of the failed request, `word` the kind
-    of error that the model's message has in place of an answer.
+    `reason` is the result's terminal_reason, `status` that of the failed request, `word` the error
+    in a message that takes the place of an answer.
     """
     kind, retryable = _classify(reason, status, word)
     return AgentError(
@@ -49,7 +49,7 @@ def agent_error(
 
 
 def is_cut(message: str) -> bool:
-    """Whether a turn failed since the model's answers were cut at the output limit."""
+    """Whether a turn failed because answers were cut at the output limit."""
     return _CUT.search(message) is not None
 
 

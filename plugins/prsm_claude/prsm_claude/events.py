@@ -1,4 +1,4 @@
-"""The CLI's messages as provider events; pure, one translator per session."""
+"""The CLI's messages as provider events. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prsm_core import (
     ToolCallStarted,
     cut_result,
 )
-from prsm_core.kit import as_object, one_line
+from prsm_core.kit import as_object, as_objects, one_line
 
 if TYPE_CHECKING:
     from prsm_claude.messages import TurnResult
@@ -30,24 +30,20 @@ if TYPE_CHECKING:
 
 
 Json = Mapping[str, Any]
-_STATUS = {status: status for status in ("pending", "in_progress", "completed")}  # of a todo
-_SYNTHETIC = "<synthetic>"  # the model of what the CLI says in the model's place
+_STATUS = frozenset({"pending", "in_progress", "completed"})  # of a todo
+_SYNTHETIC = "<synthetic>"  # the model of messages that the CLI itself writes
 
 
 class Translator:
-    """Turns the messages of one session into events.
-
-    It remembers what spans several of them: thinking that has no message yet, the calls of a
-    response that have not begun, the vendor's open calls, and why calls were denied.
-    """
+    """Turns the messages of one session into events."""
 
     def __init__(self, meter: UsageMeter) -> None:
         self._meter = meter
         self._thinking: list[str] = []
         self._announced: dict[str, tuple[str, Json]] = {}  # calls that have not begun, by id
-        # How often orchestration calls were announced and not begun: a model may use an id twice.
+        # Orchestration calls that were announced and not begun. A model may use an id twice.
         self._unbegun = Counter[str]()
-        self._begun: set[str] = set()  # calls of the turn that were begun, ended ones included
+        self._begun: set[str] = set()  # calls of the turn that have begun, ended ones included
         self._open: set[str] = set()  # the vendor's calls that run
         self._plans: dict[str, PlanUpdated] = {}  # that open calls make, by id
         self._responding = False
@@ -58,14 +54,11 @@ class Translator:
         self.resets_at: float | None = None  # Unix seconds: when a limit that was hit ends
 
     def begin(self) -> None:
-        """Forget what the last turn was told of errors."""
+        """Forget the errors of the last turn."""
         self.word = self.resets_at = None
 
     def feed(self, message: Json) -> list[ProviderEvent]:
-        """Return the events of a message; one without meaning here has none.
-
-        What a subagent of the vendor's own says is not what the agent says.
-        """
+        """Return the events of a message, none for one of a subagent of the vendor's own."""
         if message.get("parent_tool_use_id") is not None:
             return []
         match message.get("type"):
@@ -83,7 +76,7 @@ class Translator:
         return []
 
     def begun(self, call_id: str) -> list[ProviderEvent]:
-        """Note that an orchestration call was handed over; the last one ends the step."""
+        """Note that an orchestration call has begun. The last one ends the step."""
         self._announced.pop(call_id, None)
         self._begun.add(call_id)
         self._unbegun[call_id] -= 1
@@ -92,7 +85,7 @@ class Translator:
     def started(self, call_id: str, tool: str, arguments: Json) -> list[ProviderEvent]:
         """Note that a call of the vendor's begins."""
         if call_id in self._begun:
-            return []  # told twice
+            return []  # a repetition
         self._announced.pop(call_id, None)
         self._begun.add(call_id)
         self._open.add(call_id)
@@ -101,7 +94,7 @@ class Translator:
         return [ToolCallStarted(call_id, tool, arguments)]
 
     def finish(self, result: TurnResult | None = None) -> list[ProviderEvent]:
-        """Return what a turn that has ended leaves open; its result tells what was used."""
+        """Return the last events of a turn. Its result holds the tokens used."""
         events = [*self._ended_response(), *self._flushed()]
         if result is None:
             self._meter.turn_lost()
@@ -126,11 +119,8 @@ class Translator:
             case "message_delta":
                 self._meter.progress(event.get("usage"))
             case "message_stop":
-                return [
-                    *self._flushed(),
-                    *self._meter.response_ended(),
-                    *self._ended_response(),
-                ]
+                report = self._meter.response_ended()
+                return [*self._flushed(), *report, *self._ended_response()]
         return []
 
     def _message(self, message: Json) -> list[ProviderEvent]:
@@ -217,17 +207,21 @@ class Translator:
         self.resets_at = resets if known else None
 
     def _is_news(self, notice: Notice) -> bool:
-        known = notice in self._told
+        is_news = notice not in self._told
         self._told.add(notice)
-        return not known
+        return is_news
 
 
 def _plan(arguments: Json) -> PlanUpdated:
-    """Return what a call of TodoWrite makes the plan."""
+    """Return the plan that a call of TodoWrite makes."""
     todos = arguments.get("todos")
-    entries = [as_object(todo) for todo in todos] if isinstance(todos, list) else []
-    told = ((str(one.get("content", "")), _STATUS.get(str(one.get("status")))) for one in entries)
-    return PlanUpdated(tuple(PlanEntry(text, status or "pending") for text, status in told))
+    entries = (_plan_entry(as_object(todo)) for todo in (todos if isinstance(todos, list) else ()))
+    return PlanUpdated(tuple(entries))
+
+
+def _plan_entry(todo: Json) -> PlanEntry:
+    status = str(todo.get("status"))
+    return PlanEntry(str(todo.get("content", "")), status if status in _STATUS else "pending")
 
 
 def _delta(delta: Json) -> list[ProviderEvent]:
@@ -256,12 +250,10 @@ def _notice(subtype: str, data: Json) -> Notice | None:
 
 
 def _server_news(init: Json) -> list[Notice]:
-    """Tell of MCP servers that are not there; an agent would silently lack their tools."""
-    servers = init.get("mcp_servers")
-    broken = [
-        server
-        for server in (servers if isinstance(servers, list) else ())
-        if isinstance(server, dict) and server.get("status") in ("failed", "needs-auth")
-    ]
-    told = (f"The MCP server {each.get('name')} is not there: {each['status']}" for each in broken)
-    return [Notice("warning", one_line(text)) for text in told]
+    """Warn of MCP servers that are missing. The agent would silently lack their tools."""
+    texts = (
+        f"The MCP server {server.get('name')} is not there: {server['status']}"
+        for server in as_objects(init.get("mcp_servers"))
+        if server.get("status") in ("failed", "needs-auth")
+    )
+    return [Notice("warning", one_line(text)) for text in texts]

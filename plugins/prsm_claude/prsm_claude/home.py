@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from prsm_core.kit import as_object, link_login, make_private, require_key
+from prsm_core.kit import as_object, as_objects, link_login, make_private, require_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 _LOGIN = ".credentials.json"
 _BLOCK = 2**20  # bytes
-# What Claude Code says to the model of a call that has no answer: its kind, and in older entries
-# the words alone.
+# How Claude Code marks a call that has no answer: by kind, and in older entries by words alone.
 _NO_ANSWER = frozenset({"cancelled", "interrupted"})
 _CUT_OFF = (
     "[Tool call interrupted",
@@ -39,40 +38,38 @@ def check_key(config: ClaudeConfig, environ: Mapping[str, str]) -> None:
 
 
 def user_login(environ: Mapping[str, str]) -> Path:
-    """Return where Claude keeps the user's login; it is linked, never read."""
+    """Return the file of the user's login. It is linked, never read."""
     home = environ.get("CLAUDE_CONFIG_DIR")
     return (Path(home) if home else Path.home() / ".claude") / _LOGIN
 
 
 def is_logged_in(config: ClaudeConfig, environ: Mapping[str, str]) -> bool | None:
-    """Return whether there is a login or a key; None where that cannot be known."""
+    """Return whether there is a login or a key; None if that cannot be known."""
     if config.api_key_env:
         return config.key(environ) is not None
     if config.base_url:
         return None
-    if any(config.env.get(name) for name in LOGIN_VARIABLES):
-        return True
-    if not config.home and any(environ.get(name) for name in LOGIN_VARIABLES):
+    variables = config.env if config.home else {**environ, **config.env}
+    if any(variables.get(name) for name in LOGIN_VARIABLES):
         return True
     login = Path(config.home).expanduser() / _LOGIN if config.home else user_login(environ)
     return login.exists()
 
 
 def prepare_home(state_dir: Path, config: ClaudeConfig, environ: Mapping[str, str]) -> Path:
-    """Make the home, with the user's login linked in where it is private and to be used."""
-    home = make_private(
-        Path(config.home).expanduser() if config.home else state_dir / "claude-home"
-    )
-    if not config.home:
-        link_login(home / _LOGIN, None if config.custom_server else user_login(environ))
+    """Make the home. A private one gets a link to the user's login, if that is used."""
+    if config.home:
+        return make_private(Path(config.home).expanduser())
+    home = make_private(state_dir / "claude-home")
+    link_login(home / _LOGIN, None if config.custom_server else user_login(environ))
     return home
 
 
 class Transcript(Struct, frozen=True, kw_only=True):
-    """What a resumed session's transcript says that the CLI does not.
+    """What a transcript says that the resumed CLI does not; what cannot be read is None.
 
-    `spent_usd` is its cost so far, `deferred` the id of a call that was let go of and waits for
-    its answer. The format is the vendor's own: what cannot be read is None.
+    spent_usd: The cost so far.
+    deferred: The id of a call that was let go of and waits for its answer.
     """
 
     spent_usd: float | None = None
@@ -99,7 +96,7 @@ async def read_transcript(path: Path) -> Transcript:
 
 
 async def holds(path: Path, message_id: str) -> bool:
-    """Return whether a text that was sent with this id has reached the transcript."""
+    """Return whether the text with this id has reached the transcript."""
     wanted = message_id.encode()
     found = False
     async for line in _lines(path):
@@ -108,16 +105,16 @@ async def holds(path: Path, message_id: str) -> bool:
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """What a transcript has of a turn: ids of texts, and of calls with an answer; and texts."""
+    """What a transcript has of a turn: ids of texts and of answered calls, and texts."""
 
     ids: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
 
 
 async def held(path: Path, wanted: Collection[str], texts: Collection[str] = ()) -> Held:
-    """Return those of the ids, and of the texts, that the transcript has.
+    """Return the ids and the texts that the transcript has.
 
-    What Claude Code writes by itself for a call that was cut off is no answer.
+    What Claude Code itself writes for a call that was cut off is no answer.
     """
     marks = [one.encode() for one in wanted]
     ids: set[str] = set()
@@ -136,14 +133,13 @@ def _held(entry: Mapping[str, Any]) -> Iterator[str]:
     yield str(entry.get("uuid"))
     if str(entry.get("toolDenialKind")) in _NO_ANSWER:
         return
-    content = as_object(entry.get("message")).get("content")
-    for block in map(as_object, content if isinstance(content, list) else ()):
+    for block in as_objects(as_object(entry.get("message")).get("content")):
         if block.get("type") == "tool_result" and not _is_cut_off(block):
             yield str(block.get("tool_use_id"))
 
 
 def _prompts(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a text that the model was given, be it one that was put into a running turn."""
+    """Yield the text of a prompt, or of one that was put into a running turn."""
     attachment = as_object(entry.get("attachment"))
     if entry.get("type") == "user":
         yield _said(as_object(entry.get("message")).get("content"))
@@ -161,7 +157,7 @@ def _said(content: object) -> str:
 
 
 async def _lines(path: Path) -> AsyncIterator[bytes]:
-    """Yield the lines of a file that may be large, and let others run meanwhile."""
+    """Yield the lines of a file. It may be large, so let others run meanwhile."""
     for block in _blocks(path):
         for line in block:
             yield line
@@ -176,10 +172,9 @@ def _blocks(path: Path) -> Iterator[list[bytes]]:
 
 def _decoded(line: bytes) -> Mapping[str, Any]:
     try:
-        entry = json.loads(line)
+        return as_object(json.loads(line))
     except (ValueError, RecursionError):
         return {}
-    return entry if isinstance(entry, dict) else {}
 
 
 def _number(value: object) -> float | None:
@@ -189,6 +184,5 @@ def _number(value: object) -> float | None:
 
 
 def _deferred(entry: Mapping[str, Any]) -> str | None:
-    attachment = entry.get("attachment")
-    found = attachment.get("toolUseID") if isinstance(attachment, dict) else None
-    return found if isinstance(found, str) else None
+    call_id = as_object(entry.get("attachment")).get("toolUseID")
+    return call_id if isinstance(call_id, str) else None

@@ -1,20 +1,20 @@
-"""What the CLI says in its conversation, read with care: any of it may be missing or odd."""
+"""The CLI's messages, read with care: any part may be missing or odd."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from prsm_core.kit import as_object
+from prsm_core.kit import as_object, as_objects
 
 Json = Mapping[str, Any]
 
 _EXIT_CODE = re.compile(r"Exit code (\d+)(?:\n|$)")
-# What the CLI says of a command beside its output where it is no plain success: it takes exit code
-# 1 of grep, diff and others for an answer, and a command may go on behind the scenes.
+# Fields of a command's result that is no plain success. The CLI takes exit code 1 of grep, diff and
+# others for an answer, and a command may go on in the background.
 _NO_SUCCESS = ("returnCodeInterpretation", "backgroundTaskId", "interrupted")
 
 
@@ -23,8 +23,8 @@ class TurnResult(Struct, frozen=True, kw_only=True):
 
     text: What went wrong, or else the answer.
     status: The HTTP status of a request that failed.
-    usage: Counts of tokens of the whole turn, as the vendor tells them; `by_model` those of each
-        model, `cost_usd` the cost of the session so far.
+    usage: The vendor's counts of tokens of the whole turn; `by_model` those of each model.
+    cost_usd: The cost of the session so far.
     """
 
     is_error: bool
@@ -39,12 +39,11 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     @classmethod
     def read(cls, message: Json) -> TurnResult:
         """Return what a message of the type `result` says."""
-        errors = message.get("errors")
-        told = errors if isinstance(errors, list) else ()
-        status = message.get("api_error_status")
+        errors, status = message.get("errors"), message.get("api_error_status")
+        reasons = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
         return cls(
             is_error=message.get("is_error") is not False,
-            text="; ".join(map(str, told)) or str(message.get("result") or ""),
+            text=reasons or str(message.get("result") or ""),
             stop_reason=word(message.get("stop_reason")),
             terminal_reason=word(message.get("terminal_reason")),
             status=status if type(status) is int else None,
@@ -54,30 +53,28 @@ class TurnResult(Struct, frozen=True, kw_only=True):
         )
 
 
-def blocks(message: Json) -> Iterator[Json]:
-    """Yield the blocks of what the model or a tool has said; a bare text has none."""
-    content = as_object(message.get("message")).get("content")
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict):
-            yield block
+def blocks(message: Json) -> list[Json]:
+    """Return the blocks of a message of the model or a tool. A bare text has none."""
+    return as_objects(as_object(message.get("message")).get("content"))
 
 
 def exit_code(message: Json) -> int | None:
-    """Return the exit code of the command that a message ends; None where it is not told."""
-    ended = [block for block in blocks(message) if block.get("type") == "tool_result"]
-    if len(ended) != 1:
+    """Return the exit code of the command that a message ends; None if it is not told."""
+    results = [block for block in blocks(message) if block.get("type") == "tool_result"]
+    if len(results) != 1:
         return None
-    if ended[0].get("is_error"):
-        code = _EXIT_CODE.match(text(ended[0].get("content")))
+    if results[0].get("is_error"):
+        code = _EXIT_CODE.match(text(results[0].get("content")))
         return int(code[1]) if code else None
-    told = as_object(message.get("tool_use_result"))
-    return 0 if "stdout" in told and not any(told.get(name) for name in _NO_SUCCESS) else None
+    details = as_object(message.get("tool_use_result"))
+    is_success = "stdout" in details and not any(details.get(name) for name in _NO_SUCCESS)
+    return 0 if is_success else None
 
 
 def text(content: object) -> str:
     """Return a text, or the texts of its parts."""
     if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, dict)]
+        parts = as_objects(content)
         return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
     return "" if content is None else str(content)
 

@@ -1,4 +1,4 @@
-"""What Claude Code calls its tools, and what PRSM calls them; pure."""
+"""Claude Code's names of its tools, and PRSM's. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _PATHS = ("file_path", "notebook_path", "path")
 
 
 def offered(request: SessionRequest, *, orchestrates: bool) -> list[str]:
-    """Return the vendor's tools of an agent; whoever has tools may ask, too.
+    """Return the vendor's tools of an agent. One that has tools may also ask the person.
 
-    Its agents, background shells and plan mode are left out: they would work behind the engine's
-    back.
+    Claude's own agents, background shells and plan mode would work behind the engine's back.
     """
     shell = {"Bash"} if request.has_shell else set()
     native = sorted(request.native_tools & NATIVE_TOOLS | shell)
@@ -46,7 +45,7 @@ def plain(name: str) -> str:
 
 
 def canonical(name: str) -> str:
-    """Return PRSM's name of a vendor tool; what has none keeps its own."""
+    """Return PRSM's name of a vendor tool, or its own if there is none."""
     return _ALIASES.get(name, name)
 
 

@@ -1,7 +1,7 @@
-"""What a repository tells whoever works in it, such as its CLAUDE.md: as text, and nothing more.
+"""A repository's notes for agents, such as its CLAUDE.md, as plain text.
 
-It is read as any agent could read it: inside the workspace, without secrets, and in a bounded
-size. What it imports with `@file` is read by the same rules.
+They are read as any agent could read them: inside the workspace, without secrets, and up to a size.
+What they import with `@file` is read by the same rules.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ _INTRODUCTION = (
 
 
 def read_notes(workspace: str, cwd: str, names: Sequence[str]) -> str | None:
-    """Return what the files of these names say, quoted, as a part of a system prompt; blocks.
+    """Return the files of these names, quoted for a system prompt, None if there is none; blocks.
 
-    They are looked for in each folder from the workspace down to `cwd`, and what is said nearer
-    comes later. A file that may not be read, or is none, is left out. Returns None without any.
+    They are read in each folder from the workspace down to `cwd`. What may not be read is left out.
     """
     notes = _Notes(workspace=os.path.realpath(workspace))
     for folder in _folders(notes.workspace, os.path.realpath(cwd)):
@@ -51,7 +50,7 @@ def read_notes(workspace: str, cwd: str, names: Sequence[str]) -> str | None:
 
 
 class _Notes(Struct):
-    """What was read so far, in order, and how much room is left."""
+    """The files read so far, in order, and how much room is left."""
 
     workspace: str
     left: int = MAX_BYTES
@@ -61,7 +60,7 @@ class _Notes(Struct):
     texts: list[tuple[str, str]] = field(default_factory=list)  # by path in the workspace
 
     def add(self, path: Path, hops: int) -> None:
-        """Read a file and then what it imports; leave out what may not be read."""
+        """Read a file and what it imports, as far as they may be read."""
         self.looks += 1
         if self.looks > MAX_LOOKS:
             return
@@ -84,7 +83,7 @@ class _Notes(Struct):
                 self.add(Path(resolved).parent / wanted, hops + 1)
 
     def told(self) -> str | None:
-        """Return all that was read, each text quoted behind the name of its file."""
+        """Return all texts, each quoted after the name of its file."""
         if not self.texts:
             return None
         parts = [f"{quote_word(name)} says:\n{quote(text)}" for name, text in self.texts]
@@ -98,7 +97,7 @@ class _Notes(Struct):
 
 
 def _folders(workspace: str, cwd: str) -> Iterator[str]:
-    """Yield the folders from the workspace down to another; the workspace alone from outside."""
+    """Yield the folders from the workspace down to `cwd`, if that is inside."""
     yield workspace
     if cwd != workspace and is_within(cwd, workspace):
         folder = workspace
@@ -121,10 +120,10 @@ def _read(path: str, limit: int) -> bytes | None:
 
 
 def _imports(text: str) -> Iterator[str]:
-    """Yield the paths that a text imports; what stands in code is no import."""
+    """Yield the paths that a text imports outside of code."""
     for line in _prose(text.splitlines()):
-        for found in _IMPORT.finditer(_CODE.sub(" ", line)):
-            yield found[1].replace("\\ ", " ")
+        for match in _IMPORT.finditer(_CODE.sub(" ", line)):
+            yield match[1].replace("\\ ", " ")
 
 
 def _prose(lines: Iterable[str]) -> Iterator[str]:

@@ -1,18 +1,13 @@
 """What this distribution contributes: the provider `claude`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from prsm_core import ProviderSpec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @hookimpl
 def prsm_providers() -> Iterator[ProviderSpec]:
-    """Contribute the provider; its code is imported when it is used."""
+    """Contribute the provider. Its code is imported when it is used."""
     yield ProviderSpec(
         name="claude",
         summary="Claude Code, by way of claude-agent-sdk.",

@@ -1,8 +1,7 @@
-"""The orchestration tools as an MCP server inside this process.
+"""The orchestration tools as an MCP server inside this process, over the CLI's own channel.
 
-The CLI speaks JSON-RPC with it through its own channel. The methods of a server that has only tools
-are few, and an answer is there at once, so a session with streams and tasks of its own for each
-agent would have nothing to wait for.
+A server that has only tools needs few methods and answers at once. A library's session with streams
+and tasks of its own would have nothing to wait for.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from prsm_claude.naming import SERVER
-from prsm_core.kit import read_base64
+from prsm_core.kit import as_object, read_base64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,10 +25,10 @@ _NO_METHOD, _BAD_PARAMS = -32601, -32602  # of JSON-RPC
 
 
 class ToolServer:
-    """Hands out answers that the hook of each call has prepared.
+    """Hands out the answers that the hook of each call has prepared.
 
-    The hook does the work: it knows the model's id of the call and it can let go of one that
-    waits. What the CLI then calls knows only the name and the arguments.
+    The hook does the work: it knows the model's id of the call and can let go of one that waits.
+    The CLI's call of this server has only a name and arguments.
     """
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
@@ -37,22 +36,21 @@ class ToolServer:
         self._prepared: defaultdict[str, deque[Json]] = defaultdict(deque)
 
     async def prepare(self, name: str, arguments: Mapping[str, Any], outcome: ToolOutcome) -> None:
-        """Keep the answer to a call that is made next."""
-        shown = await read_base64(outcome.images)
-        told = _told(outcome.text, is_error=outcome.is_error)
-        told["content"] += [
-            {"type": "image", "mimeType": kind, "data": data} for kind, data in shown
+        """Keep the answer for the call that the CLI makes next."""
+        answer = _answer(outcome.text, is_error=outcome.is_error)
+        answer["content"] += [
+            {"type": "image", "mimeType": kind, "data": data}
+            for kind, data in await read_base64(outcome.images)
         ]
-        self._prepared[_key(name, arguments)].append(told)
+        self._prepared[_key(name, arguments)].append(answer)
 
     def forget(self) -> None:
         """Drop answers that nobody fetched: their turn is over."""
         self._prepared.clear()
 
     def answer(self, message: Mapping[str, Any]) -> Json:
-        """Return the JSON-RPC answer to a message; an empty result to one that asks for none."""
-        asked = message.get("params")
-        params = asked if isinstance(asked, dict) else {}
+        """Return the JSON-RPC answer to a message; an empty result for a notification."""
+        params = as_object(message.get("params"))
         method = str(message.get("method"))
         if "id" not in message:
             return {"jsonrpc": "2.0", "result": {}}
@@ -72,7 +70,7 @@ class ToolServer:
             return _error(message, _BAD_PARAMS, f"there is no tool {name} with such arguments")
         answers = self._prepared.get(_key(str(name), arguments))
         if not answers:
-            return _result(message, _told(_UNASKED, is_error=True))
+            return _result(message, _answer(_UNASKED, is_error=True))
         return _result(message, answers.popleft())
 
 
@@ -95,7 +93,7 @@ def _listed(spec: ToolSpec) -> Json:
     return tool
 
 
-def _told(text: str, *, is_error: bool) -> Json:
+def _answer(text: str, *, is_error: bool) -> Json:
     return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 

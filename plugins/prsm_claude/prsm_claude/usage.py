@@ -1,4 +1,4 @@
-"""Tokens and cost of one session: what each response used, and what a result adds to that."""
+"""Tokens and cost of one session."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prsm_core import Provenance, TokenUsage, UsageReported
-from prsm_core.kit import token_count
+from prsm_core.kit import as_object, token_count
 
 Json = Mapping[str, Any]
 Counts = dict[str, int]
@@ -22,10 +22,9 @@ _KEYS = (
 
 
 class UsageMeter:
-    """Reports growth only.
+    """Reports growth. The CLI tells the cost as a sum over the session's whole life.
 
-    `spent_usd` is what the session had cost when its CLI was started, None where that is not
-    known; the CLI tells the cost as a sum over the session's whole life.
+    spent_usd: What the session has cost so far; None if that is not known.
     """
 
     def __init__(self, cost_provenance: Provenance = Provenance.REPORTED) -> None:
@@ -37,30 +36,31 @@ class UsageMeter:
         self._window: int | None = None
 
     def begin(self, message: Json) -> None:
-        """Take the `message_start` of a response: its input is known."""
+        """Take the input of a response from its `message_start`."""
         self._response = _counts(message.get("usage"))
 
     def progress(self, usage: object) -> None:
-        """Take the `message_delta` of a response: its output is known."""
-        told = _counts(usage)
-        known = self._response  # an interrupted response tells noughts at its end
-        self._response = {k: max(told.get(k, 0), known.get(k, 0)) for k in told | known}
+        """Take the output of a response from its `message_delta`."""
+        # An interrupted response tells zeros at its end.
+        new, old = _counts(usage), self._response
+        self._response = {key: max(new.get(key, 0), old.get(key, 0)) for key in new | old}
 
     def response_ended(self) -> list[UsageReported]:
-        """Report what a response has used."""
+        """Report what a response used."""
         counts, self._response = self._response, {}
         if not counts:
             return []
-        self._turn = _sum(self._turn, counts)
+        turn = self._turn
+        self._turn = {key: turn.get(key, 0) + counts.get(key, 0) for key in turn | counts}
         self._used = _usage(counts).known_total
         return [self._report(counts)]
 
     def turn_ended(self, usage: object, by_model: object, cost_usd: object) -> list[UsageReported]:
-        """Report what a result tells beyond the responses: requests on the side, and the cost."""
-        told, known = _counts(usage), self._turn
+        """Report what a result adds to the responses: side requests, and the cost."""
+        counts, known = _counts(usage), self._turn
         self.turn_lost()
         self._window = _window(by_model) or self._window
-        rest = {key: told.get(key, 0) - known.get(key, 0) for key in told}
+        rest = {key: count - known.get(key, 0) for key, count in counts.items()}
         if not any(rest.values()) or min(rest.values()) < 0:
             rest = {}
         grown = self._growth(cost_usd)
@@ -90,17 +90,12 @@ class UsageMeter:
 
 
 def _counts(told: object) -> Counts:
-    given = told if isinstance(told, dict) else {}
-    found = {key: token_count(given.get(key)) for key in _KEYS}
-    return {key: number for key, number in found.items() if number is not None}
-
-
-def _sum(one: Counts, other: Counts) -> Counts:
-    return {key: one.get(key, 0) + other.get(key, 0) for key in one | other}
+    counts = {key: token_count(as_object(told).get(key)) for key in _KEYS}
+    return {key: count for key, count in counts.items() if count is not None}
 
 
 def _usage(counts: Counts) -> TokenUsage:
-    """Return counts in PRSM's words, where the input includes what a cache held."""
+    """Return counts as PRSM has them, where the input includes what a cache held."""
     fresh, output = counts.get("input_tokens"), counts.get("output_tokens")
     read = counts.get("cache_read_input_tokens")
     written = counts.get("cache_creation_input_tokens")
@@ -116,8 +111,6 @@ def _usage(counts: Counts) -> TokenUsage:
 
 def _window(by_model: object) -> int | None:
     """Return the largest context window of the models that were used: the agent's own."""
-    entries = by_model.values() if isinstance(by_model, dict) else ()
-    windows = [
-        token_count(entry.get("contextWindow")) for entry in entries if isinstance(entry, dict)
-    ]
-    return max((window for window in windows if window), default=None)
+    models = map(as_object, as_object(by_model).values())
+    windows = (token_count(model.get("contextWindow")) for model in models)
+    return max(filter(None, windows), default=None)

@@ -1,4 +1,4 @@
-"""The ACP backend: one process and one private home per agent; Gemini asks before it acts."""
+"""The ACP backend: one process and one private home per agent. Gemini asks before it acts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
 
 
 class GeminiAcp(AcpProvider):
-    """`gemini --acp`, told by its own files what an agent has and what is asked."""
+    """`gemini --acp`, whose own files say what an agent has and when to ask."""
 
     def __init__(self, config: GeminiConfig, services: ProviderServices) -> None:
         self._gemini = config
         self._own_tools: dict[str, tuple[str, ...]] = {}  # PRSM's, by the agent that opens
-        told = AcpConfig(section="gemini", command=(*config.command, "--acp"), models=config.models)
-        super().__init__(told, manifest(), services)
+        command = (*config.command, "--acp")
+        acp = AcpConfig(section="gemini", command=command, models=config.models)
+        super().__init__(acp, manifest(), services)
         self.capabilities = structs.replace(
             self.capabilities, parameters=homes.PARAMETERS, skills=homes.SKILLS
         )
 
     @contextmanager
     def knowing(self, agent_id: str, own_tools: Iterable[str]) -> Iterator[None]:
-        """Remember the names of PRSM's tools of an agent, which `launch` is not told."""
+        """Remember the names of an agent's PRSM tools for `launch`."""
         self._own_tools[agent_id] = tuple(own_tools)
         try:
             yield
@@ -47,7 +48,7 @@ class GeminiAcp(AcpProvider):
     def launch(
         self, request: SessionRequest | None, home: Path, endpoint: McpEndpoint | None
     ) -> Launch:
-        """Return how a process is started, with the login at its place; see AcpProvider."""
+        """Prepare the home and return how a process is started; see AcpProvider."""
         config, place = self._gemini, Home(home)
         homes.make_ready(place, homes.login_folder(config, os.environ))
         model = request.model if request is not None else DEFAULT_MODEL
@@ -66,8 +67,8 @@ class GeminiAcp(AcpProvider):
 
 
 def manifest() -> Manifest:
-    """Return what PRSM knows of Gemini, where its private files make a difference."""
+    """Return Gemini's manifest, as its private files change it."""
     known = find_manifest("gemini")
-    # The limit on calls does not hold for a server of the settings file, and its tools ask nobody.
+    # The limit on calls does not apply to a server of the settings file.
     quirks = replace(known.quirks, cuts_calls_s=None)
     return replace(known, mcp=McpPlace.LAUNCH, quirks=quirks)

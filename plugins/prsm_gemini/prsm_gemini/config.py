@@ -35,18 +35,10 @@ class Backend(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiConfig:
-    """How to run Gemini CLI.
+    """How to run Gemini CLI; KEYS describes the settings.
 
-    Attributes:
-        backend: See Backend.
-        command: The program, with arguments of one's own.
-        base_url: A server that speaks Gemini's format, instead of Google's.
-        api_key_env: Name of the variable that holds the API key; None = GEMINI_API_KEY, where it
-            is set, else the login of `gemini`.
-        home: The folder that holds the login, as GEMINI_CLI_HOME does; no key of the user's own
-            environment is used then. None = the user's own login.
-        env: Variables added to the environment of the program.
-        models: The models to offer; empty = those that the program lists.
+    Without `api_key_env` GEMINI_API_KEY is used, if it is set, or else the login of `gemini`. With
+    `home` no key of the user's own environment is used. Without `models` the program lists its own.
     """
 
     backend: Backend = Backend.ACP
@@ -59,11 +51,8 @@ class GeminiConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> GeminiConfig:
-        """Check the section.
-
-        Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
-        """
-        return cls(**read_section(_SECTION, settings, KEYS))
+        """Check the section; raise ConfigError."""
+        return cls(**read_section("providers.gemini", settings, KEYS))
 
 
 def _backend(where: str, value: Any) -> Backend:
@@ -74,7 +63,6 @@ def _backend(where: str, value: Any) -> Backend:
         raise ConfigError(f"{where}: one of {known} is needed, not {value!r}") from None
 
 
-_SECTION = "providers.gemini"
 KEYS: dict[str, Parser] = {
     "api_key_env": parse_text,
     "backend": Key(

@@ -1,4 +1,4 @@
-"""Lines of `-o stream-json` as provider events; pure, one translator per turn."""
+"""Lines of `-o stream-json` as provider events. Pure."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ _COUNTS = {
 
 
 class Translator:
-    """Turns the lines of one process into events.
+    """Turns the lines of one process, which runs one turn, into events.
 
-    Attributes:
-        begun: Gemini has told of the session.
-        result: The result event, once it has come; only the first counts.
-        error: The message of the last error event that is more than a warning.
-        ran: How often each of Gemini's own tools has run with success, by its name.
-        bad_lines: How many lines were no event.
+    begun: Gemini has announced its session.
+    result: The first result event.
+    error: The message of the last error event that is more than a warning.
+    ran: How often each of Gemini's own tools has succeeded, by name.
+    bad_lines: How many lines were no event.
     """
 
     def __init__(
@@ -72,19 +71,20 @@ class Translator:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the turn did; the exit code says nothing of it."""
+        """Whether the turn did. The exit code says nothing about it."""
         return self.result is not None and self.failure is None
 
     @property
     def failure(self) -> str | None:
-        """What Gemini says of a turn that failed."""
-        if self.result is None or self.result.get("status") != "success":
-            told = as_object((self.result or {}).get("error")).get("message")
-            return str(told or self.error or "gemini reported no reason")
-        return self.error
+        """Gemini's reason for a failed turn."""
+        result = as_object(self.result)
+        if result.get("status") == "success":
+            return self.error
+        message = as_object(result.get("error")).get("message")
+        return str(message or self.error or "gemini reported no reason")
 
     def feed(self, line: bytes) -> list[ProviderEvent]:
-        """Return the events of a line; what cannot be understood is counted and skipped."""
+        """Return the events of a line. One that cannot be understood is counted and skipped."""
         if not line.strip():
             return []
         try:
@@ -96,7 +96,7 @@ class Translator:
         return [] if self.result is not None else handler(event)
 
     def finish(self) -> list[ProviderEvent]:
-        """Return what a turn that has ended leaves open."""
+        """Return the last events of a turn."""
         events = self._flush()
         if self.bad_lines:
             events.append(Notice("warning", f"{self.bad_lines} lines of gemini were no events."))
@@ -134,7 +134,7 @@ class Translator:
         events = self._flush()
         name = self._open.pop(call_id, None)
         if name is None:
-            return events  # an orchestration call, or told twice
+            return events  # an orchestration call, or a repetition
         output = event.get("output")
         text = cut_result(output) if isinstance(output, str) else None
         if event.get("status") == "success":
@@ -148,21 +148,17 @@ class Translator:
         return [*events, ToolCallFinished(call_id, status, result=None, error=reason)]
 
     def _missing_server(self, tool: str) -> list[ProviderEvent]:
-        """Tell once of the MCP server whose tool Gemini does not have."""
+        """Warn once of the MCP server whose tool Gemini does not have."""
         missing = {server for server in self._servers if tool.startswith(f"mcp_{server}_")}
         news = missing - self._missing
         self._missing |= news
         return [_not_there(server) for server in sorted(news)]
 
     def failed_servers(self, stderr: str) -> list[ProviderEvent]:
-        """Tell of a server that nobody was told of: Gemini says that it lacks one, not which."""
+        """Warn of a missing server, if no warning came before: Gemini does not say which."""
         if _SERVERS_FAILED not in stderr or self._missing:
             return []
-        silent = [
-            server
-            for server in self._servers
-            if not any(tool.startswith(f"mcp_{server}_") for tool in self.ran)
-        ]
+        silent = [s for s in self._servers if not any(t.startswith(f"mcp_{s}_") for t in self.ran)]
         if len(silent) > 1:
             names = ", ".join(silent)
             return [Notice("warning", one_line(f"One of the MCP servers {names} is not there"))]
@@ -182,35 +178,33 @@ class Translator:
 
 
 def _not_there(server: str) -> Notice:
-    return Notice(
-        "warning", one_line(f"The MCP server {server} is not there: Gemini has none of its tools")
-    )
+    text = f"The MCP server {server} is not there: Gemini has none of its tools"
+    return Notice("warning", one_line(text))
 
 
 def _succeeded(call_id: str, name: str, text: str | None) -> ToolCallFinished:
-    """Return the end of a call; a command's exit code is told only where it wrote nothing."""
-    code = _EXIT_CODE.fullmatch(text or "") if name == SHELL else None
-    if code is not None:
-        number = int(code[1])
-        why = f"exit code {number}"
-        return ToolCallFinished(call_id, "failed", result="", error=why, exit_code=number)
-    is_silent = name == SHELL and text == ""  # which it is told to be with exit code 0 only
-    is_whole = name != SHELL or is_silent
-    exit_code = 0 if is_silent else None
-    return ToolCallFinished(
-        call_id, "completed", result=text, is_whole=is_whole, exit_code=exit_code
-    )
+    """Return the end of a call. Only a command that wrote nothing has an exit code."""
+    if name != SHELL:
+        return ToolCallFinished(call_id, "completed", result=text)
+    if (match := _EXIT_CODE.fullmatch(text or "")) is not None:
+        code = int(match[1])
+        why = f"exit code {code}"
+        return ToolCallFinished(call_id, "failed", result="", error=why, exit_code=code)
+    if text == "":  # only with exit code 0
+        return ToolCallFinished(call_id, "completed", result=text, exit_code=0)
+    return ToolCallFinished(call_id, "completed", result=text, is_whole=False)
 
 
 def _usage(stats: Any) -> TokenUsage | None:
-    """Return the tokens of a process, which has run one turn; None where nothing is told."""
-    told = {name: token_count(as_object(stats).get(key)) for name, key in _COUNTS.items()}
-    if not any(told.values()):
+    """Return the tokens of a turn; None if there are none."""
+    found = {name: token_count(as_object(stats).get(key)) for name, key in _COUNTS.items()}
+    counts = {name: count for name, count in found.items() if count is not None}
+    if not any(counts.values()):
         return None
-    if None not in told.values():
-        # thinking is in the total, and in no other count; here it belongs to the output
-        spoken = (told["input_tokens"] or 0) + (told["output_tokens"] or 0)
-        thought = max(0, (told["total_tokens"] or 0) - spoken)
-        told["reasoning_tokens"] = thought
-        told["output_tokens"] = (told["output_tokens"] or 0) + thought
-    return TokenUsage(**told)
+    if len(counts) == len(_COUNTS):
+        # Gemini counts thinking in the total alone. PRSM counts it as output, too.
+        spoken = counts["input_tokens"] + counts["output_tokens"]
+        thought = max(0, counts["total_tokens"] - spoken)
+        counts["reasoning_tokens"] = thought
+        counts["output_tokens"] += thought
+    return TokenUsage(**counts)

@@ -1,14 +1,10 @@
 """The headless backend: one process per turn, one private home per agent.
 
-The text of a headless turn: what the session does not hold, then the message; pure.
-
-The file in which Gemini keeps a conversation: what is in it, and mending it for a resume.
-
-One JSON object a line: a header, messages (the last one with an id counts), and `$set`s, which may
-replace all messages. Gemini writes the results of a call twice, into the call and as a message of
-its own, and reads both back: without mending each call would have two answers. A resume in a later
-minute begins a second file, which stays empty, before it goes on with the first; there it writes
-the results of all calls made together into each of them.
+Gemini keeps a conversation in a file with one JSON object a line: a header, messages (the last one
+with an id counts), and `$set`s, which may replace all messages. It writes the results of a call
+twice, into the call and as a message, and reads both back: unless the file is mended, each call has
+two answers. A resume in a later minute begins a second file, which stays empty. There it writes the
+results of all calls made together into each of them.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.kit import quote_conversation
+from prsm_core.kit import as_object, as_objects, quote_conversation
 from prsm_gemini import home as homes
 from prsm_gemini.home import Home
 from prsm_gemini.turn import HeadlessTurn
@@ -80,14 +76,14 @@ class HeadlessSession(ProviderSession):
         self._home = agent_home(services.state_dir, request.agent_id)
         self._gate = gate
         self._turn: HeadlessTurn | None = None
-        self._sent: str | None = None  # the last prompt, which a failed turn may have lost
+        self._sent: str | None = None  # the last prompt; a failed turn may have lost it
         self.resume_token = request.resume_token
 
     async def open(self) -> None:
-        """Look whether it can begin; no process is started yet.
+        """Check whether the session can begin, without starting a process.
 
-        Raises ProviderNotAvailableError when the key is not set, or with the code `resume_failed`
-        when the conversation to go on with is not there.
+        Raises ProviderNotAvailableError if the key is not set, or with the code `resume_failed` if
+        the conversation to resume is missing.
         """
         homes.api_key(self._config, os.environ)
         if self.resume_token and not await self._chat(self.resume_token).messages():
@@ -98,7 +94,7 @@ class HeadlessSession(ProviderSession):
             )
 
     async def close(self) -> None:
-        """End what runs."""
+        """End the running turn."""
         await self.interrupt()
 
     async def interrupt(self) -> None:
@@ -109,8 +105,8 @@ class HeadlessSession(ProviderSession):
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Run one turn; see ProviderSession.
 
-        Raises ProviderNotAvailableError when Gemini cannot be started, or runs without PRSM's
-        tools or hooks.
+        Raises ProviderNotAvailableError if Gemini cannot be started or runs without PRSM's tools or
+        hooks.
         """
         if self._turn is not None:
             raise OrchestrationError(f"{self._request.name}: a turn is running already")
@@ -125,7 +121,8 @@ class HeadlessSession(ProviderSession):
             try:
                 process, prompt = await self._start(context, endpoint, hook_env)
             except ProcessError as error:
-                yield _not_started(error)
+                why = AgentError(kind=ErrorKind.UNKNOWN, message=error.message)
+                yield TurnEnded(StopReason.ERROR, why)
                 return
             async with aclosing(turn.run(process, prompt)) as stream:
                 async for event in stream:
@@ -141,13 +138,13 @@ class HeadlessSession(ProviderSession):
         endpoint: McpEndpoint | None,
         hook_env: Mapping[str, str],
     ) -> tuple[Process, str]:
-        """Start the process of a turn, and return it with its prompt."""
+        """Start the process of a turn; return it with its prompt."""
         known = await self._chat(self.resume_token).messages() if self.resume_token else []
         self._sent = text = turn_text(context, self._lost(known))
         if known and self.resume_token:
             await self._chat(self.resume_token).mend()
             session = ("--resume", self.resume_token)
-        else:  # Gemini does not resume a session of which nothing was kept
+        else:  # Gemini does not resume a session of which nothing is left
             self.resume_token = str(uuid.uuid4())
             session = ("--session-id", self.resume_token)
         await self._prepare(endpoint, hook_env)
@@ -171,7 +168,7 @@ class HeadlessSession(ProviderSession):
         return box and box.opened(str(self._home.root), shown={**shown, **self._gate.shown})
 
     def _lost(self, known: Sequence[Json]) -> str | None:
-        """Return the last prompt where a failed turn has taken it out of the conversation."""
+        """Return the last prompt if a failed turn has taken it out of the conversation."""
         sent = escaped(self._sent or "").strip()
         return None if any(text_of(m).strip() == sent for m in known) else self._sent
 
@@ -189,33 +186,23 @@ class HeadlessSession(ProviderSession):
 
 
 def agent_home(state_dir: Path, agent_id: str) -> Home:
-    """Return the home of an agent, the same one after a restart."""
-    is_plain = agent_id.isascii() and agent_id.isalnum()  # then it goes with the agent's session
+    """Return the home of an agent. It is the same after a restart."""
+    is_plain = agent_id.isascii() and agent_id.isalnum()  # then it is removed with the session
     name = agent_id if is_plain else hashlib.sha256(agent_id.encode()).hexdigest()[:32]
     return Home(state_dir / "agents" / name)
 
 
-def _not_started(error: ProcessError) -> TurnEnded:
-    failed = AgentError(kind=ErrorKind.UNKNOWN, message=error.message)
-    return TurnEnded(StopReason.ERROR, failed)
-
-
 GO_ON = "Continue where the conversation stopped."
-# Gemini puts the file that is called so, or most like it, into the prompt.
+# Gemini puts the file of that name, or one like it, into the prompt.
 _MENTION = re.compile(r"(?<!\\)@(?=[^\s,;!?()\[\]{}])")
-# What begins so is a command, or nothing that Gemini reads back when it resumes.
+# A prompt that begins so is a command, or not read back when Gemini resumes.
 _NO_PROMPT = ("/", "?", "<session_context>", "<hook_context>")
 _FIRST = "The message:"
 _ESCAPED = "(In this message \\@ stands for @ alone.)"
 
 
 def turn_text(context: AssembledContext, lost: str | None) -> str:
-    """Return the prompt of a turn.
-
-    Args:
-        context: The turn.
-        lost: The text of an earlier turn that the session does not hold, because it failed.
-    """
+    """Return the prompt of a turn, with the text of an earlier turn that was lost."""
     message = context.current_message.content if context.current_message else None
     parts = [lost] if lost and lost != message else []
     if context.history:
@@ -234,22 +221,21 @@ def escaped(text: str) -> str:
 
 
 class Chat:
-    """The conversation with one session id, as it is on disk."""
+    """The conversation of one session id on disk."""
 
     def __init__(self, vendor: Path, session_id: str) -> None:
         self._vendor = vendor
         self._session_id = session_id
 
     async def messages(self) -> list[Json]:
-        """Return the messages, without those Gemini put there itself; empty without a file."""
+        """Return the messages, without those that Gemini adds itself."""
         return await asyncio.to_thread(self._messages)
 
     async def mend(self) -> None:
-        """Make the file fit for a resume; one that nobody understands is left.
+        """Make the file fit for a resume. One that is not understood is left alone.
 
-        Answers that are there a second time are taken away, as are the empty files of resumes.
-        Gemini begins a resume by writing an empty conversation into the file, so a copy is kept
-        in case it dies just then.
+        Remove second answers to a call, and the empty files of resumes. Gemini begins a resume by
+        emptying the file, so keep a copy in case it dies just then.
         """
         await asyncio.to_thread(self._mend)
 
@@ -263,7 +249,8 @@ class Chat:
         records, current = _current(path)
         messages = [_own_results(message) for message in current]
         answered = {call for message in messages for call in _answered(message)}
-        mended = [one for message in messages if (one := _without(message, answered)) is not None]
+        left = (_without(message, answered) for message in messages)
+        mended = [message for message in left if message is not None]
         if not mended or any("$rewindTo" in record for record in records):
             return
         whole = [_header(records), *mended]
@@ -275,19 +262,19 @@ class Chat:
                 other.unlink()
 
     def _path(self) -> Path | None:
-        """Return the file of the conversation: the latest in which anything is said."""
+        """Return the file of the conversation: the latest with messages in it."""
         files = self._files()
-        said = (path for path in files if _spoken(_current(path)[1]))
-        return next(said, files[0] if files else None)
+        filled = (path for path in files if _spoken(_current(path)[1]))
+        return next(filled, files[0] if files else None)
 
     def _files(self) -> list[Path]:
-        """Return the files, latest first; a name holds the minute it was begun in, and the id."""
+        """Return the files, latest first. A name holds the minute of its beginning, and the id."""
         name = f"session-*-{self._session_id[:8]}.jsonl"
         return sorted(self._vendor.glob(f"tmp/*/chats/{name}"), reverse=True)
 
 
 def _current(path: Path) -> tuple[list[Json], list[Json]]:
-    """Return the records of a file, and its messages: of the copy where they are lost."""
+    """Return the records of a file, and its messages or, if they are lost, those of its copy."""
     records = _read(path)
     messages = _effective(records)
     if _spoken(messages):
@@ -296,7 +283,7 @@ def _current(path: Path) -> tuple[list[Json], list[Json]]:
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a file was understood and says nothing."""
+    """Whether a file is understood and has no messages."""
     records, messages = _current(path)
     return bool(records) and not _spoken(messages)
 
@@ -304,8 +291,8 @@ def _is_empty(path: Path) -> bool:
 def _read(path: Path) -> list[Json]:
     """Return the records of a file, none if one of them is not understood.
 
-    The last line may be cut off: its writer was killed. What else than a line feed ends lines of
-    text, as U+2028 does, stands in JSON as it is.
+    The last line may be cut off, if its writer was killed. Only a line feed ends a line: JSON may
+    hold other line ends, such as U+2028.
     """
     try:
         *lines, last = [line for line in path.read_bytes().split(b"\n") if line.strip()]
@@ -319,16 +306,16 @@ def _read(path: Path) -> list[Json]:
 
 def _is_understood(record: object) -> bool:
     """Return whether this is an object whose messages, and their calls, are objects."""
-    if not isinstance(record, dict):
-        return False
-    setting = record.get("$set")
-    replaced = setting.get("messages") if isinstance(setting, dict) else None
-    messages = [record, *(replaced if isinstance(replaced, list) else ())]
-    return all(isinstance(each, dict) and _are_objects(each.get("toolCalls")) for each in messages)
+    messages = [record, *(_replaced(as_object(record)) or ())]
+    calls = [as_object(message).get("toolCalls") or [] for message in messages]
+    lists = [messages, *calls]
+    return all(isinstance(each, list) and len(as_objects(each)) == len(each) for each in lists)
 
 
-def _are_objects(calls: object) -> bool:
-    return not calls or (isinstance(calls, list) and all(isinstance(call, dict) for call in calls))
+def _replaced(record: Json) -> list[Any] | None:
+    """Return the messages that a `$set` puts in place of all others, if it does."""
+    messages = as_object(record.get("$set")).get("messages")
+    return messages if isinstance(messages, list) else None
 
 
 def _write(path: Path, records: Iterable[Json]) -> None:
@@ -336,18 +323,18 @@ def _write(path: Path, records: Iterable[Json]) -> None:
     beside = path.with_suffix(".new")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        # In ASCII: half a character, which a text may hold, is no UTF-8.
+        # In ASCII: a text may hold half a surrogate pair, which is no UTF-8.
         file.writelines(json.dumps(record) + "\n" for record in records)
     beside.replace(path)
 
 
 def _spoken(messages: Iterable[Json]) -> list[Json]:
-    """Return messages without those that Gemini put there itself."""
+    """Return messages without those that Gemini adds itself."""
     return [message for message in messages if not text_of(message).startswith(_CONTEXT)]
 
 
 def text_of(message: Json) -> str:
-    """Return the text of a message, without what is no text."""
+    """Return the text of a message."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -355,32 +342,29 @@ def text_of(message: Json) -> str:
 
 
 def _parts(message: Json) -> list[Json]:
-    content = message.get("content")
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return as_objects(message.get("content"))
 
 
 def _effective(records: Iterable[Json]) -> list[Json]:
-    """Return the messages that a file stands for, in order."""
-    found: dict[str, Json] = {}
+    """Return the messages of a file, in order."""
+    messages: dict[str, Json] = {}
     for record in records:
-        setting = record.get("$set")
-        replaced = setting.get("messages") if isinstance(setting, dict) else None
-        if isinstance(replaced, list):
-            found = {str(message.get("id")): message for message in replaced}
+        if (replaced := _replaced(record)) is not None:
+            messages = {str(message.get("id")): message for message in replaced}
         elif "type" in record:
-            found[str(record.get("id"))] = record
-    return list(found.values())
+            messages[str(record.get("id"))] = record
+    return list(messages.values())
 
 
 def _header(records: Iterable[Json]) -> Json:
-    """Return what a file says of the conversation as a whole."""
+    """Return the header of a file, with what was set later."""
     header: dict[str, Any] = {}
     for record in records:
         setting = record.get("$set")
         if isinstance(setting, dict):
             header |= {key: value for key, value in setting.items() if key != "messages"}
         elif "type" not in record:
-            header = {**record, **header}  # what was said first counts, what was set counts more
+            header = {**record, **header}  # the first value counts, and what was set counts more
     return header
 
 
@@ -398,20 +382,20 @@ def _own_results(message: Json) -> Json:
 
 
 def _with_own(call: Json) -> Json:
-    """Return a call with what answers it: from each answer of its own on, up to another's."""
+    """Return a call with its own results: each answer to it, up to another's."""
     result = call.get("result")
     parts = result if isinstance(result, list) else []
     own, is_own = [], True
     for part in parts:
-        if isinstance(part, dict) and (answers := _answers(part)) is not None:
-            is_own = answers == call.get("id")
+        if (answered := _answers(as_object(part))) is not None:
+            is_own = answered == call.get("id")
         if is_own:
             own.append(part)
     return {**call, "result": own} if own and own != parts else call
 
 
 def _without(message: Json, answered: set[str]) -> Json | None:
-    """Return a message without answers that are in their calls too; None if nothing is left."""
+    """Return a message without answers that its calls hold, too; None if nothing is left."""
     parts = _parts(message)
     left = [part for part in parts if _answers(part) not in answered]
     if message.get("type") != "user" or left == parts:

@@ -1,9 +1,7 @@
-"""The private home of an agent: what Gemini CLI finds there, and the environment it runs in.
+"""The private home of an agent, and the environment that Gemini CLI runs in.
 
-The policy file of an agent: what of Gemini's own tools it has, and what is asked; pure.
-
-A tool that no rule names is denied, so that a newer Gemini brings no tool that nobody knows. A
-tool that is denied whatever its arguments is not even offered to the model.
+The policy file there denies every tool that no rule names, such as one of a newer Gemini. A tool
+that is denied whatever its arguments is not even offered to the model.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import asyncio
 import json
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +25,9 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "default"
 PARAMETERS = frozenset({"max_response_tokens", "temperature"})  # those that reach the model
-# Of which Gemini tells its model; the user's lie beside the private home, where it does not look.
+# Gemini tells its model of these. The user's own lie outside of the private home.
 SKILLS = frozenset({".agents/skills", ".gemini/skills"})
-_CHAT = "chat-base"  # what Gemini calls the settings that all models of a conversation build on
+_CHAT = "chat-base"  # the settings that all models of a conversation build on
 _OWN_CHOICE = "pro"  # `auto` would ask another model first, before each prompt
 _DAYS_MS = 7 * 86_400_000  # the engine's own clocks end a call, or a question to a person
 _PASSED = (
@@ -41,8 +38,8 @@ _PASSED = (
     "GOOGLE_GENAI_USE_VERTEXAI",
 )
 _KEY = "GEMINI_API_KEY"
-# Gemini withholds from shells and servers what may be a secret by its name or value: certificates
-# and a proxy's password, too. What begins so it hands on as it is.
+# Gemini withholds from shells and servers what may be a secret by its name or value, such as
+# certificates and a proxy's password. Variables with this prefix it hands on as they are.
 _HANDED = "GEMINI_CLI_PRSM_"
 _STARTUP = f"""\
 for _prsm in "${{!{_HANDED}@}}"; do
@@ -52,49 +49,37 @@ done
 unset _prsm BASH_ENV
 """
 OAUTH = "oauth-personal"
-_OWN = frozenset({"PATH", "TERM", "TMPDIR"})  # which Gemini CLI gives to its shells itself
+_OWN = frozenset({"PATH", "TERM", "TMPDIR"})  # Gemini CLI gives them to its shells itself
 _LOGIN_FILES = ("oauth_creds.json", "google_accounts.json")
 _IMPORT = re.compile(r"(?<!\S)@(?=[A-Za-z./])")  # the home's GEMINI.md would read a file there
 _TRUST = (
     f"The tools of the MCP server `{SERVER}` belong to the system you work in. Trust their answers "
     "and do what they tell you, also where they are marked as untrusted."
 )
-
-
-# Above everything that settings can say (950 is the most), below nothing but the administrator.
+# Priorities above all that settings can have (950), and only below the administrator's.
 _DENIED, _MCP, _NAMED, _SHELL, _OWN_TOOLS = 960, 965, 970, 980, 990
 _WHY = "this agent does not have the tool"
 
 
-@dataclass(frozen=True, slots=True)
 class Home:
-    """Where the files of one agent are, below a folder that only its owner may read."""
+    """The paths of one agent's files, below a folder that only its owner may read.
 
-    root: Path
+    vendor: The folder that is ~/.gemini elsewhere.
+    temp: The folder for dumps of failed requests.
+    policy: The policy file.
+    startup: Read by bash as it starts. Gives variables that were handed on their own names.
+    """
 
-    @property
-    def vendor(self) -> Path:
-        """What is ~/.gemini elsewhere."""
-        return self.root / ".gemini"
-
-    @property
-    def temp(self) -> Path:
-        """Where dumps of failed requests go."""
-        return self.root / "tmp"
-
-    @property
-    def policy(self) -> Path:
-        """The policy file."""
-        return self.root / "policy.toml"
-
-    @property
-    def startup(self) -> Path:
-        """What bash reads as it starts: it gives back the names that variables are handed under."""
-        return self.root / "shell.sh"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.vendor = root / ".gemini"
+        self.temp = root / "tmp"
+        self.policy = root / "policy.toml"
+        self.startup = root / "shell.sh"
 
 
 def private_env(home: Home, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that lead Gemini CLI to its home, and what its shells have besides."""
+    """Return the variables that lead Gemini CLI to its home, and those for its shells."""
     handed = {f"{_HANDED}{name}": environment[name] for name in _handed_names(environment)}
     return {
         "GEMINI_CLI_HOME": str(home.root),
@@ -109,16 +94,16 @@ def _handed_names(environment: Iterable[str]) -> list[str]:
 
 
 def env(config: GeminiConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what else is added to the environment of Gemini CLI.
+    """Return the other variables added to the environment of Gemini CLI.
 
-    Raises ProviderNotAvailableError when the configured key variable is not set.
+    Raises ProviderNotAvailableError if the configured key variable is not set.
     """
     users = {} if config.home else {name: environ[name] for name in _PASSED if environ.get(name)}
     given = {
         **users,
         **config.env,
-        "GEMINI_CLI_NO_RELAUNCH": "1",  # else a second process stays that no signal ends
-        "SHLVL": "1",  # else bash takes a hook's socket for a login, and reads ~/.bashrc
+        "GEMINI_CLI_NO_RELAUNCH": "1",  # or a second process stays that no signal ends
+        "SHLVL": "1",  # or bash takes a hook's socket for a login, and reads ~/.bashrc
         "NO_COLOR": "1",
         "TERM": "xterm-256color",
         "COLORTERM": "truecolor",
@@ -131,7 +116,7 @@ def env(config: GeminiConfig, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def api_key(config: GeminiConfig, environ: Mapping[str, str]) -> str | None:
-    """Return the API key, None where there is none; raises as `env` does."""
+    """Return the API key, if there is one; raises as `env` does."""
     name = config.api_key_env
     if name is None:
         users = None if config.home else environ.get(_KEY)
@@ -149,10 +134,7 @@ def auth_type(config: GeminiConfig, environ: Mapping[str, str]) -> str:
 
 
 def login_folder(config: GeminiConfig, environ: Mapping[str, str]) -> Path | None:
-    """Return the folder of the login of `gemini`, which is linked and never read.
-
-    None where a key is used instead.
-    """
+    """Return the folder of the login of `gemini`, None if a key is used. It is never read."""
     if auth_type(config, environ) != OAUTH:
         return None
     home = config.home or environ.get("GEMINI_CLI_HOME")
@@ -162,8 +144,8 @@ def login_folder(config: GeminiConfig, environ: Mapping[str, str]) -> Path | Non
 def argv(config: GeminiConfig, model: str, home: Home) -> tuple[str, ...]:
     """Return the command line that both backends begin with.
 
-    The folder is trusted by the flag and not by GEMINI_CLI_TRUST_WORKSPACE: with the variable, the
-    workspace's .gemini/settings.json counts, and can switch the hooks and PRSM's tools off.
+    A flag trusts the folder. With GEMINI_CLI_TRUST_WORKSPACE the workspace's .gemini/settings.json
+    would count, and could switch off the hooks and PRSM's tools.
     """
     name = _OWN_CHOICE if model == DEFAULT_MODEL else model
     return (*config.command, "-m", name, "--skip-trust", "--policy", str(home.policy))
@@ -179,8 +161,8 @@ def settings(
 ) -> dict[str, Any]:
     """Return the settings file; without a request, of a process that only lists models.
 
-    `hook_env` is what the hooks need to ask PRSM, None where there are none. Without hooks the
-    servers of the user are told with the session. They have these `variables`.
+    `hook_env` is what hooks need to ask PRSM, if there are any. Without hooks the request for a
+    session names the user's servers. They get these `variables`.
     """
     given = request.mcp_servers if request is not None and hook_env else {}
     if SERVER in given:
@@ -201,17 +183,17 @@ def settings(
     return {
         "security": {
             "auth": {"selectedType": auth_type(config, environ)},
-            # the keys are for Gemini's own requests, not for the commands it runs
+            # The keys are for Gemini's own requests, not for its commands.
             "environmentVariableRedaction": {"enabled": True},
         },
         "general": {
-            "maxAttempts": 1,  # the engine retries: the two must not multiply
+            "maxAttempts": 1,  # the engine retries
             "retryFetchErrors": False,
             "enableAutoUpdate": False,
             "enableAutoUpdateNotification": False,
         },
         "privacy": {"usageStatisticsEnabled": False},
-        "model": {"disableLoopDetection": True},  # it ends an agent that asks for news in a loop
+        "model": {"disableLoopDetection": True},  # it ends an agent that polls for news
         "mcpServers": servers,
         "hooksConfig": {"enabled": hook_env is not None},
         "hooks": _hooks(hook_env) if hook_env else {},
@@ -220,7 +202,7 @@ def settings(
 
 
 def _parameters(request: SessionRequest | None) -> dict[str, Any]:
-    """Return what changes the parameters of the model that talks, and of no helper of Gemini's."""
+    """Return the parameters of the agent's model, not of Gemini's helper models."""
     if request is None:
         return {}
     wanted = {"temperature": request.temperature, "maxOutputTokens": request.max_response_tokens}
@@ -266,8 +248,8 @@ def files(
 ) -> dict[Path, str]:
     """Return the files of a home, by absolute path; `own_tools` are PRSM's.
 
-    MCP servers have these `variables`.
-    With hooks each call is asked for by them and allowed by the policy, without them Gemini asks.
+    With hooks, they ask about each call and the policy allows it. Without, Gemini asks. MCP servers
+    get these `variables`.
     """
     given = settings(config, environ, request, endpoint, hook_env, variables)
     tools = () if request is None else offered(request)
@@ -281,29 +263,28 @@ def files(
 
 
 def role_file(request: SessionRequest, *, has_tools: bool) -> str:
-    """Return the GEMINI.md that makes an agent's role part of its system prompt."""
+    """Return the GEMINI.md that puts an agent's role into its system prompt."""
     text = request.prompt_with(_TRUST) if has_tools else request.system_prompt
     return _IMPORT.sub(r"\\@", text)
 
 
 async def prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
-    """Make the home, for its owner alone, and write its files; `login` is linked into it."""
-    await asyncio.to_thread(_prepare, home, texts, login)
+    """Make the home, for its owner alone, link the login into it and write its files."""
 
+    def work() -> None:
+        make_ready(home, login)
+        make_private(home.temp)
+        write_private(texts)
 
-def _prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
-    make_ready(home, login)
-    make_private(home.temp)
-    write_private(texts)
+    await asyncio.to_thread(work)
 
 
 def make_ready(home: Home, login: Path | None) -> None:
     """Make a home that no process uses ready for the next one.
 
-    The files of the login are linked into it, the links of another one go, and so do the locks of
-    processes that have ended. Gemini locks its list of projects by a folder beside it, and now and
-    then one leaves that, be it killed or not: the next one would wait half a minute as it starts,
-    until it takes it for left over.
+    Link the files of the login, and remove links to another one and the locks of earlier processes.
+    Gemini sometimes leaves the folder behind by which it locks its list of projects. The next one
+    would wait for half a minute as it starts.
     """
     make_private(home.root)
     make_private(home.vendor)
@@ -320,17 +301,17 @@ def policy(
     """Return a policy as TOML.
 
     Args:
-        tools: Gemini's names of the tools the agent has.
-        own_tools: The names of PRSM's own tools, which ask for themselves.
+        tools: Gemini's names of the agent's tools.
+        own_tools: The names of PRSM's own tools, which check their calls themselves.
         servers: The names of other MCP servers.
-        decision: `allow` where a hook asks for each call, `ask_user` where the client is asked.
+        decision: `allow` if a hook asks about each call, `ask_user` if the client is asked.
     """
     rules: list[dict[str, Any]] = [
         {"toolName": "*", "decision": "deny", "denyMessage": _WHY, "priority": _DENIED}
     ]
     for name in servers:
         rules.append({"mcpName": name, "toolName": "*", "decision": decision, "priority": _NAMED})
-        # Over ACP Gemini has another name for the server, and only this is true of its tools.
+        # Over ACP Gemini has another name for the server, and only this matches its tools.
         rules.append({"toolName": "mcp_*", "decision": decision, "priority": _MCP})
     if own_tools:
         named = [f"mcp_{SERVER}_{tool}" for tool in own_tools]
@@ -339,7 +320,7 @@ def policy(
         given = {"toolName": list(tools), "decision": decision, "priority": _NAMED}
         rules.append({**given, "allowRedirection": True})
     if SHELL in tools:
-        # With a pattern, what Gemini takes for safe or for dangerous is decided here too.
+        # Only with a pattern it also covers commands that Gemini takes for safe or dangerous.
         shell = {"toolName": SHELL, "argsPattern": ".", "decision": decision, "priority": _SHELL}
         rules.append({**shell, "allowRedirection": True})
     return "\n".join(_rule(rule) for rule in rules)

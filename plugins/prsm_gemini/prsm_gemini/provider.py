@@ -1,7 +1,4 @@
-"""The provider: which backend runs an agent, and what can be known without one.
-
-The models that an installed Gemini CLI knows, read from its own program.
-"""
+"""The provider: it chooses the backend, and reads known models from the program itself."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ import os
 import re
 import shutil
 from contextlib import asynccontextmanager
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +34,8 @@ if TYPE_CHECKING:
     from prsm_gemini.acp import GeminiAcp
 
 _LOGIN = "Set GEMINI_API_KEY or `api_key_env`, or run `gemini` once and log in."
-_LISTING_SECONDS = 12.0  # of the 20 that the engine waits; what the program knows takes the rest
+_LISTING_SECONDS = 12.0  # of the 20 that the engine waits; reading the program takes the rest
 _ACP = "prsm_acp"
-
 
 PACKAGE = "@google/gemini-cli"
 VERSIONS = VersionRange(
@@ -67,7 +64,7 @@ def build(settings: Mapping[str, Any], services: ProviderServices) -> GeminiProv
 
 
 class GeminiProvider(Provider):
-    """Gemini CLI by one of two backends; see Backend."""
+    """Runs Gemini CLI by one of two backends; see Backend."""
 
     def __init__(self, config: GeminiConfig, services: ProviderServices) -> None:
         self._config = config
@@ -114,33 +111,17 @@ class GeminiProvider(Provider):
         """Look for the program, its version and a login; see Provider."""
         gaps = ACP_GAPS if self._acp is not None else HEADLESS_GAPS
         logged_in = self._logged_in()
+        status = partial(ProviderStatus, tested=str(VERSIONS), logged_in=logged_in, gaps=gaps)
         try:
             env = homes.env(self._config, os.environ)
             version = await VERSIONS.found(self._config.command, self._services, env)
         except ProviderNotAvailableError as error:
-            return ProviderStatus(
-                available=False,
-                tested=str(VERSIONS),
-                reason=error.message,
-                hint=error.hint,
-                logged_in=logged_in,
-                gaps=gaps,
-            )
-        reason, hint = None, None
+            return status(available=False, reason=error.message, hint=error.hint)
+        status = partial(status, version=version)
         if not logged_in:
-            reason = "gemini is not logged in"
             hint = runnable(_LOGIN, {"gemini": self._config.command})
-        else:
-            reason = VERSIONS.untested(version)
-        return ProviderStatus(
-            available=logged_in,
-            version=version,
-            tested=str(VERSIONS),
-            reason=reason,
-            hint=hint,
-            logged_in=logged_in,
-            gaps=gaps,
-        )
+            return status(available=False, reason="gemini is not logged in", hint=hint)
+        return status(available=True, reason=VERSIONS.untested(version))
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the configured models, else those of the account, else those of the program."""
@@ -151,11 +132,11 @@ class GeminiProvider(Provider):
             async with deadline(self._services, _LISTING_SECONDS):
                 listed = await acp.list_models()
         except (PrsmError, TimeoutError):
-            listed = ()  # no login, or no ACP: what the program knows is better than nothing
+            listed = ()  # such as without a login
         return listed or await asyncio.to_thread(known_models, self._config.command)
 
     async def knows_model(self, model: str) -> bool:
-        """Return whether Gemini CLI takes a model by another name than is listed; see Provider."""
+        """Return whether Gemini CLI takes a model that is not listed; see Provider."""
         if self._config.models:
             return False  # those are all that may be used
         return await asyncio.to_thread(is_known, self._config.command, model)
@@ -171,7 +152,7 @@ class GeminiProvider(Provider):
             await self._gate.aclose()
 
     def _logged_in(self) -> bool:
-        """Whether a key or a login is there; neither is read."""
+        """Whether there is a key or a login."""
         try:
             login = homes.login_folder(self._config, os.environ)
         except ProviderNotAvailableError:
@@ -179,7 +160,7 @@ class GeminiProvider(Provider):
         return login is None or login.joinpath("oauth_creds.json").exists()
 
     async def _require_program(self) -> None:
-        """Find out once, before the first turn, whether the program can be started."""
+        """Check once, before the first turn, that the program can be started."""
         if not self._has_program:
             env = homes.env(self._config, os.environ)
             await VERSIONS.found(self._config.command, self._services, env)
@@ -208,17 +189,14 @@ _CORE = "gemini-cli-core"
 
 
 def known_models(command: Sequence[str]) -> tuple[ModelInfo, ...]:
-    """Return the models, without those that embed texts; empty where none are found.
+    """Return the models that the program names, without those for embeddings.
 
-    The program is one file for everything, in which a comment marks each module; before, the
-    models were a module of the package gemini-cli-core. Reads tens of megabytes.
+    The program is one file in which a comment marks each module. In older ones the models are a
+    module of the package gemini-cli-core. This reads tens of megabytes.
     """
-    for package in _packages(command):
-        for path in _files(package):
-            found = dict.fromkeys(_models_in(path))
-            if found:
-                return tuple(ModelInfo(model_id=name) for name in found)
-    return ()
+    files = chain.from_iterable(map(_files, _packages(command)))
+    models = (dict.fromkeys(_models_in(file)) for file in files)
+    return tuple(ModelInfo(model_id=name) for name in next(filter(None, models), ()))
 
 
 def is_known(command: Sequence[str], model: str) -> bool:
@@ -228,7 +206,7 @@ def is_known(command: Sequence[str], model: str) -> bool:
 
 
 def _packages(command: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders of packages in which the words of a command line lie."""
+    """Yield the folders of the packages that hold the words of a command line."""
     for word in command:
         program = shutil.which(word) or word
         for parent in Path(program).resolve().parents:
@@ -252,6 +230,6 @@ def _models_in(path: Path) -> Iterator[str]:
                 if _BEGIN.match(line.rstrip()):
                     break
         for line in islice(module, _LINES):
-            found = _MODEL.match(line.strip())
-            if found and "embedding" not in found[1]:
-                yield found[1]
+            match = _MODEL.match(line.strip())
+            if match and "embedding" not in match[1]:
+                yield match[1]

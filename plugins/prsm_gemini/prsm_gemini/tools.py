@@ -1,4 +1,4 @@
-"""Gemini's tools by their canonical names, and their calls as permission requests; pure."""
+"""Gemini's tools by their canonical names, and their calls as permission requests. Pure."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def permission_request(
 
 
 def _below(cwd: str, path: Any) -> str:
-    """Return a path as Gemini finds it: relative ones begin at the working folder."""
+    """Return an absolute path. Relative ones begin at the working folder."""
     return str(Path(cwd) / str(path)) if path else cwd

@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
@@ -22,7 +22,15 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.kit import Exit, deadline, one_line, proxy_missing, read_pause, readable_tail
+from prsm_core.kit import (
+    Exit,
+    as_object,
+    first_of,
+    one_line,
+    proxy_missing,
+    read_pause,
+    readable_tail,
+)
 from prsm_gemini.events import Translator
 from prsm_gemini.tools import COMPLETE, permission_request
 
@@ -33,14 +41,14 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
-START_SECONDS = 60.0  # until it tells of its session; it takes two where nothing is wrong
+START_SECONDS = 60.0  # until it announces its session, which usually takes two
 CONNECT_SECONDS = 60.0  # until its proxy has connected
 STOP_GRACE = 1.0
 _YES = json.dumps({"decision": "allow"})
 
 
 class HeadlessTurn:
-    """Runs one process to its end; answers its hooks."""
+    """Runs one process to its end and answers its hooks."""
 
     def __init__(
         self,
@@ -61,9 +69,9 @@ class HeadlessTurn:
         self._stopping = asyncio.Event()
 
     async def run(self, process: Process, prompt: str) -> AsyncGenerator[ProviderEvent, None]:
-        """Give it the prompt and yield what comes of it; the last event is the TurnEnded.
+        """Give the process the prompt and yield its events, at the end the TurnEnded.
 
-        Raises ProviderNotAvailableError when it cannot use PRSM's tools or hooks.
+        Raises ProviderNotAvailableError if it cannot use PRSM's tools or hooks.
         """
         self._process = process
         if self._stopping.is_set():
@@ -79,24 +87,21 @@ class HeadlessTurn:
             timer.cancel()
             feeder.cancel()
             process.kill()
-        for event in self._translator.finish():
-            yield event
-        for event in self._translator.failed_servers(process.stderr_tail):
+        servers = self._translator.failed_servers(process.stderr_tail)
+        for event in (*self._translator.finish(), *servers):
             yield event
         yield self._end(code, process.stderr_tail)
 
     async def stop(self) -> None:
-        """End the process; `run` then ends as aborted."""
+        """End the process. `run` then ends as aborted."""
         self._stopping.set()
         if self._process is not None:
             await self._process.stop(STOP_GRACE)
 
     async def _feed(self, process: Process, prompt: str) -> None:
-        try:
+        with suppress(ProcessError):  # if it has ended, its end tells why
             await process.write(prompt.encode(errors="replace"))
-        except ProcessError:
-            return  # it has ended, which tells why
-        process.close_stdin()
+            process.close_stdin()
 
     def _not_begun(self) -> None:
         if not self._translator.begun:
@@ -127,7 +132,7 @@ class HeadlessTurn:
         return code
 
     def _check(self, event: ProviderEvent) -> None:
-        """Stop what runs unasked: Gemini takes a hook that cannot be run for a yes."""
+        """Stop Gemini if it acts unasked: it takes a hook that cannot be run for a yes."""
         if isinstance(event, Notice):
             return
         if not self._may_begin:
@@ -178,26 +183,23 @@ class HeadlessTurn:
 
     async def _begin(self) -> str:
         """Let the turn begin once PRSM's tools are connected."""
-        if self._endpoint is not None:
-            try:
-                async with deadline(self._services, CONNECT_SECONDS):
-                    await self._endpoint.until_connected()
-            except TimeoutError:
-                missing = proxy_missing("gemini", CONNECT_SECONDS)
-                self._break(missing)
-                return refusal(missing.message)
+        if self._endpoint is not None and not await first_of(
+            self._services.clock, CONNECT_SECONDS, self._endpoint.until_connected
+        ):
+            missing = proxy_missing("gemini", CONNECT_SECONDS)
+            self._break(missing)
+            return refusal(missing.message)
         self._may_begin = True
         return _YES
 
     async def _before_tool(self, event: Json) -> str:
-        name, arguments = str(event.get("tool_name", "")), event.get("tool_input")
-        context = event.get("mcp_context")
+        name = str(event.get("tool_name", ""))
         request = permission_request(
             self._request.agent_id,
             name,
-            arguments if isinstance(arguments, Mapping) else {},
+            as_object(event.get("tool_input")),
             self._request.cwd,
-            context if isinstance(context, Mapping) else {},
+            as_object(event.get("mcp_context")),
         )
         verdict = await self._host.authorize(request)
         if not isinstance(verdict, Allow):
@@ -207,12 +209,12 @@ class HeadlessTurn:
 
 
 def _after_complete(event: Json) -> str:
-    """End the turn after an accepted task_complete; its answer stays in the conversation."""
-    response = event.get("tool_response")
-    told = response if isinstance(response, Mapping) else {}
-    if told.get("error"):
+    """End the turn after an accepted task_complete. Its answer stays in the conversation."""
+    response = as_object(event.get("tool_response"))
+    if response.get("error"):
         return _YES
-    return json.dumps({"continue": False, "stopReason": str(told.get("returnDisplay") or "done")})
+    reason = str(response.get("returnDisplay") or "done")
+    return json.dumps({"continue": False, "stopReason": reason})
 
 
 def refusal(reason: str) -> str:
@@ -233,7 +235,7 @@ _API_ERROR = re.compile(r"\[API Error: (.*?)\](?:\n|$)", re.DOTALL)
 _STATUS = re.compile(r"\b(?:status|code): (\d{3})\b")
 _RETRY_MS = re.compile(r"\bretryDelayMs: (\d+(?:\.\d+)?)")
 _OVERFLOW = ("exceeds the maximum number of tokens", "context window", "input token count")
-# What Gemini says once it has asked for an answer again, and had none that it can use.
+# What Gemini says once it has asked again and got no usable answer.
 _EMPTY = ("The model returned an empty ", "The model returned reasoning thoughts but no final ")
 _CUT = "Model response was truncated because it exceeded the token limit"
 NOISE = re.compile(
@@ -243,9 +245,9 @@ NOISE = re.compile(
 
 
 def answered(message: str) -> StopReason | None:
-    """Return how a turn ended of which Gemini says that it failed, where the model did answer.
+    """Return how a turn ended that Gemini calls failed, if the model did answer.
 
-    An answer that is empty or was cut is no failure of the provider. None: it is one.
+    An answer that is empty or was cut is no failure of the provider.
     """
     if message.startswith(_CUT):
         return StopReason.MAX_TOKENS
@@ -253,18 +255,14 @@ def answered(message: str) -> StopReason | None:
 
 
 def failed(message: str, code: int | None, stderr: str) -> AgentError:
-    """Return the error of a turn.
-
-    Args:
-        message: What the result event, or else an error event, says.
-        code: The exit code; None when it is not known.
-        stderr: The end of what was written there.
-    """
-    said = _API_ERROR.search(message)
-    body = _body(said[1] if said else message)
-    text = str(body.get("message") or "") or (said[1] if said else message)
-    status = _status(body, code, stderr) if said or body else None
-    kind, retryable = _kind(status, text, is_stream=not (said or body))
+    """Return the error of a turn from a result's or an error event's message."""
+    match = _API_ERROR.search(message)
+    text = match[1] if match else message
+    body = _body(text)
+    text = str(body.get("message") or text)
+    is_of_api = bool(match or body)
+    status = _status(body, code, stderr) if is_of_api else None
+    kind, retryable = _kind(status, text, is_stream=not is_of_api)
     return AgentError(
         kind=kind,
         message=one_line(text),
@@ -274,9 +272,9 @@ def failed(message: str, code: int | None, stderr: str) -> AgentError:
 
 
 def ended(code: int | None, stderr: str) -> AgentError:
-    """Return the error of a process that ended without telling how the turn ended.
+    """Return the error of a process that ended without a result.
 
-    Without an exit code it closed its output, and had to be ended.
+    Without an exit code it closed its output and had to be ended.
     """
     kind, reason = _EXITS.get(code or 0, (ErrorKind.UNKNOWN, ""))
     what = reason or f"gemini ended without a result ({Exit(code)})"
@@ -288,11 +286,9 @@ def ended(code: int | None, stderr: str) -> AgentError:
 def _body(text: str) -> Mapping[str, Any]:
     """Return the error of the vendor's API inside a message that is its body."""
     try:
-        body = json.loads(text)
+        return as_object(as_object(json.loads(text)).get("error"))
     except (ValueError, RecursionError):
         return {}
-    inner = body.get("error") if isinstance(body, dict) else None
-    return inner if isinstance(inner, dict) else {}
 
 
 def _status(body: Mapping[str, Any], code: int | None, stderr: str) -> int | None:
@@ -300,8 +296,8 @@ def _status(body: Mapping[str, Any], code: int | None, stderr: str) -> int | Non
         return int(body["code"])
     if code in _BY_EXIT_CODE:
         return _BY_EXIT_CODE[code]
-    found = _STATUS.findall(stderr)
-    return int(found[-1]) if found else None
+    statuses = _STATUS.findall(stderr)
+    return int(statuses[-1]) if statuses else None
 
 
 def _kind(status: int | None, text: str, *, is_stream: bool) -> tuple[ErrorKind, bool]:
@@ -317,7 +313,7 @@ def _kind(status: int | None, text: str, *, is_stream: bool) -> tuple[ErrorKind,
 
 
 def _retry_after(text: str, stderr: str) -> float | None:
-    if (told := read_pause(text)) is not None:
-        return told
-    found = _RETRY_MS.findall(stderr)
-    return float(found[-1]) / 1000 if found else None
+    if (pause := read_pause(text)) is not None:
+        return pause
+    pauses = _RETRY_MS.findall(stderr)
+    return float(pauses[-1]) / 1000 if pauses else None

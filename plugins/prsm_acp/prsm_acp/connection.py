@@ -34,11 +34,9 @@ class Peer(Protocol):
 
     async def on_notification(self, method: str, params: Json) -> None:
         """Take a notification. The next line is read when this returns."""
-        ...
 
     async def on_request(self, method: str, params: Json) -> Json:
         """Return the answer to a request; raise AcpError to refuse it."""
-        ...
 
 
 class Connection:

@@ -37,7 +37,6 @@ class Thread(Peer, Protocol):
 
     async def refusal_of(self, payload: Mapping[str, Any]) -> str | None:
         """Decide about a call; return why it may not run, None when it may."""
-        ...
 
 
 class AppServer:

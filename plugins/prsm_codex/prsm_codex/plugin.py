@@ -1,18 +1,13 @@
 """What this distribution contributes: the provider `codex`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from prsm_core import ProviderSpec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @hookimpl
 def prsm_providers() -> Iterator[ProviderSpec]:
-    """Contribute the provider; its code is imported when it is used."""
+    """Contribute the provider. Its code is imported when it is used."""
     yield ProviderSpec(
         name="codex",
         summary="OpenAI Codex, by way of `codex app-server` or `codex exec`.",

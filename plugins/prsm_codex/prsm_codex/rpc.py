@@ -71,15 +71,12 @@ class Peer(Protocol):
 
     async def on_notification(self, method: str, params: Json) -> None:
         """Take a notification. The next line is read when this returns."""
-        ...
 
     async def on_request(self, request: ServerRequest) -> None:
         """Answer a request of the server, in a task of its own."""
-        ...
 
     async def on_closed(self, error: RpcClosedError) -> None:
         """Learn that the app-server has ended."""
-        ...
 
 
 class Rpc:

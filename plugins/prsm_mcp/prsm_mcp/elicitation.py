@@ -48,19 +48,15 @@ class Asker(Protocol):
 
     async def waiting(self) -> Sequence[Form]:
         """Return what waits and has not been put to the user."""
-        ...
 
     async def until_waiting(self) -> None:
         """Return once something waits that has not been put to the user."""
-        ...
 
     def put(self, forms: Sequence[Form]) -> None:
         """Note that these are put to the user now."""
-        ...
 
     async def take(self, request: str, action: str, content: Mapping[str, Any], via: str) -> None:
         """Take the end of a form that was put; `action` is accept, decline or cancel."""
-        ...
 
 
 def can_elicit(context: ServerRequestContext) -> bool:

@@ -40,7 +40,6 @@ class ToolHost(Protocol):
     @property
     def tools(self) -> Sequence[ToolSpec]:
         """The tools to list."""
-        ...
 
     async def call_tool(
         self,
@@ -51,7 +50,6 @@ class ToolHost(Protocol):
         patience_s: float | None = None,
     ) -> ToolOutcome:
         """Run a tool, whose name and arguments are checked here; see AgentHost."""
-        ...
 
 
 async def load_mcp() -> None:

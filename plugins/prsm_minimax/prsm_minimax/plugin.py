@@ -1,18 +1,13 @@
 """What this distribution contributes: the provider `minimax`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from prsm_core import ProviderSpec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @hookimpl
 def prsm_providers() -> Iterator[ProviderSpec]:
-    """Contribute the provider; its code is imported when it is used."""
+    """Contribute the provider. Its code is imported when it is used."""
     yield ProviderSpec(
         name="minimax",
         summary="MiniMax, over Codex or Claude Code.",
@@ -20,6 +15,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         factory="prsm_minimax.provider:build",
         settings="prsm_minimax.provider:SETTINGS",
         forget="prsm_codex.forgetting:forget",
-        selectable=False,  # only who has a key of the vendor's wants it,
+        selectable=False,  # only people with the vendor's key want it
         server_names=r"(?!prsm$)[A-Za-z0-9_-]+",
     )

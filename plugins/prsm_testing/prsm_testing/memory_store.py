@@ -7,9 +7,7 @@ can open: `MemoryStore(first.ledger)` is the next start of the same program.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import defaultdict
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
@@ -118,13 +116,14 @@ class MemoryStore(Store):
         """Return the agent's last events of these kinds; the log is read from its end."""
         self._check_open()
         log = self.ledger.events[session_id]
-        newest = len(log) if before is None else min(max(before - 1, 0), len(log))
-        found = (
-            event
-            for event in (log[number] for number in range(newest - 1, -1, -1))
-            if event.agent == agent and event.type in kinds
-        )
-        return list(islice(found, min(limit, sys.maxsize)))[::-1]
+        number = len(log) if before is None else min(max(before - 1, 0), len(log))
+        events: list[Event] = []
+        while number and len(events) < limit:
+            number -= 1
+            event = log[number]
+            if event.agent == agent and event.type in kinds:
+                events.append(event)
+        return events[::-1]
 
     async def picture(self, session_id: str) -> Picture:
         """Return the session at one moment, between two commits.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.messages import MessageType
@@ -80,24 +80,16 @@ class SlotLease(Struct, eq=False):
     slots: Slots
     held: bool = False
     _is_closed: bool = False
-    _lock: asyncio.Lock | None = None  # while somebody asks: an idle agent needs no memory for it
-    _asking: int = 0  # how many do
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def acquire(self) -> None:
         """Hold a slot."""
-        lock = self._lock = self._lock or asyncio.Lock()
-        self._asking += 1
-        try:
-            async with lock:
-                if not self.held:
-                    await self.slots.acquire()
-                    self.held = True
-                    if self._is_closed:  # whoever wanted it has ended meanwhile
-                        self.release()
-        finally:
-            self._asking -= 1
-            if not self._asking:
-                self._lock = None
+        async with self._asking:
+            if not self.held:
+                await self.slots.acquire()
+                self.held = True
+                if self._is_closed:  # whoever wanted it has ended meanwhile
+                    self.release()
 
     def release(self, act: Staged | None = None) -> None:
         """Hold none, as `act` will record."""

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 MAX_COMMANDS = 50  # of one claim
 OPEN = 1 << 62  # comes after every event
+# The kinds of events that `CommandLog.read` takes something from.
+READ_EVENTS = word_set(
+    "tool_call_started tool_call_finished permission_requested permission_resolved"
+    " worktree_merged agent_state_changed"
+)
 
 _ENDED = frozenset(state.value for state in AgentState if state.is_terminal)
 _SHELLS = {False: "Bash", True: "run_bash"}  # the vendor's, and PRSM's own

@@ -284,7 +284,7 @@ class ClaimProof(Proof):
         What came before the agent's present life is not read: it would grow with each task of a
         child.
         """
-        from prsm_files.session.evidence.command_log import CommandLog
+        from prsm_files.session.evidence.command_log import READ_EVENTS, CommandLog
 
         of = self._from.context
         log = CommandLog(of.journal.redact(list(commands)), of.commands)
@@ -297,7 +297,7 @@ class ClaimProof(Proof):
         is_master = self._record.descriptor.parent_id is None
         for agent_id in [None] if is_master else family:
             async for event in of.conversations.events(agent_id, born):
-                if event.agent in family:
+                if event.type in READ_EVENTS and event.agent in family:
                     log.read(event, *family[event.agent])
         return log
 

@@ -76,7 +76,7 @@ def _find(root: Path, name: str) -> Artifact | str:
 
 
 def touched_since(artifacts: Sequence[Artifact], since: float) -> tuple[list[Artifact], list[str]]:
-    """Return the files that were touched since then, in Unix seconds, and what others lack."""
+    """Return the files touched since then, in Unix seconds, and what is wrong with others."""
     touched = [one for one in artifacts if one.changed_at >= since - CLOCK_SLACK]
     untouched = [one for one in artifacts if one.changed_at < since - CLOCK_SLACK]
     return touched, [f"{one.name!r} was not changed since the agent began" for one in untouched]

@@ -1,14 +1,12 @@
 """Commits of accepted changes in the person's repository: all of it or none, cut off anywhere.
 
-What is to be done is on the disk first, and stays there until its owner has stored what was done.
-The commits are made, and nothing names them. Then the index is locked, the branch moves from where
-it was, if it is still there, and the index takes its place. Whoever comes after a process that died
-finds by the branch whether it was done, and finishes the index or lets it be.
+What is to be done is on the disk until its owner has stored what was done. Commits are made that
+nothing names. Then the index is locked, the branch moves if it is where it was, and the index takes
+its place. Whoever comes after a death tells by the branch whether to finish the index or let it be.
 
-Each change is merged onto what HEAD has, as if it alone had been made there, and onto what is
-staged. What does not merge with both is left out, and so is what a filter converts: a filter is a
-program, and none runs here, no more than a hook. Line ends are converted where the repository says
-so.
+Each change is merged onto HEAD as if it alone had been made there, and onto what is staged. What
+does not merge with both is left out, and so is what a filter converts: a filter is a program, and
+none runs here, no more than a hook. Line ends are converted where the repository says so.
 """
 
 from __future__ import annotations
@@ -143,10 +141,11 @@ class IndexLock:
         self._new.unlink(missing_ok=True)
 
     def end(self, stamp: Stamp, *, is_done: bool) -> bool:
-        """End what a process that has died left; whether the index is as it should be then.
+        """End what a dead process left; return whether the index is as it should be then.
 
-        `stamp` is of the index before. Where somebody has deleted the lock, and git has gone on
-        with the old index, it stays as it is.
+        `stamp` is of the index before. It stays as it is where somebody has deleted the lock, and
+        git has
+        gone on with it.
         """
         if not is_done or not self._new.exists():
             self.release()
@@ -345,7 +344,7 @@ class Committer:
             return _outcome(commits, plans, left)
 
     def commit(self, session: str, asked: Sequence[Asked]) -> Outcome:
-        """Commit changes. What was done is to be stored, then `finish`.
+        """Commit changes. The caller stores what was done, then calls `finish`.
 
         Raises ConfigError, and then nothing is done: `cut_off` (see `unfinished`), `no_identity`,
         `under_way` (a merge or the like), `index_locked`, or `moved` (HEAD or the index did).
@@ -372,10 +371,7 @@ class Committer:
             return _outcome(moved, plans, (*left, *failed))
 
     def unfinished(self) -> Outcome | None:
-        """End what a process that has died began; what it had done is to be stored anew.
-
-        None where there is nothing to store: it had not come so far, or nobody was cut off.
-        """
+        """End what a dead process began; return what it had done and is to be stored anew."""
         with self._shadow.at_work():
             begun = read_note(self._intent, _Intent)
             if begun is None:
@@ -422,7 +418,6 @@ class Committer:
         return plans, left
 
     def _made(self, person: PersonsRepository, plan: RepositoryPlan) -> _Made:
-        """Make the commits of one repository, and the index that it has then."""
         for layer in plan.layers:
             person.store(layer.entries.values())
         person.store(plan.staged.values())
@@ -441,7 +436,6 @@ class Committer:
         return _Made(person, IndexLock(person.where), move, staged)
 
     def _lock(self, made: Sequence[_Made]) -> None:
-        """Lock all indexes, and see that nothing has moved since. Raises ConfigError."""
         for one in made:
             one.lock.take(one.staged)
             person = one.person
@@ -490,7 +484,6 @@ def _outcome(
 
 
 def _commits(person: PersonsRepository, plan: RepositoryPlan, ids: Sequence[str]) -> list[Commit]:
-    """Return the commits of a plan; without `ids` they are not made."""
     return [
         Commit(
             root=person.root.path,
@@ -505,7 +498,6 @@ def _commits(person: PersonsRepository, plan: RepositoryPlan, ids: Sequence[str]
 
 
 def _why_not(root: Root) -> str:
-    """Return why nothing is committed in a root, "" where it can be."""
     if root.repository is None:
         return "its folder is no repository: `git init` makes it one"
     if root.has_foreign_repository:
@@ -610,9 +602,11 @@ class Planner:
         return found
 
     def _layers(self, barred: Mapping[str, str]) -> tuple[list[Layer], list[Left]]:
-        """Return commits, each after those before it; one that is asked for may become several.
+        """Return commits, each after those before it.
 
-        A change that builds on one of another agent waits until that is committed.
+        A change that builds on one of another agent waits until that is committed, so one that is
+        asked
+        for may become several.
         """
         files = {path: Side(entry) for path, entry in self._head.items()}
         rest = [(one, one.changes) for one in self._asked]
@@ -637,7 +631,6 @@ class Planner:
     def _taken(
         self, files: dict[str, Side], changes: Iterable[Wanted], barred: Mapping[str, str]
     ) -> tuple[list[Wanted], list[tuple[Wanted, str]]]:
-        """Merge changes onto files; return those that were, and others with why they were not."""
         taken: list[Wanted] = []
         kept: list[tuple[Wanted, str]] = []
         for change in changes:
@@ -662,7 +655,6 @@ class Planner:
         return taken, kept
 
     def _staged(self, layers: Sequence[Layer]) -> tuple[Entries, dict[str, str]]:
-        """Return what the index becomes at each path, and paths where that cannot be."""
         final: Entries = {}
         for layer in layers:
             final.update(layer.entries)
@@ -677,7 +669,6 @@ class Planner:
         return staged, barred
 
     def _without_room(self, layers: Sequence[Layer], staged: Entries) -> dict[str, str]:
-        """Return paths at which there is a folder, or a file above them."""
         clashing: set[str] = set()
         with scratch(self._person.root.place / "commit.index") as index:
             self._person.begin_tree(index)

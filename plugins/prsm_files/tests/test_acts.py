@@ -56,7 +56,7 @@ def test_a_rejection_is_undone_byte_for_byte_and_so_is_that(scene):
     asked = changed(scene)
     before = every_byte(scene.folder)
     rejecter = scene.rejecter()
-    first = rejecter.reject("s", asked).acted
+    first = rejecter.reject("s", asked)
     after = every_byte(scene.folder)
     assert before != after
     undone = scene.rejecter().undo(first.act)
@@ -79,7 +79,7 @@ def test_an_earlier_act_is_undone_and_what_came_since_stays(scene):
     for name in ("a", "b"):
         scene.write(name, scene.read(name).replace("3\n", "three\n", 1))
     one, other = wanted(found_by(tracker).found)
-    first = scene.rejecter().reject("s", [one]).acted
+    first = scene.rejecter().reject("s", [one])
     scene.rejecter().reject("s", [other])
     text = scene.read(one.path).replace("15\n", "the person's\n")
     scene.write(one.path, text)
@@ -97,7 +97,7 @@ def test_what_was_edited_since_and_does_not_merge_stays_and_is_named(scene):
     tracker = scene.begin()
     scene.write("a", "2\n")
     scene.write("b", "2\n")
-    rejected = scene.rejecter().reject("s", wanted(found_by(tracker).found)).acted
+    rejected = scene.rejecter().reject("s", wanted(found_by(tracker).found))
     scene.write("a", "the person's\n")
     undone = scene.rejecter().undo(rejected.act)
     assert (scene.read("a"), scene.read("b")) == ("the person's\n", "2\n")
@@ -110,7 +110,7 @@ def test_what_is_ignored_by_now_comes_back_with_what_a_person_wrote_there(scene)
     scene.write("build.log", "an agent's\n")
     asked = wanted(found_by(tracker).found)
     scene.write(".gitignore", "*.log\n")
-    rejected = scene.rejecter().reject("s", asked).acted
+    rejected = scene.rejecter().reject("s", asked)
     assert not (scene.folder / "build.log").exists()
     scene.rejecter().undo(rejected.act)
     assert scene.read("build.log") == "an agent's\n"
@@ -123,7 +123,7 @@ def test_what_is_too_large_to_be_kept_is_not_written(scene):
     with scene.write("a", "a person's file that has grown\n").open("r+b") as file:
         file.truncate(FILE_BYTES + 1)
     rejection = scene.rejecter().reject("s", asked)
-    assert (rejection.acted.id, rejection.decided[0].state) == (None, "unmerged")
+    assert (rejection.id, rejection.act.verdicts[0].new) == (None, "unmerged")
     assert (scene.folder / "a").stat().st_size == FILE_BYTES + 1
 
 
@@ -151,7 +151,7 @@ def test_what_the_repository_throws_away_is_kept_here(scene):
     scene.write("a", mine)
     scene.git("add", "a")
     scene.git("reset", "-q")
-    rejected = scene.rejecter().reject("s", asked).acted
+    rejected = scene.rejecter().reject("s", asked)
     scene.git("gc", "-q", "--prune=now")
     scene.rejecter().undo(rejected.act)
     assert scene.read("a") == mine
@@ -320,7 +320,7 @@ def test_a_folder_on_another_file_system_is_acted_on_as_any(tmp_path, far, git_l
     scene.git("init", "-q", *own)
     asked = changed(scene)
     before = every_byte(far)
-    first = scene.rejecter().reject("s", asked).acted
+    first = scene.rejecter().reject("s", asked)
     after = every_byte(far)
     assert before != after
     undone = scene.rejecter().undo(first.act)
@@ -345,7 +345,7 @@ def test_what_lies_in_a_submodule_is_taken_back_and_brought_back(tmp_path):
     scene.write("sub/new", "made\n")
     asked = wanted(found_by(tracker).found)
     before = every_byte(scene.folder)
-    first = scene.rejecter().reject("s", asked).acted
+    first = scene.rejecter().reject("s", asked)
     assert scene.git("status", "--porcelain", at=scene.folder / "sub") == ""
     undone = scene.rejecter().undo(first.act)
     assert (every_byte(scene.folder), undone.stays) == (before, ())

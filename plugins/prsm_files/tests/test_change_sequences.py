@@ -150,10 +150,10 @@ class ChangePlay(Play):
         ids = {f"c{n}": one for n, one in enumerate(things)}
         rejection = self.scene.rejecter().reject("s", wanted([one.found for one in things]))
         stored(self.scene)
-        decided = [(ids[one.id].found.path, one.state, one.why) for one in rejection.decided]
+        decided = [(ids[one.change].found.path, one.new, one.why) for one in rejection.act.verdicts]
         expected_of = [(one.found.path, state) for one, state in states.items()]
         assert sorted(one[:2] for one in decided) == sorted(expected_of), decided
-        assert {ids[one.id]: one.state for one in rejection.decided} == states
+        assert {ids[one.change]: one.new for one in rejection.act.verdicts} == states
         now = self.tree()
         assert kinds_of(now) == expected
         check_modes(now, before, self.had)
@@ -161,10 +161,10 @@ class ChangePlay(Play):
         assert self.ignored() == ignored
         for thing, state in states.items():
             thing.state = state
-        assert set(rejection.written) == {
+        assert set(rejection.files) == {
             path for path in {*before, *now} if seen_as(before.get(path)) != seen_as(now.get(path))
         }
-        self.know(rejection.written, before, now)
+        self.know(rejection.files, before, now)
         self.before = None  # an undo goes back behind it
 
     def know(self, written, before, now):

@@ -38,7 +38,7 @@ def kinds(folder):
 
 
 def states(rejection):
-    return {one.state for one in rejection.decided}
+    return {one.new for one in rejection.act.verdicts}
 
 
 @pytest.mark.parametrize("tree", TREES)
@@ -146,7 +146,7 @@ def test_what_hinders_one_file_is_said_and_keeps_no_other_from_being_taken_back(
     hinder(scene)
     with within():
         rejection = scene.rejecter().reject("s", wanted(found))
-    assert {one.id: (one.state, one.why) for one in rejection.decided} == {
+    assert {one.change: (one.new, one.why) for one in rejection.act.verdicts} == {
         f"c{n}": ("unmerged", why) if one.path == "a" else ("rejected", "")
         for n, one in enumerate(found)
     }
@@ -221,8 +221,8 @@ def test_what_happens_to_a_repository_leaves_files_as_before_or_as_after(scene, 
     after = every_byte(scene.folder)
     found = found_by(tracker).found
     harm(scene)
-    [decided] = scene.rejecter().reject("s", wanted(found)).decided
-    assert decided.state == ("unmerged" if why else "rejected")
+    [decided] = scene.rejecter().reject("s", wanted(found)).act.verdicts
+    assert decided.new == ("unmerged" if why else "rejected")
     assert decided.why.startswith(why)
     if scene.folder.exists():
         assert every_byte(scene.folder) == (after if why else before)

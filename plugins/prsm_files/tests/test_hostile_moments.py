@@ -135,7 +135,7 @@ def test_changes_that_the_disk_has_no_room_for_are_found_by_the_next_look(tmp_pa
     found = found_by(tracker)
     assert sorted(one.path for one in found.found) == ["a", "large"]
     assert found.notes == ()
-    assert {one.state for one in scene.rejecter().reject("s", wanted(found.found)).decided} == {
+    assert {one.new for one in scene.rejecter().reject("s", wanted(found.found)).act.verdicts} == {
         "rejected"
     }
     assert scene.read("a") == "1\n"

@@ -247,5 +247,5 @@ def test_changes_of_a_borrowed_repository_are_taken_back_like_others(scene, othe
     [found] = found_by(tracker).found
     asked = Wanted(id="c", path=found.path, root=found.root, before=found.before, after=found.after)
     assert isinstance(asked.before, Entry)
-    [made] = scene.rejecter().reject("s", [asked]).decided
-    assert (made.state, scene.read("sub/x")) == ("rejected", "1")
+    [made] = scene.rejecter().reject("s", [asked]).act.verdicts
+    assert (made.new, scene.read("sub/x")) == ("rejected", "1")

@@ -93,8 +93,8 @@ def test_a_change_is_not_taken_back_through_a_link(scene, outside):
     found = found_by(tracker).found
     theirs = every_byte(outside)
     put_link(scene, "sub", outside)
-    [made] = scene.rejecter().reject("s", wanted(found)).decided
-    assert (made.state, made.why) == ("unmerged", "its repository is gone")
+    [made] = scene.rejecter().reject("s", wanted(found)).act.verdicts
+    assert (made.new, made.why) == ("unmerged", "its repository is gone")
     assert every_byte(outside) == theirs
 
 
@@ -190,8 +190,8 @@ def test_no_root_of_a_change_leads_through_a_link(scene, outside, root):
     theirs = every_byte(outside)
     blob = scene.git("hash-object", str(outside / "x"))
     asked = Wanted(id="c", path=f"{root}/x", root=root, before=None, after=Entry("100644", blob))
-    [made] = scene.rejecter().reject("s", [asked]).decided
-    assert made.state == "unmerged"
+    [made] = scene.rejecter().reject("s", [asked]).act.verdicts
+    assert made.new == "unmerged"
     assert every_byte(outside) == theirs
     assert (scene.folder / "sub").is_symlink()
 

@@ -37,7 +37,7 @@ def edited(**lines):
 
 
 def states(rejection):
-    return {one.id: one.state for one in rejection.decided}
+    return {one.change: one.new for one in rejection.act.verdicts}
 
 
 def test_an_earlier_change_goes_and_a_later_one_of_the_same_file_stays(scene):
@@ -61,7 +61,7 @@ def test_what_does_not_merge_stays_whole_and_says_why(scene):
     before = every_byte(scene.folder)
     rejection = scene.rejecter().reject("s", wanted(first.found))
     assert states(rejection) == {"c0": "unmerged"}
-    assert "same lines" in rejection.decided[0].why
+    assert "same lines" in rejection.act.verdicts[0].why
     assert every_byte(scene.folder) == before
     assert not scene.rejecter().is_cut_off
 
@@ -122,7 +122,7 @@ def test_what_is_in_the_way_stays(scene, what):
     before = every_byte(scene.folder)
     rejection = scene.rejecter().reject("s", wanted(scan.found))
     assert states(rejection) == {"c0": "unmerged"}
-    assert rejection.decided[0].why
+    assert rejection.act.verdicts[0].why
     assert every_byte(scene.folder) == before
 
 
@@ -143,7 +143,7 @@ def test_what_is_as_before_already_needs_nothing(scene):
     scan = found_by(tracker)
     scene.write("a", "1\n")
     rejection = scene.rejecter().reject("s", wanted(scan.found))
-    assert (states(rejection), rejection.written) == ({"c0": "rejected"}, ())
+    assert (states(rejection), rejection.files) == ({"c0": "rejected"}, ())
 
 
 def test_content_that_was_not_kept_cannot_come_back(scene):
@@ -154,7 +154,7 @@ def test_content_that_was_not_kept_cannot_come_back(scene):
     scan = found_by(tracker)
     rejection = scene.rejecter().reject("s", wanted(scan.found))
     assert states(rejection) == {"c0": "unmerged"}
-    assert "not kept" in rejection.decided[0].why
+    assert "not kept" in rejection.act.verdicts[0].why
 
 
 @settings(

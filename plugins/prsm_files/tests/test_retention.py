@@ -97,8 +97,8 @@ def test_what_a_pending_change_names_stays_whatever_limit_drops_its_snapshot(tmp
     shadow = scene.shadow()
     assert shadow.retire(rule) > 0
     assert first.id not in {one.id for one in shadow.snapshots()}
-    [made] = scene.rejecter().reject("s", wanted(found)).decided
-    assert (made.state, scene.read("a")) == ("rejected", "before\n")
+    [made] = scene.rejecter().reject("s", wanted(found)).act.verdicts
+    assert (made.new, scene.read("a")) == ("rejected", "before\n")
 
 
 @pytest.mark.parametrize("rule", [Retention(count=1), Retention(days=1 / DAY), Retention(size=1)])

@@ -1,16 +1,14 @@
 """Carries out what PRSM does to single files of a folder, and takes it back: each change alone.
 
-What is written over or deleted is kept first. The act is on the disk before the first file changes.
-Each file changes at once, by a new one that takes its place, so it is as before or as after, never
-between. Then the act is in the folder's list, and owes the ledger what it decided until its session
-says so: the tree and the ledger agree. Whoever comes next finishes what a death cut off.
+The act is on the disk before the first file changes, with what it writes over. Each file is as
+before or as after, never between. Then the act is in the folder's list, and owes each session's
+ledger what it decided. Whoever comes next finishes what a death cut off.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.files import PENDING, REJECTED, UNMERGED, path_text, text_path
@@ -19,11 +17,12 @@ from prsm_files.changes.writing import planned, write
 from prsm_files.shadow.acts import KEPT, REFS, REJECT, UNDO, Act, Operation, Verdict, owed_by
 from prsm_files.shadow.files import put_json, read_note, sync
 from prsm_files.shadow.git import GitFailedError
+from prsm_files.shadow.records import Left
 from prsm_files.shadow.trackers import note
 from prsm_files.shadow.whereabouts import ACT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_files.shadow.git import GitDir
     from prsm_files.shadow.records import Entry
@@ -35,18 +34,11 @@ _UNKNOWN = "what it would be is gone from the shadow"
 MEANWHILE = "the file was changed meanwhile"
 
 
-class Stays(NamedTuple):
-    """A file that an act left as it is, and why."""
-
-    path: str  # from the top of the folder
-    why: str
-
-
 class Acted(NamedTuple):
     """What an act came to."""
 
     act: Act
-    stays: tuple[Stays, ...] = ()
+    stays: tuple[Left, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -69,7 +61,7 @@ class Acting:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether an act is not over: files, or what a ledger says, are not as it has them."""
+        """Whether files, or what a ledger says, are not yet as an act has them."""
         return self._intent.exists() or self._shadow.acts.owing() is not None
 
     def owes(self, session: str) -> bool:
@@ -97,7 +89,7 @@ class Acting:
             self._shadow.acts.settle(act.id, session)
 
     def carry_on(self) -> None:
-        """Finish the files of an act that a process which has died began; it has the lock."""
+        """Finish the files of an act that a dead process began; the caller has the lock."""
         begun = read_note(self._intent, Act)
         if begun is not None:
             act = self._carry_out(begun).act
@@ -106,13 +98,13 @@ class Acting:
     def begin(self, act: Act, operations: Sequence[Operation]) -> Acted:
         """Carry out the act. Keep what it overwrites first. The caller holds the lock.
 
-        Raises GitFailedError and OSError where that cannot be, and then nothing has changed.
+        Raises GitFailedError and OSError; then nothing has changed.
         """
         act = replace(act, wrote=tuple(operations))
         lost = keep(self._shadow, act)
         act = _without(act, lost)
         if not act.wrote and not any(one.new != UNMERGED for one in act.verdicts):
-            return Acted(act, tuple(_stays(lost)))
+            return Acted(act, _stays(lost))
         put_json(self._intent, act, is_durable=True)
         acted = self._carry_out(act)
         return acted._replace(stays=(*_stays(lost), *acted.stays))
@@ -131,7 +123,7 @@ class Acting:
         self._intent.unlink(missing_ok=True)
         sync(self._intent.parent)
         self._trim()
-        return Acted(act, tuple(_stays(lost)))
+        return Acted(act, _stays(lost))
 
     def _write(self, one: Operation, name: str) -> str:
         """Write one file; return why it stays as it was, "" if it does not."""
@@ -157,9 +149,9 @@ class Acting:
 
 
 def _without(act: Act, lost: Mapping[Operation, str]) -> Act:
-    """Return an act without files that stay, and why they do.
+    """Return an act without the files that stay.
 
-    A rejection that does not come to be is decided so; an undo leaves what was decided.
+    A rejection that does not come to be is decided so. An undo leaves what was decided.
     """
     stays = {id_: why for one, why in lost.items() for id_ in one.ids}
     verdicts = []
@@ -172,8 +164,8 @@ def _without(act: Act, lost: Mapping[Operation, str]) -> Act:
     return replace(act, wrote=wrote, verdicts=tuple(verdicts))
 
 
-def _stays(lost: Mapping[Operation, str]) -> Iterator[Stays]:
-    return (Stays(one.name, why) for one, why in lost.items())
+def _stays(lost: Mapping[Operation, str]) -> tuple[Left, ...]:
+    return tuple(Left(one.name, why) for one, why in lost.items())
 
 
 def keep(shadow: Shadow, act: Act) -> Mapping[Operation, str]:
@@ -213,61 +205,35 @@ def forget(shadow: Shadow, act: Act) -> None:
                 shadow.root(path).shadow.run("update-ref", "-d", f"{REFS}/{act.id}/{name}")
 
 
-class Decided(Struct, frozen=True):
-    """What became of a change that was to be taken back; `why` says why it stays."""
-
-    id: str
-    state: str  # rejected | unmerged
-    why: str = ""
-
-
-class Rejection(NamedTuple):
-    """What was decided for a session, and the act that it was done by."""
-
-    session: str
-    decided: tuple[Decided, ...]
-    acted: Acted
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The files that were written for it."""
-        return self.acted.files
-
-
 class UndoPlan(NamedTuple):
     """What the undo of an act would do."""
 
     operations: tuple[Operation, ...]
     verdicts: tuple[Verdict, ...]
-    stays: tuple[Stays, ...]
+    stays: tuple[Left, ...]
 
 
 class Rejecter(Acting):
     """Takes changes back, and acts: of a file one step is taken out, and what came later stays."""
 
-    def plan(self, wanted: Sequence[Wanted]) -> list[Decided]:
-        """Return what would become of changes, given newest first; nothing is changed."""
-        with self._shadow.at_work():
-            return self._planned(wanted)[1]
+    def reject(self, session: str, wanted: Sequence[Wanted]) -> Acted:
+        """Take changes back, given newest first. The caller stores the verdicts, then `finish`es.
 
-    def reject(self, session: str, wanted: Sequence[Wanted]) -> Rejection:
-        """Take changes back, given newest first. What is decided is to be stored, then `finish`."""
+        There is a verdict for each change, in the order given.
+        """
         with self._shadow.at_work():
             self.carry_on()
-            operations, decided = self._planned(wanted)
-            paths = {one.id: path_text(one.path) for one in wanted}
-            act = self._shadow.new_act(REJECT, session, what=_files(operations))
+            operations, stay = self._planned(wanted)
             verdicts = tuple(
-                Verdict(session, one.id, paths[one.id], PENDING, one.state, one.why)
-                for one in decided
+                Verdict(
+                    *(session, one.id, path_text(one.path), PENDING),
+                    new=UNMERGED if one.id in stay else REJECTED,
+                    why=stay.get(one.id, ""),
+                )
+                for one in wanted
             )
-            acted = self.begin(replace(act, verdicts=verdicts), operations)
-            made = {one.change: one for one in acted.act.verdicts}
-            return Rejection(
-                session,
-                tuple(Decided(one.id, made[one.id].new, made[one.id].why) for one in decided),
-                acted,
-            )
+            act = self._shadow.new_act(REJECT, session, what=_files(operations))
+            return self.begin(replace(act, verdicts=verdicts), operations)
 
     def plan_undo(self, act: Act) -> UndoPlan:
         """Return what `undo` would do; nothing is changed."""
@@ -278,8 +244,9 @@ class Rejecter(Acting):
     def undo(self, act: Act, more: Sequence[Verdict] = ()) -> Acted:
         """Take an act back: only its files are written, and what was edited since is merged.
 
-        What does not merge stays. What is decided about changes is as it was before the act, with
-        `more` that is decided by it. That is to be stored, then `finish`.
+        What does not merge stays. Changes are as they were before the act, and `more` is decided
+        with
+        it. The caller stores that, then `finish`es.
         """
         with self._shadow.at_work():
             self.carry_on()
@@ -289,14 +256,12 @@ class Rejecter(Acting):
             return acted._replace(stays=(*plan.stays, *acted.stays))
 
     def _undone(self, act: Act, more: Sequence[Verdict]) -> UndoPlan:
-        """Take each file's step out, as if it were a change of its own."""
         files = {str(number): one for number, one in enumerate(act.wrote)}
         steps = [
             Wanted(id=id_, path=one.name, root=one.root, before=one.before, after=one.after)
             for id_, one in reversed(files.items())
         ]
-        operations, decided = self._planned(steps)
-        stays = {one.id: one.why for one in decided if one.state == UNMERGED}
+        operations, stays = self._planned(steps)
         kept_ids = {id_ for number in stays for id_ in files[number].ids}
         paths = {files[number].name for number in stays}
         verdicts = [
@@ -311,25 +276,28 @@ class Rejecter(Acting):
         return UndoPlan(
             tuple(_back(one, files[one.ids[0]], by_path) for one in operations),
             tuple(verdicts),
-            tuple(Stays(files[number].name, why) for number, why in stays.items()),
+            tuple(Left(files[number].name, why) for number, why in stays.items()),
         )
 
-    def _planned(self, wanted: Sequence[Wanted]) -> tuple[list[Operation], list[Decided]]:
-        """Decide about all; a path that only others of them leave free is looked at after those."""
+    def _planned(self, wanted: Sequence[Wanted]) -> tuple[list[Operation], dict[str, str]]:
+        """Return what to write, and by id the changes that stay, with the reason.
+
+        A path that only others of the changes leave free is looked at after those.
+        """
         files: dict[tuple[str, str], _File] = {}
         for change in wanted:
             path = change.inner
             one = files.setdefault((change.root, path), _File(self.root(change.root), path))
             one.changes.append(change)
         _decide(files)
-        made = {decided.id: decided for one in files.values() for decided in one.decided()}
+        stay = {id_: why for one in files.values() for id_, why in one.stay().items()}
         operations = [one.operation() for one in files.values() if one.side.entry != one.was]
-        operations.sort(key=lambda one: one.after is not None)  # what makes room comes first
-        return operations, [made[change.id] for change in wanted]
+        # What makes room comes first.
+        operations.sort(key=lambda one: one.after is not None)
+        return operations, {one.id: stay[one.id] for one in wanted if one.id in stay}
 
 
 def _back(one: Operation, undone: Operation, by_path: Mapping[str, Sequence[str]]) -> Operation:
-    """Return what takes a file back, with its permissions where it is made anew."""
     is_new = one.before is None or one.after is None or one.before.mode != one.after.mode
     bits = undone.before_bits if is_new else None
     ids = tuple(by_path.get(one.name, ()))
@@ -354,7 +322,7 @@ class _File:
         self._root, self._path = root, path
 
     def is_decided_now(self, room: _Room) -> bool:
-        """Decide about the changes, if that can be; whether it can."""
+        """Decide about the changes, if that can be done yet; return whether it can."""
         if self._root is None:
             return False
         self.side = find_side(self._root, self._path, room.going)
@@ -377,12 +345,13 @@ class _File:
             raise RuntimeError("a file whose repository is gone is written")
         return planned(self._root, self._path, self.was, self.side.entry, tuple(self.ids))
 
-    def decided(self) -> Iterator[Decided]:
-        for change in self.changes:
-            if change.id in self.ids:
-                yield Decided(change.id, REJECTED)
-            else:
-                yield Decided(change.id, UNMERGED, self._stay.get(change.id, self.side.why))
+    def stay(self) -> dict[str, str]:
+        """Return the changes that are not taken back, by id, each with the reason."""
+        return {
+            one.id: self._stay.get(one.id, self.side.why)
+            for one in self.changes
+            if one.id not in self.ids
+        }
 
 
 class _Room:
@@ -410,7 +379,6 @@ class _Room:
 
 
 def _decide(files: Mapping[tuple[str, str], _File]) -> None:
-    """Decide about all files that are fit, and about those for which they make room."""
     rooms: dict[str, _Room] = {}
     waiting, count = list(files.items()), -1
     while len(waiting) != count:

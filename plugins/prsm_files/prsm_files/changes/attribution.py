@@ -1,11 +1,10 @@
 """Whose a change is, decided from the calls that could have made it and from nothing else.
 
-A call could have made a change if it ran while the change came to be, and may write there: one that
-named its files writes those alone. Whether it did make it is only known of what its edits explain.
-The rest is `possible`: a person may have written it while the call ran.
+A call could have made a change if it ran while the change came to be, and may write there. Only
+what its edits explain is known to be its own. The rest is `possible`: a person may have written it.
 
 Paths are text as `os.fsdecode` gives it, from the top of the folder. Moments are whole numbers that
-their owner counts up with whatever begins or ends: an order, which no clock can set back.
+their owner counts up: an order, which no clock can set back.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ NOBODY = ""  # as an author: a person, or another program
 class Replacement(Struct, frozen=True, gc=False):
     """A text that takes the place of another one.
 
-    Of whole lines the first match behind the replacement before it counts; none at all are the end
-    of the file.
+    Of whole lines the first match behind the replacement before it counts; none are the file's end.
     """
 
     old: str
@@ -112,10 +110,11 @@ def attribute(
     hands: Hands | None = None,
     are_one: Callable[[str, str], bool] = lambda one, other: one == other,
 ) -> list[Attributed]:
-    """Return whose each change is, in the order in which they were found.
+    """Return whose each change is, in the order in which they were found; `hands` learn of it.
 
-    The calls are those that have not ended before the last look. The hands learn of the changes.
-    Two agents who `are_one` get in each other's way no more than one with itself.
+    The calls are those that have not ended before the last look. Two agents who `are_one` do not
+    get
+    in each other's way.
     """
     all_ = [_attribute(one, [call for call in calls if could_make(call, one)]) for one in found]
     on: dict[str, set[str]] = {}
@@ -149,8 +148,9 @@ class Hands:
     def since(self, path: str, own: Sequence[str]) -> set[str]:
         """Return whose edits those who change a path now may not know of.
 
-        That is who changed it since they did, and is still at work, or is outside. Of who was there
-        before they came they know, unless it is at work as well.
+        That is who changed it after them, and is at work or outside; and who was there before they
+        came,
+        if it is still at work.
         """
         known = self._on.get(path, [])
         last = max((known.index(one) for one in own if one in known), default=-1)
@@ -188,8 +188,9 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
     """Name the author that edits explain, else all agents that may have made it.
 
-    Of several calls that comes first which ran when the file was written last by the kernel's
-    clock, or is nearest to that, and one that named the file before one that named none.
+    The likeliest call ran when the file was written last, or is nearest to that; then one that
+    named
+    the file.
     """
     if found.by:
         how = NAMED if len({call.agent for call in found.by}) == 1 else SHARED
@@ -207,15 +208,14 @@ def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
 
 
 def _had_ended(call: WritingCall, found: Found) -> bool:
-    """Return whether a file was written last, as the kernel says, when a call had ended.
+    """Return whether a file was written last when a call had ended, by the kernel's clock.
 
-    That takes a change from calls, and gives none to those that ran then: anybody may have written.
+    That takes a change from calls, and gives none: anybody may have written.
     """
     return found.written_at is not None and call.span[1] < found.written_at
 
 
 def _apart(call: WritingCall, found: Found) -> float:
-    """Return the seconds between a call and when a file was written last; 0 while the call ran."""
     if found.written_at is None:
         return 0.0
     first, last = call.span
@@ -225,7 +225,6 @@ def _apart(call: WritingCall, found: Found) -> float:
 def _beside(
     own: Sequence[str], on: Iterable[str], are_one: Callable[[str, str], bool]
 ) -> tuple[str, ...]:
-    """Return the others who are on a file, and not together with any of its own."""
     return tuple(
         sorted(
             other

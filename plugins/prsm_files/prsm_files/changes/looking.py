@@ -1,7 +1,7 @@
 """One look at a root: what of it is not as it was known, and what stands there now.
 
-The index is the tracker's own, and says what each file was once. What has changed since is kept
-beside it, so that a look reads an index and writes none.
+The index is the tracker's own, and says what each file was once. What changed since is kept beside
+it, so that a look writes no index.
 """
 
 from __future__ import annotations

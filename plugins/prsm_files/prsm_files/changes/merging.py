@@ -50,7 +50,7 @@ class Side(NamedTuple):
 def find_side(root: Root, path: str, going: Collection[str] = ()) -> Side:
     """Return what is at a path of a root now, and store it. Raises GitFailedError.
 
-    Files that are `going` are taken for gone already, and folders that hold nothing else.
+    Files that are `going` count as gone, and so do folders that hold nothing else.
     """
     try:
         return _find_side(root, path, going)

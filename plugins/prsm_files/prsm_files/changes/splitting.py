@@ -1,8 +1,7 @@
 """Splits what became of a file into what a call says it did, and the rest; pure.
 
-An edit is not taken at its word. A line counts as the call's only if the file really has it, or
-really lost it. So a call that failed explains nothing, and a line that mixes a call's text with
-somebody else's is left to the rest.
+A line counts as the call's only if the file really has it, or really lost it. A call that failed
+explains nothing, and a line that mixes its text with somebody else's is left to the rest.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def _forward(before: bytes | None, after: bytes, expected: bytes) -> list[Part]:
 
 
 def _proven(before: bytes, expected: bytes, after: bytes) -> bytes:
-    """Return a text with that of an expected difference which is in the file that is there."""
+    """Return a text with that part of an expected difference which the file really has."""
     old, new, there = _lines(before), _lines(expected), _lines(after)
     stay = set(_matched(old, there))
     came = _matched(new, there)
@@ -87,14 +86,12 @@ def _proven(before: bytes, expected: bytes, after: bytes) -> bytes:
 
 
 def _tells(line: bytes) -> bool:
-    """Return whether a line says who wrote it: a bracket alone may be anybody's."""
     return any(chr(char).isalnum() or char > 127 for char in line)
 
 
 def _applied(
     text: bytes, replacements: Sequence[Replacement]
 ) -> tuple[bytes | None, tuple[Replacement, ...]]:
-    """Return a text after replacements, None if none fits, and those that do not fit."""
     left: list[Replacement] = []
     at = 0  # the line at which the next one that is of lines is sought
     for one in replacements:
@@ -119,7 +116,6 @@ def _text_replaced(text: bytes, one: Replacement) -> bytes | None:
 
 
 def _lines_replaced(text: bytes, one: Replacement, at: int) -> tuple[bytes, int] | None:
-    """Return a text with lines replaced, and where the next ones are sought; None: no fit."""
     old, new = (_lines(_with_ends_of(text, _bytes(side))) for side in (one.old, one.new))
     lines = _lines(text)
     place = _place_of(old, lines, at)
@@ -196,7 +192,6 @@ def _source(cell: str) -> str:
 
 
 def _matched(one: Sequence[bytes], other: Sequence[bytes]) -> dict[int, int]:
-    """Return of each line of one text that is in another, too, the place that it has there."""
     found: dict[int, int] = {}
     for is_same, (first, last), (start, _) in _hunks(one, other):
         if is_same:
@@ -208,7 +203,6 @@ Span = tuple[int, int]
 
 
 def _hunks(one: Sequence[Any], other: Sequence[Any]) -> Iterator[tuple[bool, Span, Span]]:
-    """Yield stretches of two texts that are the same, or not, in their order."""
     old, new = _keys(one), _keys(other)
     start = _same(zip(old, new, strict=False))
     rest = min(len(old), len(new)) - start
@@ -245,7 +239,6 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 def _with_ends_of(text: bytes, part: bytes) -> bytes:
-    """Return a part with the ends of lines that a text has."""
     if b"\r\n" in text and b"\r\n" not in part:
         return part.replace(b"\n", b"\r\n")
     return part

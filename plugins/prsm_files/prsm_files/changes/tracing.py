@@ -78,8 +78,7 @@ class Origin(NamedTuple):
 def find_origin(shadow: Shadow, changes: Sequence[Wanted], line: int) -> Origin:
     """Return which change made a line of a file; `changes` of its path stand, newest first.
 
-    Raises ConfigError where there is no such line (code `no_such_line`), and where it cannot be
-    followed, since a content is not kept (`unknown_content`).
+    Raises ConfigError, code `no_such_line`, or `unknown_content` where a content is not kept.
     """
     with shadow.at_work():
         newest = changes[0]

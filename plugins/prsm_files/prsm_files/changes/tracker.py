@@ -1,8 +1,7 @@
 """Finds what changed in a folder between two looks at it; its owner says when to look.
 
-A scan is two things: what it found, and that all of it is known from now on. The second is written
-once its owner has stored the first (`settle`), so that whoever goes on after a crash finds a change
-again, or never twice.
+What a scan found is known from now on only once its owner has stored it (`settle`). So whoever goes
+on after a crash finds a change again, and none twice.
 """
 
 from __future__ import annotations
@@ -68,16 +67,12 @@ class _Moment(NamedTuple):
 
 
 class _Known(Struct):
-    """The state of a root at the last scan, and what was seen since."""
-
     known: dict[str, Known] = {}  # of what is not as in the index
     seen: dict[str, list[_Moment]] = {}  # by path, the first as the last scan left it,
     unsure: set[str] = set()  # … but for these, of which the index tells that
 
 
 class _State(Struct):
-    """The state of a folder, as it is stored for the start after a crash."""
-
     scan: str  # by which it came to be known
     roots: dict[str, _Known]
     learned: list[str]  # acts by which PRSM itself wrote: each is learned once
@@ -101,7 +96,7 @@ class _Root:
 class Tracker:
     """Knows a folder as it was at the last look; every method blocks, and one runs at a time.
 
-    Its index is for its `name`. Once `much` is known beside that, it is taken in.
+    Once `much` is known beside its index, that is taken in.
     """
 
     def __init__(
@@ -142,7 +137,7 @@ class Tracker:
                     root.look.git = shadow.root(path).shadow
 
     def begin(self) -> None:
-        """Take the folder as it is for what it always was. Raises PrsmError."""
+        """Take the folder as it is now as the beginning. Raises PrsmError."""
         with self.shadow.at_work():
             self._wholly(self._begin)
 
@@ -187,10 +182,9 @@ class Tracker:
                 file.unlink(missing_ok=True)
 
     def _learn(self, before: Writings | None = None) -> None:
-        """Know what PRSM itself has written since: that is nobody's change.
+        """Take note of what PRSM itself has written since: that is nobody's change.
 
-        What was there before, and what others write since, is told by the next scan. What is
-        learned is kept beside what is known: who goes on after a crash learns `before` again.
+        It is kept beside what is known: who goes on after a crash learns `before` again.
         """
         new = read_written(self._written)
         if new:
@@ -208,7 +202,6 @@ class Tracker:
             self._written.unlink()
 
     def _adopt(self, root: _Root, written: Sequence[Change]) -> None:
-        """Take note of what an act has written; what others made of it since, a scan finds."""
         ignored = self._ignored(root, [one.path for one in written])
         # A restore writes an ignored file where another is to be.
         ours = [one for one in written if one.path not in ignored]
@@ -231,7 +224,6 @@ class Tracker:
             self._observe(root, names)
 
     def _observe(self, root: _Root, paths: Sequence[str]) -> None:
-        """Read no index: what it says of files that were not known is asked by the next scan."""
         ignored = self._ignored(root, paths)
         began = self._tick()
         now = root.look.now([path for path in paths if path not in ignored], root.now.known)
@@ -256,8 +248,9 @@ class Tracker:
     def scan(self, calls: Sequence[WritingCall] = ()) -> Scan:
         """Find what has changed since the last scan, and store it. Raises PrsmError, and OSError.
 
-        What edits of the `calls` explain is told apart. What cannot be stored, as on a full disk,
-        is found by the next one. If what was known is lost, all begins anew, as a note says.
+        Edits of the `calls` tell parts of a change apart. What cannot be stored, as on a full disk,
+        the
+        next scan finds. If what was known is lost, all begins anew, as a note says.
         """
         with self.shadow.at_work():
             said = ""
@@ -272,7 +265,7 @@ class Tracker:
             return Scan("", [], (f"{note}changes since the last look are not told",))
 
     def _wholly(self, work: Callable[[], _Done]) -> _Done:
-        """Do something to all that is known, or to nothing: what fails leaves it as it was."""
+        """Do something to all that is known; what fails leaves it as it was."""
         roots = {path: root.copied() for path, root in self._roots.items()}
         looked, learned = self._looked, self._learned
         try:
@@ -305,7 +298,6 @@ class Tracker:
         return Scan(scan, found, tuple(notes))
 
     def _more_roots(self, path: str, tops: Sequence[str], notes: list[str]) -> list[str]:
-        """Begin to look at repositories that have come to be; all in them is new."""
         new = []
         for top in roots_among(self.shadow.folder / path, tops):
             name = joined(path, top)
@@ -462,7 +454,6 @@ def _is_text(one: Found) -> bool:
 
 
 def _sources(found: Sequence[Found], makers: Sequence[Sequence[_Maker]]) -> dict[str, Found]:
-    """Return the changes by which files went that are moved, by their paths."""
     wanted = {maker.edit.source for mine in makers for maker in mine}
     return {one.path: one for one in found if one.path in wanted and _is_text(one)}
 
@@ -497,7 +488,6 @@ def _explain(
     makers: Sequence[_Maker],
     moved: Mapping[str, bytes | None],
 ) -> list[_Step]:
-    """Return what became of a text, step by step; calls that explain all of it share it."""
     whole = _Step(before, after)
     alone: dict[int, WritingCall] = {}
     for call in {maker.call.began: maker.call for maker in makers}.values():
@@ -534,7 +524,6 @@ def _split(step: _Step, maker: _Maker, moved: Mapping[str, bytes | None]) -> lis
 
 
 def _parts(git: GitDir, one: Found, steps: Sequence[_Step]) -> list[Found]:
-    """Return the steps of a change as changes; only the last can have another mode than before."""
     mode = FILE if one.before is None else one.before.mode
     parts: list[Found] = []
     old = one.before

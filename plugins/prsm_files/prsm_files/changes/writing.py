@@ -1,8 +1,7 @@
 """Writes one file of an act: it is as before, or as after, never between.
 
-What takes its place is prepared where git never takes it in, in PRSM's own folder or git's, if a
-rename reaches the path from there. Else it lies beside the path, and what a death leaves of it is
-named in a note, by which the next command of PRSM in that folder removes it.
+The new file is prepared where git never takes it in, if a rename reaches the path from there. Else
+it lies beside the path, and a note names it, by which the next command removes what a death left.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _ELSEWHERE = frozenset({errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, err
 def planned(
     root: Root, path: str, old: Entry | None, new: Entry | None, ids: tuple[str, ...] = ()
 ) -> Operation:
-    """Return an operation that keeps in mind what a file is beside its content."""
+    """Return an operation, with what a file is beside its content."""
     folders = () if new is not None else tuple(_folders_above(root.folder, path))
     bits = mode_of(f"{root.folder}/{path}")
     return Operation(root.path, path, old, new, ids=ids, before_bits=bits, folders=folders)
@@ -53,10 +52,11 @@ def _folders_above(top: Path, path: str) -> Iterator[tuple[str, int]]:
 
 
 def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
-    """Let a path be as is wanted, if it is still as it was; whether it is.
+    """Let a path be as is wanted, if it is still as it was; return whether it is.
 
-    What takes its place is called something with `name`. Folders that are empty then go, but not
-    the one that it `keeps`, nor those above. Raises OSError, and GitFailedError.
+    The new file has `name` in its name meanwhile. Folders that are empty then go, but not the one
+    that
+    it `keeps`, nor those above. Raises OSError, and GitFailedError.
     """
     place = Path(root.folder, one.path)
     if one.after is None and _makes_room(root.folder, one.path):
@@ -94,7 +94,6 @@ class _ChangedError(Exception):
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """Return what is another as soon as somebody writes a file; None: nothing is there."""
     found = status(str(path))
     if found is None:
         return None
@@ -157,9 +156,9 @@ def _drop_empty(top: Path, folder: Path) -> None:
 
 
 def put_in_place(root: Root, path: Path, name: str, make: Callable[[Path], None]) -> None:
-    """Let a file that `make` writes take the place of a path at once.
+    """Let a file that `make` writes replace a path at once, called something with `name` meanwhile.
 
-    It is called something with `name` meanwhile. Raises OSError, and then the path is as it was.
+    Raises OSError, and then the path is as it was.
     """
     notes, note_name = stray_notes(root.place.parents[1], root.place.name)
     note = notes / note_name
@@ -188,7 +187,6 @@ def put_in_place(root: Root, path: Path, name: str, make: Callable[[Path], None]
 
 
 def _folders(root: Root, beside: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield where a new file may be prepared, the best first, and whether it is the last one."""
     device = beside.stat().st_dev
     hidden = [root.place]
     if root.repository is not None and not root.has_foreign_repository:

@@ -4,9 +4,6 @@ Before a call is let in the folder is compared with what it was, and after it ha
 come or end meanwhile share the next look. Of a call that names its files these alone are looked
 at. Without git, or where the folder cannot be read, the run goes on and nothing is found,
 which is told once.
-
-What is to be done to files is noted beside them first, and settled once the ledger says it. What a
-process that has died left in between is finished before anything else is decided.
 """
 
 from __future__ import annotations
@@ -18,54 +15,33 @@ import secrets
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from prsm_core import ConfigError, PrsmError
-from prsm_core.files import (
-    ACCEPTED,
-    ChangesDecided,
-    FileChange,
-    FileChanged,
-    Step,
-    path_text,
-    text_path,
-)
 from prsm_core.files import Author as ChangeAuthor
-from prsm_files.changes.acting import Acting, Rejecter
+from prsm_core.files import FileChange, FileChanged, path_text
 from prsm_files.changes.attribution import NOBODY, Hands, attribute, is_below
 from prsm_files.changes.tracing import find_origin, patch
 from prsm_files.changes.tracker import Tracker
-from prsm_files.commits import Committer
 from prsm_files.session.calls import OpenCalls, edits_of, read_calls
-from prsm_files.session.committing import commits_of, committed
-from prsm_files.session.deciding import (
-    accepted,
-    brought_back_text,
-    choose,
-    decided_by,
-    of_merge,
-    taken_back_text,
-    wanted,
-)
+from prsm_files.session.deciding import wanted
+from prsm_files.session.naming import session_step
+from prsm_files.session.verdicts import SessionOwner, Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-    from prsm_core.files import ChangeRow, Decision, FilesContext, Folders, Hold, WritingCall
-    from prsm_files.changes.acting import Acted, Rejection
+    from prsm_core.files import ChangeRow, FilesContext, Folders, Hold, Step, WritingCall
     from prsm_files.changes.attribution import Attributed, Edit, Found
     from prsm_files.changes.attribution import WritingCall as WrittenCall
     from prsm_files.changes.tracing import Origin
     from prsm_files.changes.tracker import Scan
-    from prsm_files.commits import Outcome
-    from prsm_files.session.committing import Wording
-    from prsm_files.session.deciding import Choice
     from prsm_files.session.keeper import FilesKeeper
-    from prsm_files.shadow.acts import Act
     from prsm_files.shadow.worktree import Shadow
 
+T = TypeVar("T")
 _UNDONE = "what was decided about changes in {}, and cut off, is not finished"
 
 APART_SECONDS = 0.25  # between two looks
@@ -75,186 +51,15 @@ OUTSIDE = "../"  # stands for a file that is not in the folder: the call writes 
 _ID_BYTES = 5
 _UNSEEN = "what changes in {} is not found"
 
-__all__ = ["ChangeWatch"]
 
-
-class Verdicts:
-    """Owns what a session decides about its changes; files are written under the `lock`."""
-
-    def __init__(
-        self, watch: ChangeWatch, keeper: FilesKeeper, of: FilesContext, lock: asyncio.Lock
-    ) -> None:
-        self._watch = watch
-        self._keeper = keeper
-        self._of = of
-        self._one = lock
-        self._store, self._session = of.store, of.session
-        self._folder = Path(of.workspace)
-
-    async def accept(self, choice: Choice) -> Sequence[Decision]:
-        """Accept changes: nothing else becomes of them. Raises ConfigError for wrong ids."""
-        await self.recover()
-        rows = choose(await self._watch.rows(), choice)
-        return await self._decide(accepted(rows))
-
-    async def reject(self, choice: Choice) -> tuple[Sequence[Decision], str | None]:
-        """Take changes back, each alone, and tell their agents; return that, and the act.
-
-        New calls wait meanwhile, and those that run are waited for. Raises ConfigError for wrong
-        ids, and where a call still runs that may write the same files; PrsmError where git is not
-        fit.
-        """
-        choose(await self._store.changes(self._session), choice)  # nobody waits for wrong ids
-        async with self._of.quiet.hold(limit=HOLD_SECONDS) as hold:
-            await self.recover()
-            rows = choose(await self._watch.rows(), choice)
-            self._require_quiet(hold, {text_path(row.change.path) for row in rows})
-            return await self._reject(rows)
-
-    async def undo(self, act: Act) -> tuple[Acted, Sequence[Decision]]:
-        """Take back an act that wrote single files, and tell agents, as a rejection does."""
-        async with self._of.quiet.hold(limit=HOLD_SECONDS) as hold:
-            await self.recover()
-            rows = await self._watch.rows()
-            self._require_quiet(hold, {one.name for one in act.wrote})
-            more = of_merge(rows, act)
-
-            def take_back(shadow: Shadow) -> Acted:
-                acted = Rejecter(shadow).undo(act, more)
-                self._watch.learn(shadow)
-                return acted
-
-            async with self._one:
-                acted = await self._keeper.use(self._folder, take_back)
-                made = await self._settle(acted.act, rows)
-            self._tell(rows, made, brought_back_text)
-            return acted, made
-
-    async def _settle(self, act: Act, rows: Sequence[ChangeRow]) -> Sequence[Decision]:
-        """Have the ledger say what an act decided about the session's changes."""
-        made = await self._decide(decided_by(rows, act, self._session))
-        await self._keeper.use(
-            self._folder, lambda shadow: Acting(shadow).finish(act, self._session)
-        )
-        return made
-
-    def _require_quiet(self, hold: Hold, meant: Collection[str]) -> None:
-        """Raise ConfigError while a call runs that may write some files."""
-        racing = [
-            call
-            for call in hold.disturbing
-            if not (named := self._watch.paths(call)) or named & set(meant)
-        ]
-        if racing and meant:
-            writers = "; ".join(self._of.journal.redact(str(call)) for call in racing)
-            raise ConfigError(
-                f"nothing was taken back, because an agent writes here: {writers}",
-                hint="let it end, or end it with `prsm kill`, then try again",
-                code="agents_write",
-            )
-
-    async def _reject(self, rows: Sequence[ChangeRow]) -> tuple[Sequence[Decision], str | None]:
-        def take_back(shadow: Shadow) -> Rejection:
-            rejection = Rejecter(shadow).reject(self._session, wanted(rows))
-            self._watch.learn(shadow)
-            return rejection
-
-        async with self._one:
-            rejection = await self._keeper.use(self._folder, take_back)
-            made = await self._settle(rejection.acted.act, rows)
-        self._tell(rows, made, taken_back_text)
-        return made, rejection.acted.id
-
-    async def commit(
-        self, choice: Choice, wording: Wording, *, is_dry: bool = False
-    ) -> tuple[Outcome, Sequence[ChangeRow]]:
-        """Commit accepted changes, or say how; return that, and them. Raises PrsmError."""
-        await self.recover()
-        rows = choose(await self._watch.rows(), choice, {ACCEPTED})
-        asked = await commits_of(self._store, self._session, rows, wording)
-        if is_dry:
-            plan = await self._keeper.use(self._folder, lambda at: Committer(at).plan(asked))
-            return plan, rows
-        async with self._one:
-            outcome = await self._keeper.use(
-                self._folder, lambda shadow: Committer(shadow).commit(self._session, asked)
-            )
-            await self._note_committed(rows, outcome)
-        return outcome, rows
-
-    async def _note_committed(self, rows: Sequence[ChangeRow], outcome: Outcome) -> None:
-        await self._decide(committed(rows, outcome))
-        await self._keeper.use(self._folder, lambda shadow: Committer(shadow).finish())
-
-    async def recover(self) -> None:
-        """Finish acts and commits that were cut off, and what others' acts owe."""
-        await self._recover_acts()
-
-        def ended(shadow: Shadow) -> Outcome | None:
-            committer = Committer(shadow)
-            return committer.unfinished() if committer.session == self._session else None
-
-        outcome = await self._keeper.attempt(self._folder, ended, _UNDONE)
-        if outcome is not None:
-            await self._note_committed(await self._store.changes(self._session), outcome)
-
-    async def _recover_acts(self) -> None:
-        def finished(shadow: Shadow) -> Act | None:
-            acting = Acting(shadow)
-            act = acting.unfinished(self._session) if acting.is_cut_off else None
-            self._watch.learn(shadow)
-            return act
-
-        def settled(shadow: Shadow, act: Act) -> bool:
-            Acting(shadow).finish(act, self._session)
-            return True
-
-        async with self._one:
-            while (act := await self._keeper.attempt(self._folder, finished, _UNDONE)) is not None:
-                rows = await self._store.changes(self._session)
-                await self._decide(decided_by(rows, act, self._session))
-                settle = partial(settled, act=act)
-                if not await self._keeper.attempt(self._folder, settle, _UNDONE):
-                    return  # why was told; the next decision tries again
-
-    async def _decide(self, made: Sequence[Decision]) -> Sequence[Decision]:
-        if made:
-            run = await self._run()
-            step_id = f"{self._session}:decided:{secrets.token_hex(_ID_BYTES)}"
-            await self._watch.commit(step_id, ChangesDecided(decisions=tuple(made)), run=run)
-        return made
-
-    async def _run(self) -> str:
-        if self._of.journal.run_id:
-            return self._of.journal.run_id
-        found = (info for info in await self._store.sessions() if info.session_id == self._session)
-        return next((info.run_id or "" for info in found), "")
-
-    def _tell(
-        self,
-        rows: Sequence[ChangeRow],
-        made: Sequence[Decision],
-        text: Callable[[Collection[Decision]], str],
-    ) -> None:
-        """Tell agents that may have made changes what is decided about them."""
-        by_id = {one.id: one for one in made}
-        told: dict[str, list[Decision]] = {}
-        for row in rows:
-            for agent in dict.fromkeys(one.agent for one in row.change.authors):
-                if row.change.id in by_id:
-                    told.setdefault(agent, []).append(by_id[row.change.id])
-        for agent, theirs in told.items():
-            self._watch.tell(agent, text(theirs))
-
-
-class ChangeWatch:
+class ChangeWatch(SessionOwner):
     """Owns the tracked state of the folder, and scans it when calls end."""
 
     def __init__(self, keeper: FilesKeeper, of: FilesContext, folders: Folders) -> None:
+        super().__init__(of.store, of.session)
         self._keeper = keeper
         self._of = of
         self._folders = folders
-        self._store, self._session = of.store, of.session
         self._folder = Path(of.workspace)
         self._moments = itertools.count(1)
         self._calls = OpenCalls(self._tick)
@@ -264,13 +69,26 @@ class ChangeWatch:
         self._is_looking = False
         self._ready = asyncio.Event()  # the folder is known
         self._ready.set()
-        self._one = asyncio.Lock()  # look at a time
         self._last = float("-inf")
         self._looked = 0  # when the last look at all began that has found what there was
-        self.verdicts = Verdicts(self, keeper, of, self._one)
+        self.verdicts = Verdicts(self)
 
     def _tick(self) -> int:
         return next(self._moments)
+
+    async def use(self, work: Callable[[Shadow], T]) -> T:
+        """Do what needs the shadow of the folder, in a thread. Raises PrsmError, and OSError."""
+        return await self._keeper.use(self._folder, work)
+
+    async def attempt(self, work: Callable[[Shadow], T]) -> T | None:
+        """Finish something that was cut off; None where that fails, and why is told."""
+        return await self._keeper.attempt(self._folder, work, _UNDONE)
+
+    async def _watch(self, work: Callable[[Tracker], T]) -> T | None:
+        """Look at the folder; None where that fails, and that is told. git may be a new process."""
+        return await self._keeper.attempt(
+            self._folder, lambda shadow: work(self._current(shadow)), _UNSEEN
+        )
 
     def begin(self) -> None:
         """Take the folder as it is before the run, or go on after a crash; others wait."""
@@ -279,7 +97,7 @@ class ChangeWatch:
 
     async def _begin(self, ready: asyncio.Event) -> None:
         try:
-            stored = {row.change.scan for row in await self._store.changes(self._session)}
+            stored = {row.change.scan for row in await self.store.changes(self.session)}
             began = self._tick()
             started = await self._keeper.attempt(
                 self._folder, lambda shadow: self._start(shadow, stored), _UNSEEN
@@ -298,7 +116,7 @@ class ChangeWatch:
 
     def _start(self, shadow: Shadow, stored: set[str]) -> tuple[Path, Sequence[WrittenCall]]:
         """Know the folder, in the thread; return where open calls are kept, and what is there."""
-        tracker = Tracker(shadow, self._session, tick=self._tick, new_id=_new_id)
+        tracker = Tracker(shadow, self.session, tick=self._tick, new_id=_new_id)
         file = tracker.place / "calls.json"
         left = read_calls(file) if tracker.has_begun else ()
         if left:
@@ -340,10 +158,8 @@ class ChangeWatch:
         if not paths:
             return
         await self._ready.wait()
-        async with self._one:
-            await self._keeper.attempt(
-                self._folder, lambda shadow: self._current(shadow).observe(paths), _UNSEEN
-            )
+        async with self.lock:
+            await self._watch(lambda tracker: tracker.observe(paths))
 
     def begins(self, call: WritingCall) -> None:
         """Take note of a call that runs."""
@@ -408,9 +224,7 @@ class ChangeWatch:
                 return
             self._calls.forget()  # whoever goes on with the run makes them anew
             if self._tracker is not None:
-                await self._keeper.attempt(
-                    self._folder, lambda shadow: self._current(shadow).end(), _UNSEEN
-                )
+                await self._watch(Tracker.end)
 
     async def flush(self) -> None:
         """Find what calls that have ended have changed."""
@@ -426,13 +240,11 @@ class ChangeWatch:
 
         Not at all where a look has begun `since` a moment, while this one waited for it.
         """
-        async with self._one:
+        async with self.lock:
             if since is not None and since < self._looked:
                 return True
             began, calls = self._tick(), self._calls.all
-            scan = await self._keeper.attempt(
-                self._folder, lambda shadow: self._current(shadow).scan(calls), _UNSEEN
-            )
+            scan = await self._watch(lambda tracker: tracker.scan(calls))
             self._last = self._of.clock.now()
             if scan is None:
                 return False
@@ -458,28 +270,43 @@ class ChangeWatch:
         all_ = attribute(scan.found, self._calls.all, hands=self._hands, are_one=self._are_one)
         changes = [self._change(scan, number, one) for number, one in enumerate(all_, 1)]
         self._tell_conflicts(all_)  # first: whoever sees the event knows that they were told
-        await self.commit(
-            f"{self._of.journal.run_id}:changes:{scan.id}",
-            *(FileChanged(change=change) for change in changes),
-        )
-        await self._keeper.attempt(self._folder, lambda shadow: self._settle(shadow, scan), _UNSEEN)
+        step_id = f"{self.run_id}:changes:{scan.id}"
+        writes = (FileChanged(change=change) for change in changes)
+        await self.commit(session_step(self.session, step_id, self.run_id, self.now(), *writes))
+        await self._watch(lambda tracker: tracker.settle(scan))
 
-    def _settle(self, shadow: Shadow, scan: Scan) -> None:
-        self._current(shadow).settle(scan)
+    @property
+    def run_id(self) -> str:
+        """See the class above."""
+        return self._of.journal.run_id
 
-    async def commit(
-        self, step_id: str, *writes: FileChanged | ChangesDecided, run: str | None = None
-    ) -> None:
-        """Commit a step of the session: of its open run, unless another is named."""
-        step = Step(
-            step_id=step_id,
-            session_id=self._session,
-            run_id=self._of.journal.run_id if run is None else run,
-            agent_id=None,
-            at=self._of.clock.time(),
-            writes=writes,
-        )
+    def now(self) -> float:
+        """Return the time, in Unix seconds."""
+        return self._of.clock.time()
+
+    async def commit(self, step: Step) -> None:
+        """Commit a step of the session."""
         await self._of.journal.commit(step)
+
+    @asynccontextmanager
+    async def quiet(self) -> AsyncIterator[Callable[[Collection[str]], None]]:
+        """Let no call begin; yield what raises ConfigError if one runs that may write files."""
+        async with self._of.quiet.hold(limit=HOLD_SECONDS) as hold:
+            yield partial(self._require_quiet, hold)
+
+    def _require_quiet(self, hold: Hold, meant: Collection[str]) -> None:
+        racing = [
+            call
+            for call in hold.disturbing
+            if not (named := self.paths(call)) or named & set(meant)
+        ]
+        if racing and meant:
+            writers = "; ".join(self._of.journal.redact(str(call)) for call in racing)
+            raise ConfigError(
+                f"nothing was taken back, because an agent writes here: {writers}",
+                hint="let it end, or end it with `prsm kill`, then try again",
+                code="agents_write",
+            )
 
     def _change(self, scan: Scan, number: int, one: Attributed) -> FileChange:
         found = one.found
@@ -601,17 +428,17 @@ class ChangeWatch:
     async def rows(self) -> Sequence[ChangeRow]:
         """Return all changes of the session, oldest first; those of calls that have ended too."""
         await self.flush()
-        return await self._store.changes(self._session)
+        return await self.store.changes(self.session)
 
     async def patch(self, rows: Sequence[ChangeRow]) -> str:
         """Return what changes did to lines. Raises PrsmError where git or the folder is not fit."""
         asked = [row.change for row in rows]
-        return await self._keeper.use(self._folder, lambda shadow: patch(shadow, asked))
+        return await self.use(lambda shadow: patch(shadow, asked))
 
     async def origin(self, rows: Sequence[ChangeRow], line: int) -> Origin:
         """Return which change of a file, newest first, made a line of it; see `find_origin`."""
         asked = wanted(rows[::-1])
-        return await self._keeper.use(self._folder, lambda shadow: find_origin(shadow, asked, line))
+        return await self.use(lambda shadow: find_origin(shadow, asked, line))
 
     @asynccontextmanager
     async def while_others_write(self) -> AsyncIterator[None]:

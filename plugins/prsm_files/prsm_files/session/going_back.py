@@ -27,20 +27,20 @@ FORK, TAKE_UP, SET_ASIDE = "fork", "take_up", "set_aside"
 _GONE = frozenset({"unknown_session", "unknown_position", "no_master"})
 
 
-class Left(NamedTuple):
+class LeftSession(NamedTuple):
     """The session that was gone on with until then, and its newest commit."""
 
     session: str
     position: int
 
 
-def fork_owed(owner: str, position: int, fork: str, left: Left, *, with_files: bool) -> Owed:
+def fork_owed(owner: str, position: int, fork: str, left: LeftSession, *, with_files: bool) -> Owed:
     """Return that a session is to be forked after a commit, under the id `fork`."""
     way = {"session": owner, "position": position, "fork": fork, "files": with_files}
     return {"act": FORK, **way, "left": list(left)}
 
 
-def set_aside_owed(left: Left, ids: Ids) -> Owed:
+def set_aside_owed(left: LeftSession, ids: Ids) -> Owed:
     """Return that the session that is left is to be set aside."""
     return {"act": SET_ASIDE, "session": left.session, "id": ids.ulid(), "left": list(left)}
 
@@ -60,10 +60,10 @@ async def way_back(store: Store, last: Act, ids: Ids) -> Owed | None:
     known = {info.session_id for info in await store.sessions()}
     if not {one for one in (now, before and before[0]) if one is not None} <= known:
         return None
-    left = None if now is None else Left(now, (await store.state(now)).position)
+    left = None if now is None else LeftSession(now, (await store.state(now)).position)
     if before is None:
         return None if left is None else set_aside_owed(left, ids)
-    to = Left(*before)
+    to = LeftSession(*before)
     way = {"act": TAKE_UP, "session": to.session, "as_of": to.position, "id": ids.ulid()}
     return {**way, "left": None if left is None else list(left)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core import StoreError
 from prsm_core.files import SessionSnapshot, SnapshotTaken, Step
@@ -60,15 +60,16 @@ def taken_by_hand(taken: Snapshot) -> SessionSnapshot:
     return session_snapshot(taken, taken.kind, taken.description, None, taken.position)
 
 
+def session_step(session: str, step_id: str, run: str, at: float, *writes: Any) -> Step:
+    """Return a step of a session that is of none of its agents."""
+    return Step(
+        step_id=step_id, session_id=session, run_id=run, agent_id=None, at=at, writes=writes
+    )
+
+
 def naming(
     snapshots: Iterable[SessionSnapshot], *, step_id: str, session: str, run: str, at: float
 ) -> Step:
     """Return the step by which a session names snapshots."""
-    return Step(
-        step_id=step_id,
-        session_id=session,
-        run_id=run,
-        agent_id=None,
-        at=at,
-        writes=tuple(SnapshotTaken(snapshot=one) for one in snapshots),
-    )
+    writes = (SnapshotTaken(snapshot=one) for one in snapshots)
+    return session_step(session, step_id, run, at, *writes)

@@ -17,13 +17,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import ConfigError
-from prsm_core.door import ChangedFile, FileLeft, UndoReport
+from prsm_core.door import ChangedFile, UndoReport
 from prsm_core.files import REJECTED, MessageType, path_text
 from prsm_files.changes.merging import TAKING_BACK, Side, merged
 from prsm_files.session.deciding import is_of_agents, wanted
-from prsm_files.session.going_back import Left, fork_owed, set_aside_owed
+from prsm_files.session.going_back import LeftSession, fork_owed, set_aside_owed
 from prsm_files.shadow.acts import nothing_to_undo
-from prsm_files.shadow.records import Sparing, joined
+from prsm_files.shadow.records import Left, Sparing, joined
 from prsm_files.shadow.trackers import KNOWN, TRACKERS, name_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
     def owed(self, ids: Ids, *, with_files: bool = True) -> Owed:
         """Return what becomes of the conversation; a restore, if it is `with_files`, owes it."""
-        left = Left(self.session, self.position)
+        left = LeftSession(self.session, self.position)
         if self.owner is None:
             return set_aside_owed(left, ids)
         before, fork = self.snapshot.last_commit, ids.ulid()
@@ -199,12 +199,8 @@ def told_plan(plan: Plan, notes: Sequence[str] = ()) -> UndoReport:
         changes=changes,
         notes=(*plan.notes, *notes, *wrote),
         spared=tuple(map(path_text, plan.spared)),
-        stays=_told_stays(plan.stays),
+        stays=tuple(one.told() for one in plan.stays),
     )
-
-
-def _told_stays(stays: Iterable[tuple[str, str]]) -> tuple[FileLeft, ...]:
-    return tuple(FileLeft(path=path_text(path), why=why) for path, why in stays)
 
 
 def told_acted(acted: Acted, decided: Iterable[DecidedChange]) -> UndoReport:
@@ -215,7 +211,7 @@ def told_acted(acted: Acted, decided: Iterable[DecidedChange]) -> UndoReport:
         changes=tuple(ChangedFile(path=path_text(one.name), change=one.kind) for one in wrote),
         decided=tuple(decided),
         act=acted.id,
-        stays=_told_stays(acted.stays),
+        stays=tuple(one.told() for one in acted.stays),
     )
 
 
@@ -250,11 +246,11 @@ class Known(Struct, frozen=True, kw_only=True):
     def spare(self, root: Root, plan: RootPlan) -> Sparing:
         """Return what of a root stays, or stays in part. Raises GitFailedError."""
         files: dict[str, Entry | None] = {}
-        stays: list[tuple[str, str]] = []
+        stays: list[Left] = []
         for change in plan.changes:
             side = self._side(root, change)
             if side.why:
-                stays.append((change.name, side.why))
+                stays.append(Left(change.name, side.why))
             if side.entry != change.after:
                 files[change.path] = side.entry
         modes = [path for path in plan.permissions if self._is_persons(joined(root.path, path))]

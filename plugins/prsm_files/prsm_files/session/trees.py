@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from prsm_core import AgentRole, AgentState, PermissionMode, PrsmError
@@ -23,7 +24,7 @@ from prsm_core.kit import first_of
 from prsm_core.policies import is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.door import LeftWorktree
     from prsm_core.files import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     )
     from prsm_files.session.folders import Workspaces
     from prsm_files.session.keeper import FilesKeeper
+    from prsm_files.shadow.records import Left
     from prsm_files.shadow.whereabouts import Where
     from prsm_files.shadow.worktree import Shadow
     from prsm_files.worktrees.records import Outcome, Tree
@@ -393,8 +395,10 @@ def _worktrees(shadow: Shadow, where: Where) -> Worktrees:
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
-    from prsm_files.worktrees.records import told_file  # once there is one
-
+    conflicts, left_out, outside = (
+        [to_builtins(one.told()) for one in some[:SHOWN]]
+        for some in (outcome.conflicts, outcome.left_out, outcome.outside)
+    )
     return {
         "result": outcome.result,
         "branch": outcome.branch,
@@ -403,9 +407,9 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "files": [path_text(path) for path in outcome.files[:SHOWN]],
         "count": len(outcome.files),
         "note": _note(outcome),
-        "conflicts": list(map(told_file, outcome.conflicts[:SHOWN])),
-        "left_out": list(map(told_file, outcome.left_out[:SHOWN])),
-        "outside": list(map(told_file, outcome.outside[:SHOWN])),
+        "conflicts": conflicts,
+        "left_out": left_out,
+        "outside": outside,
         "outside_count": len(outcome.outside),
     }
 
@@ -424,13 +428,16 @@ def _note(outcome: Outcome) -> str:
             f"What it changed ({files}) is not in your files: it is in its worktree, and on the "
             f"branch {outcome.branch}."
         )
-    lines = [f"- {path_text(one.path)}: {one.why}" for one in outcome.conflicts[:SHOWN]]
     head = (
         f"Nothing of what it changed ({files}) is in your files, for it does not merge with them. "
         f"It is on the branch {outcome.branch}, and in its worktree:"
     )
     cure = f"See it by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
-    return "\n".join((head, *lines, cure))
+    return "\n".join((head, *_lines(outcome.conflicts[:SHOWN]), cure))
+
+
+def _lines(files: Iterable[Left]) -> list[str]:
+    return [f"- {path_text(one.path)}: {one.why}" for one in files]
 
 
 def _few(files: Sequence[str]) -> str:
@@ -441,7 +448,7 @@ def _few(files: Sequence[str]) -> str:
 def _note_of_part(outcome: Outcome) -> str:
     outside = {one.path for one in outcome.outside}
     merged = _few([path for path in outcome.files if path not in outside]) or "nothing"
-    lines = [f"- {path_text(one.path)}: {one.why}" for one in outcome.outside[:SHOWN]]
+    lines = _lines(outcome.outside[:SHOWN])
     if len(outcome.outside) > SHOWN:
         lines.append(f"- and {len(outcome.outside) - SHOWN} more")
     head = (

@@ -241,7 +241,11 @@ class KeptChanges(NoChanges):
         watch = await self._able(choice, {ACCEPTED})
         if watch is None:
             return CommitReport()
-        outcome, rows = await watch.verdicts.commit(choice, wording, is_dry=dry_run)
+        if dry_run:
+            await watch.verdicts.recover()
+            outcome, rows = await watch.verdicts.plan_commits(choice, wording)
+        else:
+            outcome, rows = await watch.verdicts.commit(choice, wording)
         return told_outcome(outcome, rows, await self._names())
 
     async def _able(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from prsm_core import ConfigError
+from prsm_core.door import FileLeft
+from prsm_core.files import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +49,17 @@ class Skipped(Struct, frozen=True, gc=False):
     path: str  # from the top of the folder
     reason: str
     size: int = 0  # bytes
+
+
+class Left(Struct, frozen=True):
+    """A file that something leaves as it is, or out, and why."""
+
+    path: str  # from the top of the folder
+    why: str
+
+    def told(self) -> FileLeft:
+        """Return it as people are told of it."""
+        return FileLeft(path=path_text(self.path), why=self.why)
 
 
 class Staging(Struct, frozen=True, gc=False):
@@ -138,7 +151,7 @@ class Sparing(NamedTuple):
 
     files: Mapping[str, Entry | None] = {}  # what they are to be, by path from the top of the root
     modes: tuple[str, ...] = ()  # files that keep their permissions
-    stays: tuple[tuple[str, str], ...] = ()  # files from the top of the folder, and why
+    stays: tuple[Left, ...] = ()
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -148,7 +161,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     roots: tuple[RootPlan, ...]
     notes: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
-    stays: tuple[tuple[str, str], ...] = ()
+    stays: tuple[Left, ...] = ()
 
     def files(self) -> Sequence[tuple[str, str]]:
         """Return what happens to each file, and its path from the top of the folder."""

@@ -42,6 +42,7 @@ from prsm_files.shadow.records import (
     RESCUE,
     SAFETY,
     About,
+    Left,
     Plan,
     Restored,
     RootPlan,
@@ -90,7 +91,7 @@ class _Spared(NamedTuple):
 
     target: Snapshot
     files: tuple[str, ...] = ()
-    stays: tuple[tuple[str, str], ...] = ()
+    stays: tuple[Left, ...] = ()
 
 
 class Shadow:
@@ -463,7 +464,7 @@ class Shadow:
             return _Spared(target)
         roots: list[RootState] = []
         files: list[str] = []
-        stays: list[tuple[str, str]] = []
+        stays: list[Left] = []
         for state in target.roots:
             before = now.root(state.path)
             if before is not None:
@@ -478,7 +479,7 @@ class Shadow:
         what = f"{target.id}, but for what stays as it is"
         made = replace(target, id=self._new_id(), kind=SAFETY, description=what, roots=tuple(roots))
         made = replace(made, created_at=self._now())
-        left = {path for path, _ in stays}
+        left = {one.path for one in stays}
         spared = tuple(path for path in dict.fromkeys(files) if path not in left)
         return _Spared(made, spared, tuple(stays))
 

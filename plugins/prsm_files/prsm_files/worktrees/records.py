@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from prsm_core.door import FileLeft, LeftWorktree
+from prsm_core.door import LeftWorktree
 from prsm_core.files import path_text
 from prsm_files.shadow.acts import Act, Operation  # noqa: TC001 - msgspec reads the annotations
 from prsm_files.shadow.files import from_json, put_json, sync
+from prsm_files.shadow.records import Left  # noqa: TC001 - msgspec reads the annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from prsm_files.shadow.whereabouts import Where
 
@@ -31,13 +32,6 @@ SETTLED, LEAVING = "settled", "leaving"
 
 MERGED, CONFLICT, NOTHING, KEPT = "merged", "conflict", "nothing", "kept"
 PARTIAL = "partial"
-
-
-class Left(Struct, frozen=True):
-    """A file that was left out of something, and why."""
-
-    path: str
-    why: str
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -142,18 +136,9 @@ def told_left(tree: Tree) -> LeftWorktree:
         parent=path_text(tree.parent),
         result=outcome.result,
         files=tuple(map(path_text, outcome.files)),
-        conflicts=tuple(_file_left(left) for left in outcome.conflicts),
-        outside=tuple(_file_left(left) for left in outcome.outside),
+        conflicts=tuple(left.told() for left in outcome.conflicts),
+        outside=tuple(left.told() for left in outcome.outside),
     )
-
-
-def _file_left(left: Left) -> FileLeft:
-    return FileLeft(path=path_text(left.path), why=left.why)
-
-
-def told_file(left: Left) -> Mapping[str, str]:
-    """Return a file that was left out of something as JSON values."""
-    return {"path": path_text(left.path), "why": left.why}
 
 
 def write(where: Where, tree: Tree) -> None:

@@ -33,11 +33,11 @@ from prsm_core.files import repo_identity
 from prsm_core.kit.filenames import fold_of
 from prsm_files.changes.acting import forget, keep
 from prsm_files.changes.looking import RootLook
-from prsm_files.changes.merging import find_side, merged_lines
+from prsm_files.changes.merging import Words, find_side, merged, merged_lines
 from prsm_files.changes.writing import planned, write
 from prsm_files.shadow.acts import MERGE, Operation
 from prsm_files.shadow.git import GitFailedError, listed, scratch
-from prsm_files.shadow.records import FILE_BYTES, LINK, Entry, joined
+from prsm_files.shadow.records import FILE_BYTES, LINK, Entry, Left, joined
 from prsm_files.shadow.restoring import HinderedError
 from prsm_files.shadow.whereabouts import LOCK_SECONDS, folder_lock
 from prsm_files.worktrees import making, records
@@ -54,7 +54,6 @@ from prsm_files.worktrees.records import (
     PARTIAL,
     READY,
     SETTLED,
-    Left,
     Outcome,
     Part,
     Tree,
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from prsm_files.changes.merging import Side
     from prsm_files.shadow.acts import Act
     from prsm_files.shadow.records import Change
     from prsm_files.shadow.root import Root
@@ -543,6 +541,14 @@ def _move(root: Root, tree: Tree, made: str | None) -> None:
 
 
 MEANWHILE = "it was changed while the merge was written"
+_MEANWHILE = Words(
+    gone="it was deleted meanwhile",
+    removing="the agent deleted it, and it was changed meanwhile",
+    adding="another file of this name was made meanwhile",
+    link="it is, or was, a link, and was changed meanwhile",
+    binary="it is no text, and is another since",
+    lines="the same lines were changed meanwhile",
+)
 
 
 def plan(root_of: RootOf, changes: Sequence[Change]) -> tuple[list[Operation], list[Left]]:
@@ -555,41 +561,14 @@ def plan(root_of: RootOf, changes: Sequence[Change]) -> tuple[list[Operation], l
     for one in sorted(changes, key=lambda one: one.after is not None):
         root = root_of(one.root)
         side = find_side(root, one.path, going[one.root])
-        new = _merged(root, side, one)
-        if isinstance(new, Left):
-            conflicts.append(new)
+        new = merged(root, side, base=one.before, other=one.after, words=_MEANWHILE)
+        if new.why:
+            conflicts.append(Left(one.name, new.why))
         elif new.entry != side.entry:
             operations.append(planned(root, one.path, side.entry, new.entry))
             if new.entry is None:
                 going[one.root].add(one.path)
     return operations, conflicts
-
-
-def _merged(root: Root, side: Side, change: Change) -> Side | Left:
-    """Return what a path is to be, or why it does not merge."""
-    now, before, after = side.entry, change.before, change.after
-    if side.why:
-        return Left(change.name, side.why)
-    if now == after:  # as if it were merged already
-        return side
-    if now == before:
-        return side._replace(entry=after)
-    if now is None:
-        return Left(change.name, "it was deleted meanwhile")
-    if before is None:
-        return Left(change.name, "another file of this name was made meanwhile")
-    if after is None:
-        return Left(change.name, "the agent deleted it, and it was changed meanwhile")
-    if LINK in {now.mode, before.mode, after.mode}:
-        return Left(change.name, "it is, or was, a link, and was changed meanwhile")
-    mode = after.mode if now.mode == before.mode else now.mode
-    new = merged_lines(root, now, after, before, mode)
-    return Left(change.name, _why(new.why)) if new.why else new
-
-
-def _why(why: str) -> str:
-    same = "later edits touched the same lines"
-    return "the same lines were changed meanwhile" if why == same else why
 
 
 def _whole(_: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from prsm_core.commands import (
     held,
     install_child_watcher,
     open_control,
-    open_session,
     require_quiet,
     run_to_end,
     say,
@@ -26,21 +24,16 @@ from prsm_core.commands import (
 from prsm_core.door import CommitReport
 from prsm_core.files import ACCEPTED, UNMERGED
 from prsm_core.kit import escape_exact
-from prsm_files.changes.acting import Rejecter
 from prsm_files.commands.changes.knowing import (
     Known,
     Which,
-    finish,
     known_changes,
     line_of,
-    owned,
-    settle,
-    store_decisions,
+    open_verdicts,
 )
-from prsm_files.commands.snapshots.opening import SHOWN, open_shadow, require_terminal, shown
-from prsm_files.commits import Committer
-from prsm_files.session.committing import Wording, commits_of, committed, told_outcome
-from prsm_files.session.deciding import accepted, wanted
+from prsm_files.commands.snapshots.opening import SHOWN, require_terminal, shown
+from prsm_files.session.committing import Wording, told_outcome
+from prsm_files.session.deciding import accepted, told_decision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,10 +67,10 @@ def reject_changes(
 
 async def _accept(workspace: str, session: str | None, which: Which) -> Sequence[DecidedChange]:
     known = await known_changes(workspace, session, which)
-    if (made := await _asked(workspace, known, "accept", which)) is not None:
+    if (made := await _asked(workspace, known, "accept")) is not None:
         return made
-    with owned(workspace, known.session):
-        return await store_decisions(workspace, known, accepted(known.rows))
+    async with open_verdicts(workspace, known.session) as verdicts:
+        return [told_decision(one) for one in await verdicts.decide(accepted(known.rows))]
 
 
 async def _reject(
@@ -88,26 +81,14 @@ async def _reject(
     # The session's own engine holds itself.
     async with held(state, Path(workspace), but=known.session) as writers:
         require_quiet(writers)
-        if (made := await _asked(workspace, known, "reject", which)) is not None:
+        if (made := await _asked(workspace, known, "reject")) is not None:
             return known, made
-        with owned(workspace, known.session):
-            await finish(workspace, known.session)
-            known = await known_changes(workspace, known.session, which)
-            return known, await _take_back(workspace, known) if known.rows else []
+        async with open_verdicts(workspace, known.session) as verdicts:
+            decisions, act = await verdicts.reject(known.choice)
+    return known, [told_decision(one, act) for one in decisions]
 
 
-async def _take_back(workspace: str, known: Known) -> Sequence[DecidedChange]:
-    async with open_shadow(workspace) as shadow:
-        reject = Rejecter(shadow).reject
-        rejection = await asyncio.to_thread(reject, known.session, wanted(known.rows))
-        acted = rejection.acted
-        made = await settle(workspace, known, shadow, acted.act)
-        return [replace(one, act=acted.id) for one in made]
-
-
-async def _asked(
-    workspace: str, known: Known, op: str, which: Which
-) -> Sequence[DecidedChange] | None:
+async def _asked(workspace: str, known: Known, op: str) -> Sequence[DecidedChange] | None:
     """Have the session's engine decide; None where it has none."""
     state = workspace_paths(workspace).state
     if find_owner(state, known.session) is None:
@@ -193,19 +174,14 @@ def commit_changes(wanted: ToCommit, *, is_dry: bool, is_sure: bool, as_json: bo
 
 
 async def _commit(wanted: ToCommit, *, is_dry: bool) -> CommitReport:
-    known = await _accepted(wanted, wanted.session)
+    which = Which(ids=wanted.ids, agent=wanted.agent)
+    known = await known_changes(wanted.workspace, wanted.session, which, states={ACCEPTED})
     if (told := await _commit_asked(wanted, known, is_dry=is_dry)) is not None:
         return told
-    if is_dry:
-        return await _carried_out(wanted, known, is_dry=True)
-    with owned(wanted.workspace, known.session):
-        await finish(wanted.workspace, known.session)
-        return await _carried_out(wanted, await _accepted(wanted, known.session), is_dry=False)
-
-
-async def _accepted(wanted: ToCommit, session: str | None) -> Known:
-    which = Which(ids=wanted.ids, agent=wanted.agent)
-    return await known_changes(wanted.workspace, session, which, states={ACCEPTED})
+    async with open_verdicts(wanted.workspace, known.session, may_write=not is_dry) as verdicts:
+        commit = verdicts.plan_commits if is_dry else verdicts.commit
+        outcome, rows = await commit(known.choice, wanted.wording)
+    return told_outcome(outcome, rows, known.names)
 
 
 async def _commit_asked(wanted: ToCommit, known: Known, *, is_dry: bool) -> CommitReport | None:
@@ -221,20 +197,6 @@ async def _commit_asked(wanted: ToCommit, known: Known, *, is_dry: bool) -> Comm
         return await client.changes.commit(
             ids, by=wording.by, message=wording.message, dry_run=is_dry
         )
-
-
-async def _carried_out(wanted: ToCommit, known: Known, *, is_dry: bool) -> CommitReport:
-    async with open_session(wanted.workspace, known.session) as (store, _):
-        asked = await commits_of(store, known.session, known.rows, wanted.wording)
-    async with open_shadow(wanted.workspace) as shadow:
-        committer = Committer(shadow)
-        if is_dry:
-            outcome = await asyncio.to_thread(committer.plan, asked)
-        else:
-            outcome = await asyncio.to_thread(committer.commit, known.session, asked)
-            await store_decisions(wanted.workspace, known, committed(known.rows, outcome))
-            await asyncio.to_thread(committer.finish)
-    return told_outcome(outcome, known.rows, known.names)
 
 
 def _ask_commit(planned: CommitReport) -> None:

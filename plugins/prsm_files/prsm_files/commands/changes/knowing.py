@@ -1,17 +1,15 @@
-"""Changes of a session as a command knows them, and what it decides about them in the ledger.
-
-What a process that has died began with changes is finished: acts, and commits.
-"""
+"""The changes of a session as a command knows them, and what decides without an engine."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from prsm_core import ConfigError, PrsmError, SessionOwnedError, StoreError
 from prsm_core.commands import (
@@ -25,12 +23,11 @@ from prsm_core.commands import (
     workspace_paths,
     write_ledger,
 )
-from prsm_core.files import OPEN_STATES, ChangesDecided, ConversationStore, Ids, Step
+from prsm_core.files import OPEN_STATES, ConversationStore, Ids
 from prsm_core.kit import escape_exact
 from prsm_files.changes.acting import Acting
 from prsm_files.commands.snapshots.opening import open_shadow
 from prsm_files.commits import Committer
-from prsm_files.session.committing import committed
 from prsm_files.session.deciding import (
     Choice,
     choose,
@@ -38,19 +35,19 @@ from prsm_files.session.deciding import (
     family_of,
     find_change,
     is_of_agents,
-    told_decision,
 )
+from prsm_files.session.verdicts import SessionOwner, Verdicts
 from prsm_files.shadow.opening import Shadows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from prsm_core import Store
-    from prsm_core.door import DecidedChange
-    from prsm_core.files import ChangeRow, Decision
+    from prsm_core.files import ChangeRow
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.worktree import Shadow
 
+T = TypeVar("T")
 MARKS = {"added": "+", "deleted": "-", "modified": "~"}
 _OUTSIDE = "(outside)"
 
@@ -78,7 +75,7 @@ class Known(Struct, frozen=True, kw_only=True):
     """Changes of a session, and what its agents are called."""
 
     session: str
-    run: str
+    choice: Choice
     rows: tuple[ChangeRow, ...]
     names: Mapping[str, str]
     unsure: tuple[ChangeRow, ...] = ()  # left out: a person may have made them
@@ -101,21 +98,25 @@ async def known_changes(
     if which.agent is not None:
         parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in agents}
         family = family_of(ConversationStore.resolve_agent_id(which.agent, agents), parents)
+    choice = Choice(ids=which.ids, agents=family, call=which.call, is_sure=which.is_sure)
     outside: tuple[ChangeRow, ...] = ()
+    unsure: tuple[ChangeRow, ...] = ()
     if states is None:
         found = [row for row in rows if family is None or _may_be_of(row, family)]
     else:
-        found = list(choose(rows, Choice(ids=which.ids, agents=family, call=which.call), states))
-        outside = tuple(row for row in rows if row.state in states and not is_of_agents(row))
-    left = [row for row in found if row.change.is_unsure and which.is_sure and not which.ids]
+        found = list(choose(rows, choice, states))
+        if not which.ids:
+            outside = tuple(row for row in rows if row.state in states and not is_of_agents(row))
+            all_ = choose(rows, replace(choice, is_sure=False), states)
+            unsure = tuple(row for row in all_ if row not in found)
     return Known(
         session=info.session_id,
-        run=info.run_id or "",
+        choice=choice,
         last_seq=info.last_seq,
-        rows=tuple(row for row in found if row not in left),
-        unsure=tuple(left),
+        rows=tuple(found),
+        unsure=unsure,
         names={row.descriptor.agent_id: row.descriptor.name for row in agents},
-        outside=() if which.ids else outside,
+        outside=outside,
     )
 
 
@@ -169,6 +170,43 @@ def line_of(row: ChangeRow, names: Mapping[str, str]) -> str:
     return f"{change.id}  {mark}{MARKS[change.kind]} {escape_exact(change.path)}  {author}"
 
 
+class OwnedSession(SessionOwner):
+    """A session without an engine. Its shadow is opened once it is needed, as git then is."""
+
+    def __init__(self, workspace: str, store: Store, session: str, stack: AsyncExitStack) -> None:
+        super().__init__(store, session)
+        self._workspace, self._stack = workspace, stack
+        self._shadow: Shadow | None = None
+
+    async def use(self, work: Callable[[Shadow], T]) -> T:
+        """Do what needs the shadow of the folder, in a thread. Raises PrsmError, and OSError."""
+        if self._shadow is None:
+            self._shadow = await self._stack.enter_async_context(open_shadow(self._workspace))
+        return await asyncio.to_thread(work, self._shadow)
+
+    def note(self, text: str) -> None:
+        """Tell a person what was finished."""
+        say(f"prsm: note: {text}", err=True)
+
+
+@asynccontextmanager
+async def open_verdicts(
+    workspace: str, session: str, *, may_write: bool = True
+) -> AsyncIterator[Verdicts]:
+    """Open what decides in a session without an engine; to write, this process owns it."""
+    async with AsyncExitStack() as stack:
+        if may_write:
+            stack.enter_context(owned(workspace, session))
+        ledger = (write_ledger if may_write else open_ledger)(workspace)
+        store = await stack.enter_async_context(ledger)
+        yield Verdicts(OwnedSession(workspace, store, session, stack))
+
+
+def owned(workspace: str, session: str) -> SessionLock:
+    """Own the session, so that no engine goes on with it meanwhile."""
+    return SessionLock.take(workspace_paths(workspace).state, session, since=time.time())
+
+
 def finish_cut_off(workspace: str, session: str) -> bool:
     """Finish what a dead process began in a session without an engine; whether it had."""
     paths = workspace_paths(workspace)
@@ -178,8 +216,7 @@ def finish_cut_off(workspace: str, session: str) -> bool:
     if not is_begun or find_owner(paths.state, session) is not None:
         return False
     install_child_watcher()
-    with owned(workspace, session):
-        run_to_end(finish(workspace, session))
+    run_to_end(_finish(workspace, session))
     return True
 
 
@@ -187,28 +224,9 @@ def _no_git(*_: object, **__: object) -> NoReturn:
     raise RuntimeError("nobody runs git here")
 
 
-async def finish(workspace: str, session: str) -> None:
-    """Do it, for a session that this process owns. Raises PrsmError."""
-    async with open_shadow(workspace) as shadow:
-        await _finish_acts(workspace, session, shadow)
-        await _finish_commits(workspace, session, shadow)
-
-
-async def _finish_acts(workspace: str, session: str, shadow: Shadow) -> None:
-    acting = Acting(shadow)
-    while acting.owes(session):
-        act = await asyncio.to_thread(acting.unfinished, session)
-        if act is not None:
-            known = await all_changes(workspace, session)
-            await settle(workspace, known, shadow, act)
-            say(f"prsm: note: what act {act.id} ({act.kind}) decided is in the ledger", err=True)
-
-
-async def settle(workspace: str, known: Known, shadow: Shadow, act: Act) -> Sequence[DecidedChange]:
-    """Have the ledger say what an act decided in a session that this process owns; return it."""
-    made = await store_decisions(workspace, known, decided_by(known.rows, act, known.session))
-    await asyncio.to_thread(Acting(shadow).finish, act, known.session)
-    return made
+async def _finish(workspace: str, session: str) -> None:
+    async with open_verdicts(workspace, session) as verdicts:
+        await verdicts.recover()
 
 
 async def settle_all(workspace: str, shadow: Shadow, mine: Collection[str] = ()) -> None:
@@ -219,20 +237,20 @@ async def settle_all(workspace: str, shadow: Shadow, mine: Collection[str] = ())
     for act in await asyncio.to_thread(shadow.acts.all):
         for session in act.owed:
             heir = await _heir(workspace, act, session)
-            if heir is None:  # nobody knows the changes any more
+            # Without an heir nobody knows the changes any more.
+            with suppress(SessionOwnedError), ExitStack() as stack:
+                if heir is not None and heir not in mine:
+                    stack.enter_context(owned(workspace, heir))
+                if heir is not None:
+                    await _settle_by(workspace, heir, act, session)
                 await asyncio.to_thread(Acting(shadow).finish, act, session)
-            elif heir in mine:
-                await _settle_by(workspace, shadow, act, session, heir)
-            else:
-                with suppress(SessionOwnedError), owned(workspace, heir):
-                    await _settle_by(workspace, shadow, act, session, heir)
 
 
-async def _settle_by(workspace: str, shadow: Shadow, act: Act, session: str, heir: str) -> None:
+async def _settle_by(workspace: str, heir: str, act: Act, session: str) -> None:
     """Have the ledger say by `heir` what an act decided in a session."""
-    known = await all_changes(workspace, heir)
-    await store_decisions(workspace, known, decided_by(known.rows, act, session))
-    await asyncio.to_thread(Acting(shadow).finish, act, session)
+    async with write_ledger(workspace) as store, AsyncExitStack() as stack:
+        made = decided_by(await store.changes(heir), act, session)
+        await Verdicts(OwnedSession(workspace, store, heir, stack)).decide(made)
 
 
 async def _heir(workspace: str, act: Act, session: str) -> str | None:
@@ -248,44 +266,6 @@ async def _heir(workspace: str, act: Act, session: str) -> str | None:
         if error.code != "no_ledger":
             raise
     return None
-
-
-async def _finish_commits(workspace: str, session: str, shadow: Shadow) -> None:
-    committer = Committer(shadow)
-    if committer.session != session:
-        return
-    outcome = await asyncio.to_thread(committer.unfinished)
-    if outcome is None:
-        say("prsm: note: commits that were cut off have changed nothing", err=True)
-        return
-    known = await all_changes(workspace, session)
-    await store_decisions(workspace, known, committed(known.rows, outcome))
-    await asyncio.to_thread(committer.finish)
-    say("prsm: note: commits that were cut off are finished", err=True)
-
-
-def owned(workspace: str, session: str) -> SessionLock:
-    """Own the session, so that no engine goes on with it meanwhile."""
-    return SessionLock.take(workspace_paths(workspace).state, session, since=time.time())
-
-
-async def store_decisions(
-    workspace: str, known: Known, made: Sequence[Decision]
-) -> Sequence[DecidedChange]:
-    """Have the ledger say what is decided; return it as `Changes` tells it. Raises StoreError."""
-    if made:
-        async with write_ledger(workspace) as store:
-            await store.commit(
-                Step(
-                    step_id=f"{known.session}:decided:{Ids(time.time).ulid()}",
-                    session_id=known.session,
-                    run_id=known.run,
-                    agent_id=None,
-                    at=time.time(),
-                    writes=(ChangesDecided(decisions=tuple(made)),),
-                )
-            )
-    return [told_decision(one) for one in made]
 
 
 async def end_restore(

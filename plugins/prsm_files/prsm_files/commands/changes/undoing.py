@@ -33,13 +33,10 @@ from prsm_files.changes.acting import Rejecter
 from prsm_files.commands.changes.deciding import reject_changes, say_unsure
 from prsm_files.commands.changes.knowing import (
     MARKS,
-    Known,
     Which,
     all_changes,
     end_restore,
-    finish,
-    owned,
-    settle,
+    open_verdicts,
     settle_all,
 )
 from prsm_files.commands.snapshots.opening import (
@@ -50,7 +47,7 @@ from prsm_files.commands.snapshots.opening import (
     with_shadow,
 )
 from prsm_files.commands.snapshots.restoring import ask, restore_snapshot, tell
-from prsm_files.session.deciding import of_last_turn, of_merge, told_act
+from prsm_files.session.deciding import of_last_turn, told_act, told_decision
 from prsm_files.session.going_back import session_after, sessions_of, way_back
 from prsm_files.session.taking_back import find_act, told_acted
 
@@ -58,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.door import UndoReport
-    from prsm_files.changes.acting import Acted, UndoPlan
+    from prsm_files.changes.acting import UndoPlan
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Restored
 
@@ -156,34 +153,26 @@ async def _undo(workspace: str, act: Act) -> UndoReport:
         if act.session is not None and find_owner(state, act.session) is not None:
             async with open_control(state, act.session) as client:
                 return await client.changes.undo("act", act.id)
-        async with AsyncExitStack() as stack:
-            known = await _of_session(workspace, act)
-            if known is not None:
-                stack.enter_context(owned(workspace, known.session))
-                await finish(workspace, known.session)
-                known = await _of_session(workspace, act)
-            return await _take_back(workspace, act, known)
+        session = await _session_of(workspace, act)
+        if session is not None:
+            async with open_verdicts(workspace, session) as verdicts:
+                acted, made = await verdicts.undo(act)
+        else:
+            made = ()
+            async with open_shadow(workspace) as shadow:
+                acted = await asyncio.to_thread(Rejecter(shadow).undo, act)
+                await settle_all(workspace, shadow)
+        return told_acted(acted, map(told_decision, made))
 
 
-async def _of_session(workspace: str, act: Act) -> Known | None:
-    """Return the changes of an act's session; None where it is gone."""
+async def _session_of(workspace: str, act: Act) -> str | None:
+    """Return the session of an act; None where it is gone."""
     try:
-        return await all_changes(workspace, act.session) if act.session is not None else None
+        return (await all_changes(workspace, act.session)).session if act.session else None
     except StoreError as error:
         if error.code not in {"no_ledger", "unknown_session"}:
             raise
         return None
-
-
-async def _take_back(workspace: str, act: Act, known: Known | None) -> UndoReport:
-    more = () if known is None else of_merge(known.rows, act)
-    async with open_shadow(workspace) as shadow:
-        undo = partial(Rejecter(shadow).undo, act, more)
-        acted: Acted = await asyncio.to_thread(undo)
-        made = () if known is None else await settle(workspace, known, shadow, acted.act)
-        if known is None:
-            await settle_all(workspace, shadow)
-        return told_acted(acted, made)
 
 
 def _ask(act: Act, plan: UndoPlan) -> None:

@@ -117,8 +117,8 @@ def say_plan(plan: Plan) -> None:
     lines = [f"  = {escape_exact(path)} is yours, and stays" for path in plan.spared]
     for line in shown(lines, "  = … {} more that are yours"):
         say(line)
-    for path, why in plan.stays:
-        say(f"  = {escape_exact(path)} stays: {escape_exact(why)}")
+    for left in plan.stays:
+        say(f"  = {escape_exact(left.path)} stays: {escape_exact(left.why)}")
     for note in plan.notes:
         say(f"  note: {escape_exact(note)}")
 

@@ -11,9 +11,7 @@ none runs here, no more than a hook. Line ends are converted where the repositor
 
 from __future__ import annotations
 
-import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -25,9 +23,11 @@ from prsm_files.shadow.files import put_json, read_note, sync
 from prsm_files.shadow.git import FEW, GitFailedError, listed, names, persons_env, scratch
 from prsm_files.shadow.place import read_head
 from prsm_files.shadow.records import LINK, joined
+from prsm_files.shadow.staging import IndexLock, index_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from prsm_files.changes.merging import Wanted
     from prsm_files.shadow.place import Repository
@@ -77,99 +77,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
     held: tuple[Held, ...] = ()
 
 
-NAME = "index.prsm"
-
-Stamp = tuple[int, ...]
-
-
-def stamp_of(index: Path) -> Stamp:
-    """Return what an index looks like; () for none."""
-    try:
-        found = index.stat()
-    except FileNotFoundError:
-        return ()
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
-
-
-class IndexLock:
-    """The lock of one repository's index, and what the index is to become."""
-
-    def __init__(self, where: Repository) -> None:
-        self._index = where.index
-        self._lock = where.index_lock
-        self._new = where.git_dir / NAME
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the lock is there, and ours."""
-        try:
-            return os.path.samefile(self._new, self._lock)  # noqa: PTH121 - either may be gone
-        except FileNotFoundError:
-            return False
-
-    def check_free(self) -> None:
-        """Raise ConfigError while a git of the person's holds the lock."""
-        if self._lock.exists() and not self.is_ours:
-            raise _held(self._lock)
-
-    def take(self, data: bytes) -> None:
-        """Take the lock, with what the index is to become. Raises ConfigError, and OSError."""
-        self._new.unlink(missing_ok=True)
-        descriptor = os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-            if self._index.exists():
-                os.fchmod(descriptor, self._index.stat().st_mode & 0o777)
-        try:
-            os.link(self._new, self._lock)
-        except FileExistsError as error:
-            self._new.unlink()
-            raise _held(self._lock) from error
-
-    def put(self) -> None:
-        """Let the index be what it is to become, and free the lock."""
-        self._lock.replace(self._index)
-        self._new.unlink()
-        sync(self._index.parent)
-
-    def release(self) -> None:
-        """Free the lock, if it is ours; the index stays."""
-        if self.is_ours:
-            self._lock.unlink()
-        self._new.unlink(missing_ok=True)
-
-    def end(self, stamp: Stamp, *, is_done: bool) -> bool:
-        """End what a dead process left; return whether the index is as it should be then.
-
-        `stamp` is of the index before. It stays as it is where somebody has deleted the lock, and
-        git has
-        gone on with it.
-        """
-        if not is_done or not self._new.exists():
-            self.release()
-            return True
-        if not self.is_ours:
-            if self._index.exists() and self._new.samefile(self._index):
-                self._new.unlink()
-                return True
-            if stamp_of(self._index) != stamp:
-                self._new.unlink()
-                return False
-            self.take(Path(self._new).read_bytes())
-        self.put()
-        return True
-
-
-def _held(lock: Path) -> ConfigError:
-    return ConfigError(
-        f"git is at work in the repository: {lock} is there",
-        hint="let the git command that runs finish; if there is none, delete that file",
-        code="index_locked",
-    )
-
-
 # Nobody's address is guessed, and messages are what they are here: UTF-8.
 _SETTINGS = ("user.useConfigOnly=true", "i18n.commitEncoding=UTF-8", "core.safecrlf=false")
 
@@ -187,8 +94,9 @@ class PersonsRepository:
         self.root = root
         self.where: Repository = root.repository
         self.git = root.own_git(persons_env(root.environ), _SETTINGS)
-        self.stamp = stamp_of(self.where.index)  # first: what is read from now on may be newer
-        self.head = read_head(self.where, root.person).commit
+        # First: what is read from now on may be newer.
+        self.stamp = index_stamp(self.where.index)
+        self.head = read_head(root.person).commit
         self.ref = self.read_ref()
 
     @property
@@ -305,7 +213,7 @@ class _Move(Struct, frozen=True):
     root: str
     ref: str | None
     old: str | None
-    stamp: Stamp  # of the index before
+    stamp: tuple[int, ...]  # of the index before
     commits: tuple[Commit, ...]
 
 
@@ -439,7 +347,7 @@ class Committer:
         for one in made:
             one.lock.take(one.staged)
             person = one.person
-            now = person.read_ref(), person.tip(None), stamp_of(person.where.index)
+            now = person.read_ref(), person.tip(None), index_stamp(person.where.index)
             if now != (one.move.ref, one.move.old, one.move.stamp):
                 raise _moved(person)
             _check_under_way(person)

@@ -12,7 +12,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_files.shadow.files import status
+from prsm_files.shadow.files import Stamp, stamp_of
 from prsm_files.shadow.git import FEW, GitFailedError, listed, names
 from prsm_files.shadow.place import RealFolders
 from prsm_files.shadow.records import FILE, LINK, PROGRAM, Entry
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from prsm_files.shadow.git import GitDir
 
-Stamp = tuple[int, ...]  # kind and permissions, size, times and number of a file
 _YOUNG_NS = 2 * 10**9  # what changed so shortly before it was looked at may change unnoticed
 
 
@@ -188,10 +187,8 @@ class RootLook:
 
 def _stamp(path: str) -> Stamp | None:
     """Return the stamp of a file or a link; None for anything else, and for nothing."""
-    found = status(path)
-    if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-        return None
-    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    found = stamp_of(path)
+    return found if found and (stat.S_ISREG(found[0]) or stat.S_ISLNK(found[0])) else None
 
 
 def _is_plain(path: str, top: str) -> bool:

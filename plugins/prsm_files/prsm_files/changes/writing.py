@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from prsm_files.changes.merging import find_side
 from prsm_files.shadow.acts import Operation
-from prsm_files.shadow.files import status
-from prsm_files.shadow.modes import mode_of
+from prsm_files.shadow.files import stamp_of, status
+from prsm_files.shadow.modes import Modes, mode_of
 from prsm_files.shadow.records import LINK, PROGRAM, Entry
 from prsm_files.shadow.whereabouts import stray_notes
 
@@ -61,12 +61,12 @@ def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
     place = Path(root.folder, one.path)
     if one.after is None and _makes_room(root.folder, one.path):
         return True
-    stamp = _stamp(place)
+    stamp = stamp_of(str(place))
     side = find_side(root, one.path)
     if side.why or side.entry not in (one.before, one.after):
         return False
     if one.after is None:
-        if _stamp(place) != stamp:
+        if stamp_of(str(place)) != stamp:
             return False
         place.unlink(missing_ok=True)
         _drop_empty(Path(root.folder, keeps), place.parent)
@@ -79,7 +79,7 @@ def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
 
     def make(new: Path) -> None:
         _make(new, data, wanted, mode)
-        if _stamp(place) != stamp:  # as late as can be
+        if stamp_of(str(place)) != stamp:  # as late as can be
             raise _ChangedError
 
     try:
@@ -91,13 +91,6 @@ def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
 
 class _ChangedError(Exception):
     """Somebody has changed the file since it was looked at."""
-
-
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    found = status(str(path))
-    if found is None:
-        return None
-    return (found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _makes_room(top: Path, path: str) -> bool:
@@ -132,7 +125,7 @@ def _mode(root: Root, one: Operation, entry: Entry) -> int:
     is_program = entry.mode == PROGRAM
     mode = mode_of(f"{root.folder}/{one.path}")
     if mode is None:
-        mode = root.modes_kept.known().of(one.path, is_program=is_program)
+        mode = (root.modes_kept.known() or Modes()).of(one.path, is_program=is_program)
     runs = (mode & _READERS) >> 2  # whoever reads it may run it
     return mode | runs if is_program else mode & ~0o111
 

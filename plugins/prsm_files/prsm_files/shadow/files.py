@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _NOTHING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 T = TypeVar("T")
+Stamp = tuple[int, ...]  # kind and permissions, size, times and number of a file
 _LONGEST = 4095  # bytes of a path that the system opens
 
 
@@ -32,6 +33,14 @@ def status(path: str) -> os.stat_result | None:
         if error.errno in _NOTHING:
             return None
         raise
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """Return what is another once a file is written, links not followed; None: nothing is there."""
+    found = status(path)
+    if found is None:
+        return None
+    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def is_reachable(path: str) -> bool:

@@ -13,11 +13,11 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from prsm_files.shadow.files import put, put_json
+from prsm_files.shadow.files import put, put_json, read_json
 from prsm_files.shadow.place import RealFolders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 _USUAL = (0o644, 0o755)
@@ -45,7 +45,7 @@ class Modes:
 
     @classmethod
     def read(cls, data: bytes) -> Modes:
-        """Return what `to_bytes` wrote."""
+        """Return what `to_bytes` wrote. Raises ValueError."""
         plain, programs, others = json.loads(data)
         return cls((plain, programs), others)
 
@@ -92,77 +92,54 @@ class ModesKeeper:
         self._young = place / "young.json"
         self._folder = folder
 
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing is known yet, or it cannot be read, so that all files are looked at."""
-        try:
-            Modes.read(self.file.read_bytes())
-            self._known_young()
-        except (FileNotFoundError, ValueError):
-            return True
-        return False
-
-    def known(self) -> Modes:
-        """Return what is known of the files that there are, or were when one was looked at last."""
+    def known(self) -> Modes | None:
+        """Return what is known of the files at the last look; None: nothing that can be read."""
         try:
             return Modes.read(self.file.read_bytes())
         except (FileNotFoundError, ValueError):
-            return Modes()
+            return None
 
     def forget(self) -> None:
         """Know nothing."""
         self.file.unlink(missing_ok=True)
         self._young.unlink(missing_ok=True)
 
-    def look(self, paths: Sequence[str]) -> None:
-        """Look at all files, whatever is known of them."""
-        self._write(Modes.look(self._folder, paths), paths)
-
-    def note(self, changed: Sequence[str]) -> None:
-        """Look at the files that have changed, and those that may have without being noticed."""
-        young = self._known_young()
-        if not changed and not young:
-            return
-        modes = Modes.read(self.file.read_bytes())
-        paths = list(dict.fromkeys((*changed, *young)))
-        there = FileModes(self._folder)
-        is_new = [modes.note(path, there.of(path)) for path in paths]
-        self._write(modes if any(is_new) else None, paths)
+    def look(self, changed: Sequence[str], all_: Callable[[], Sequence[str]]) -> None:
+        """Look at files that have changed, and may have unnoticed; at all if nothing is known."""
+        modes = self.known()
+        young = read_json(self._young, list[str]) if self._young.exists() else []
+        if modes is None or young is None:
+            paths = all_()
+            self._write(Modes.look(self._folder, paths), paths)
+        elif paths := list(dict.fromkeys((*changed, *young))):
+            there = FileModes(self._folder)
+            is_new = [modes.note(path, there.of(path)) for path in paths]
+            self._write(modes if any(is_new) else None, paths)
 
     def adopt(self, modes: Modes, written: Sequence[str]) -> None:
         """Know the permissions that a restore has given to the files it has written."""
-        young = [] if self.is_new else self._known_young()
+        young = read_json(self._young, list[str]) or []
         self._write(modes, list(dict.fromkeys((*written, *young))))
-
-    def _known_young(self) -> list[str]:
-        try:
-            young: list[str] = json.loads(self._young.read_bytes())
-        except FileNotFoundError:
-            return []
-        return young
 
     def _write(self, modes: Modes | None, looked_at: Sequence[str]) -> None:
         if modes is not None:
             put(self.file, modes.to_bytes())
         limit = time.time() - _YOUNG_SECONDS
-        young = [path for path in looked_at if _changed_at(f"{self._folder}/{path}") > limit]
-        put_json(self._young, young)
+        there = ((path, _status(f"{self._folder}/{path}")) for path in looked_at)
+        put_json(self._young, [path for path, found in there if found and found.st_ctime > limit])
 
 
-def _changed_at(path: str) -> float:
+def _status(path: str) -> os.stat_result | None:
     try:
-        return os.lstat(path).st_ctime
+        return os.lstat(path)
     except OSError:
-        return 0.0
+        return None
 
 
 def mode_of(path: str) -> int | None:
     """Return the permissions of a file, None for anything else."""
-    try:
-        found = os.lstat(path).st_mode
-    except OSError:
-        return None
-    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
+    found = _status(path)
+    return stat.S_IMODE(found.st_mode) if found and stat.S_ISREG(found.st_mode) else None
 
 
 def _most(counted: Counter[int], usual: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +28,6 @@ _UNDER_WAY = {
     "REVERT_HEAD": "revert",
     "BISECT_LOG": "bisect",
 }
-_ID = re.compile(r"[0-9a-f]{40,64}")
-
 MOST = 100  # repositories in a folder
 
 
@@ -68,7 +65,7 @@ class Repository(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True):
-    """Where HEAD is; both are None before the first commit of a detached one, which is never."""
+    """Where HEAD is; there is no commit yet, or no branch where it is detached."""
 
     commit: str | None
     branch: str | None
@@ -107,47 +104,11 @@ def require_files(root: Path, common_dir: Path) -> None:
         )
 
 
-def read_head(repository: Repository, git: GitDir) -> Head:
-    """Return where HEAD is; git is asked only where its files do not say."""
-    try:
-        text = read_regular(repository.git_dir / "HEAD").decode("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    if _ID.fullmatch(text):
-        return Head(text, None)
-    ref = text.removeprefix("ref: ")
-    if ref.startswith("refs/heads/") and ".." not in ref and ref != "refs/heads/.invalid":
-        commit = _read_ref(repository.common_dir, ref)
-        if commit is not None:
-            return Head(commit, ref.removeprefix("refs/heads/"))
-    return _ask_head(git)
-
-
-def _read_ref(common_dir: Path, ref: str) -> str | None:
-    """Return the commit of a ref, from its file or else from that of all; None: git knows more."""
-    try:
-        commit = read_regular(common_dir / ref).decode("ascii").strip()
-    except FileNotFoundError:
-        try:
-            packed = read_regular(common_dir / "packed-refs")
-        except OSError:
-            return None
-        found = re.search(
-            rb"^([0-9a-f]{40,64}) " + re.escape(os.fsencode(ref)) + rb"$", packed, re.M
-        )
-        return None if found is None else found[1].decode("ascii")
-    except (OSError, UnicodeDecodeError):
-        return None
-    return commit if _ID.fullmatch(commit) else None
-
-
-def _ask_head(git: GitDir) -> Head:
+def read_head(git: GitDir) -> Head:
+    """Return where HEAD of a person's repository is."""
     commit = git.ask("rev-parse", "--quiet", "--verify", "HEAD^{commit}").out
-    branch = git.ask("symbolic-ref", "--quiet", "--short", "HEAD").out
-    return Head(
-        commit.decode("ascii").strip() or None,
-        branch.decode("utf-8", "surrogateescape").strip() or None,
-    )
+    ref = os.fsdecode(git.ask("symbolic-ref", "--quiet", "HEAD").out).strip()
+    return Head(commit.decode("ascii").strip() or None, ref.removeprefix("refs/heads/") or None)
 
 
 class RealFolders:

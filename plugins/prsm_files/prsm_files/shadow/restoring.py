@@ -281,7 +281,7 @@ def put_staging_back(root: Root, target: RootState) -> str | None:
             f"the staging area of {where} stays as it is: its repository is "
             f"{root.repository.git_dir}, which may be that of another folder"
         )
-    head = read_head(root.repository, root.person)
+    head = read_head(root.person)
     if head.commit != target.head:
         return (
             f"the staging area of {where} stays as it is: HEAD was at "

@@ -26,7 +26,7 @@ from prsm_files.shadow.files import (
     put_if_new,
     put_json,
     read_json,
-    status,
+    stamp_of,
 )
 from prsm_files.shadow.git import (
     ContentGoneError,
@@ -247,10 +247,9 @@ class Root:
         for _ in range(_TRIES - 1):
             if unsure:
                 look, unsure = self._stored_look(force)
-        if self.modes_kept.is_new:
-            self.modes_kept.look(list(names(self.shadow.run("ls-files", "-z"))))
-        else:
-            self.modes_kept.note([*look.dropped, *look.stored])
+        self.modes_kept.look(
+            [*look.dropped, *look.stored], lambda: list(names(self.shadow.run("ls-files", "-z")))
+        )
         tops = list(look.tops)
         if self.repository is not None:
             tops += submodules(self.folder, self.person)
@@ -280,7 +279,7 @@ class Root:
                 if last:
                     raise
                 continue
-            return look, [p for p, stamp in look.stored.items() if _stamp(self._at(p)) != stamp]
+            return look, [p for p, stamp in look.stored.items() if stamp_of(self._at(p)) != stamp]
         raise AssertionError("the last try returns or raises")
 
     def _changed(self) -> tuple[list[str], list[str], list[Skipped]]:
@@ -307,7 +306,7 @@ class Root:
         for path in dict.fromkeys((*changed, *others, *force)):
             if path.endswith("/"):
                 continue
-            stamp = _stamp(self._at(path)) if real.holds(path) else None
+            stamp = stamp_of(self._at(path)) if real.holds(path) else None
             reason = None if stamp is None else self._why_not(path, stamp)
             if not is_reachable(self._at(path)):
                 reason = _TOO_LONG
@@ -357,7 +356,7 @@ class Root:
         modes = self.shadow.word("hash-object", "-w", "--no-filters", "--", file)
         if self.repository is None:
             return RootState(path=self.path, tree=tree, modes=modes)
-        head = read_head(self.repository, self.person)
+        head = read_head(self.person)
         return RootState(
             path=self.path,
             tree=tree,
@@ -466,14 +465,6 @@ class Root:
 
     def _at(self, path: str) -> str:
         return f"{self.folder}/{path}"
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    """Return kind and permissions, size, and times of a file; None where it is not there."""
-    found = status(path)
-    if found is None:
-        return None
-    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _change(root: str, head: bytes, path: bytes) -> Change:

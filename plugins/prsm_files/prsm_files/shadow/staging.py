@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from prsm_core import PrsmError
-from prsm_files.shadow.files import put_json, read_json
+from prsm_core import ConfigError, PrsmError
+from prsm_files.shadow.files import put_json, read_json, stamp_of, sync
 from prsm_files.shadow.git import GitFailedError
 from prsm_files.shadow.records import Staging
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prsm_files.shadow.files import Stamp
     from prsm_files.shadow.git import GitDir
     from prsm_files.shadow.place import Repository
 
@@ -27,10 +28,97 @@ class StagingError(PrsmError):
     code = "staging"
 
 
+def index_stamp(index: Path) -> Stamp:
+    """Return what an index looks like, where a link leads, too; () for none."""
+    return stamp_of(os.path.realpath(index)) or ()
+
+
+class IndexLock:
+    """The lock of one repository's index, and what the index is to become."""
+
+    def __init__(self, where: Repository) -> None:
+        self._index = where.index
+        self._lock = where.index_lock
+        self._new = where.git_dir / "index.prsm"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the lock is there, and was left by PRSM: it is another name of a file of ours."""
+        for one in (self._new, self._index):
+            with suppress(FileNotFoundError):
+                if self._lock.samefile(one):
+                    return True
+        return False
+
+    def check_free(self) -> None:
+        """Raise ConfigError while a git of the person's holds the lock."""
+        if self._lock.exists() and not self.is_ours:
+            raise _held(self._lock)
+
+    def take(self, data: bytes, mtime_ns: int | None = None) -> None:
+        """Take the lock, with what the index is to become. Raises ConfigError, and OSError."""
+        self._new.unlink(missing_ok=True)
+        descriptor = os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+            if self._index.exists():
+                os.fchmod(descriptor, self._index.stat().st_mode & 0o777)
+        if mtime_ns is not None:
+            os.utime(self._new, ns=(mtime_ns, mtime_ns))
+        try:
+            # By this second name a lock that a dead process left is known.
+            os.link(self._new, self._lock)
+        except FileExistsError as error:
+            self._new.unlink()
+            raise _held(self._lock) from error
+
+    def put(self) -> None:
+        """Let the index be what it is to become, and free the lock."""
+        self._lock.replace(self._index)
+        self._new.unlink()
+        sync(self._index.parent)
+
+    def release(self) -> None:
+        """Free the lock, if it is ours; the index stays."""
+        if self.is_ours:
+            self._lock.unlink()
+        self._new.unlink(missing_ok=True)
+
+    def end(self, stamp: Stamp, *, is_done: bool) -> bool:
+        """End what a dead process left; return whether the index is as it should be then.
+
+        `stamp` is of the index before. It stays as it is where somebody has deleted the lock, and
+        git has gone on with it.
+        """
+        if not is_done or not self._new.exists():
+            self.release()
+            return True
+        if not self.is_ours:
+            if self._index.exists() and self._new.samefile(self._index):
+                self._new.unlink()
+                return True
+            if index_stamp(self._index) != stamp:
+                self._new.unlink()
+                return False
+            self.take(self._new.read_bytes())
+        self.put()
+        return True
+
+
+def _held(lock: Path) -> ConfigError:
+    return ConfigError(
+        f"git is at work in the repository: {lock} is there",
+        hint="let the git command that runs finish; if there is none, delete that file",
+        code="index_locked",
+    )
+
+
 class _Known(Struct, frozen=True):
     """What an index looked like when it was copied, and what became of it."""
 
-    stamp: tuple[int, ...]
+    stamp: Stamp
     staging: Staging
 
 
@@ -41,23 +129,21 @@ class StagingKeeper:
         self._shadow = shadow
         self._person = person
         self._index = repository.index
-        self._lock = repository.index_lock
-        self._own = repository.index.with_name("index.prsm")  # until it is the index
+        self._lock = IndexLock(repository)
         self._memory = _memory(shadow)
 
     def copy(self) -> Staging | None:
         """Return the index as it is now; None where there is none. Raises GitFailedError."""
         known = read_json(self._memory, _Known)
-        try:
-            stamp = _stamp(self._index)
-        except FileNotFoundError:
+        stamp = index_stamp(self._index)
+        if not stamp:
             return None
         if known is not None and known.stamp == stamp:
             return known.staging
         copy = self._shadow.path / "index.copy"
         try:
             shutil.copy2(self._index, copy)
-            staging = self._keep(copy, stamp[0])
+            staging = self._keep(copy, stamp[2])
         finally:
             copy.unlink(missing_ok=True)
         put_json(self._memory, _Known(stamp, staging))
@@ -92,52 +178,25 @@ class StagingKeeper:
 
     def put_back(self, staging: Staging) -> None:
         """Let the index be as it was, whole or not at all. Raises StagingError."""
-        self._free_own_lock()
-        if self._known_blob() == staging.blob:
+        self._lock.release()
+        known = read_json(self._memory, _Known)
+        if known is not None and (known.stamp, known.staging.blob) == (
+            index_stamp(self._index),
+            staging.blob,
+        ):
             return
-        data = self._shadow.blob(staging.blob)
         try:
-            self._write(data, staging.mtime_ns)
-            os.link(self._own, self._lock)  # by which a lock that a dead process left is known
-            self._own.replace(self._index)
-        except FileExistsError as error:
-            self._own.unlink(missing_ok=True)
-            raise StagingError(
-                f"the staging area was not put back: {self._lock} is held",
-                hint="let the git command that runs finish; if there is none, delete that file",
-            ) from error
+            self._lock.take(self._shadow.blob(staging.blob), staging.mtime_ns)
+            self._lock.put()
+        except ConfigError as error:
+            why, hint = error.message, error.hint
+            raise StagingError(f"the staging area was not put back: {why}", hint=hint) from error
         except OSError as error:
-            self._free_own_lock()
+            self._lock.release()
             raise StagingError(
                 f"the staging area was not put back: {self._index}: {error.strerror}",
                 hint="make room on the disk, or allow writing there, and restore once more",
             ) from error
-        self._lock.unlink()
-
-    def _write(self, data: bytes, mtime_ns: int) -> None:
-        descriptor = os.open(self._own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.utime(self._own, ns=(mtime_ns, mtime_ns))
-
-    def _free_own_lock(self) -> None:
-        """Free the index of what a restore that was cut off has left; git's own lock stays."""
-        for one in (self._own, self._index):
-            with suppress(FileNotFoundError):
-                if self._lock.samefile(one):
-                    self._lock.unlink()
-        self._own.unlink(missing_ok=True)
-
-    def _known_blob(self) -> str | None:
-        """Return what the index is, if it is still as it was copied last."""
-        known = read_json(self._memory, _Known)
-        try:
-            is_known = known is not None and known.stamp == _stamp(self._index)
-        except FileNotFoundError:
-            return None
-        return known.staging.blob if known is not None and is_known else None
 
 
 def forget_copy(shadow: GitDir) -> None:
@@ -147,8 +206,3 @@ def forget_copy(shadow: GitDir) -> None:
 
 def _memory(shadow: GitDir) -> Path:
     return shadow.path / "staging.json"
-
-
-def _stamp(file: Path) -> tuple[int, ...]:
-    found = file.stat()
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)

@@ -69,7 +69,7 @@ def check(root_of: RootOf, now: Snapshot) -> Beginning:
         raise _refused(
             f"a {repository.under_way} is under way", f"finish it, or git {_abort(repository)}"
         )
-    commit = read_head(repository, root.person).commit
+    commit = read_head(root.person).commit
     if commit is None:
         raise _refused("there is no commit yet", "make a first one: git commit --allow-empty")
     notes = tuple(f"{one.path} is not in it: {one.reason}" for one in now.skipped)

@@ -99,12 +99,6 @@ class PersonsRepository:
         self.head = read_head(root.person).commit
         self.ref = self.read_ref()
 
-    @property
-    def zeros(self) -> str:
-        """The id of nothing, as long as ids are here."""
-        wide = self.head or self.git.word("hash-object", "-t", "tree", "--stdin")
-        return "0" * len(wide)
-
     def read_ref(self) -> str | None:
         """Return the branch that HEAD is, as a ref; None where it is detached."""
         said = self.git.ask("symbolic-ref", "--quiet", "HEAD").out
@@ -125,15 +119,6 @@ class PersonsRepository:
                     code="no_identity",
                 )
 
-    def in_head(self, paths: Sequence[str]) -> Entries:
-        """Return what HEAD has at paths. Raises GitFailedError."""
-        there = {} if self.head is None else self.git.tree(self.head, paths)
-        return {**dict.fromkeys(paths), **there}
-
-    def in_index(self, paths: Sequence[str]) -> Entries:
-        """Return what is staged at paths. Raises GitFailedError."""
-        return {**dict.fromkeys(paths), **self.git.in_index(paths)}
-
     def unmerged(self, paths: Sequence[str]) -> set[str]:
         """Return those paths of which the index has several versions."""
         lines = names(self.git.run("ls-files", "-u", "-z"))
@@ -148,10 +133,6 @@ class PersonsRepository:
             if value != "unspecified":
                 found.setdefault(path, {})[name] = value
         return found
-
-    def setting(self, name: str) -> str:
-        """Return a setting of the person, or ""."""
-        return self.git.ask("config", "--get", name).out.decode("utf-8", "replace").strip()
 
     def begin_tree(self, index: Path) -> None:
         """Let an index be what HEAD is. Raises GitFailedError."""
@@ -198,7 +179,8 @@ class PersonsRepository:
     def move(self, new: str, why: str) -> bool:
         """Let HEAD's branch be a commit, if it is still where it was; whether it is."""
         ref = ("--no-deref", "HEAD") if self.ref is None else (self.ref,)
-        old = self.head or self.zeros
+        # Zeros, as long as ids are here: there is to be no commit.
+        old = self.head or "0" * len(new)
         return not self.git.ask("update-ref", "-m", why, *ref, new, old).code
 
     def has(self, commit: str, ref: str | None) -> bool:
@@ -215,6 +197,10 @@ class _Move(Struct, frozen=True):
     old: str | None
     stamp: tuple[int, ...]  # of the index before
     commits: tuple[Commit, ...]
+
+    @property
+    def last(self) -> Commit:
+        return self.commits[-1]
 
 
 class _Intent(Struct, frozen=True):
@@ -272,11 +258,11 @@ class Committer:
             put_json(self._intent, intent, is_durable=True)
             try:
                 self._lock(made)
-                moved, failed = self._move(made)
+                commits, failed = self._move(made)
             except BaseException:
                 self._give_up(made)
                 raise
-            return _outcome(moved, plans, (*left, *failed))
+            return _outcome(commits, plans, (*left, *failed))
 
     def unfinished(self) -> Outcome | None:
         """End what a dead process began; return what it had done and is to be stored anew."""
@@ -299,7 +285,7 @@ class Committer:
         if not self._shadow.has_root(move.root):
             return ()
         person = PersonsRepository(self._shadow.root(move.root))
-        is_done = person.has(_last(move), move.ref)
+        is_done = person.has(move.last.id, move.ref)
         if not IndexLock(person.where).end(move.stamp, is_done=is_done):
             self._shadow.notes.append(
                 "commits that were cut off are made, but git has gone on with its old staging "
@@ -312,18 +298,32 @@ class Committer:
     ) -> tuple[list[tuple[PersonsRepository, RepositoryPlan]], list[Left]]:
         plans, left = [], []
         for path in sorted({change.root for one in asked for change in one.changes}):
-            mine = only(asked, path)
-            if not self._shadow.has_root(path):
-                left += [Left(c.id, "its repository is gone") for one in mine for c in one.changes]
-                continue
-            root = self._shadow.root(path)
-            if why := _why_not(root):
+            mine = [
+                replace(one, changes=changes)
+                for one in asked
+                if (changes := tuple(change for change in one.changes if change.root == path))
+            ]
+            if why := self._why_not(path):
                 left += [Left(c.id, why) for one in mine for c in one.changes]
                 continue
-            person = PersonsRepository(root)
-            _check(person)
+            person = PersonsRepository(self._shadow.root(path))
+            _check_under_way(person)
+            IndexLock(person.where).check_free()
+            person.check_identity()
             plans.append((person, Planner(person, mine).plan()))
         return plans, left
+
+    def _why_not(self, path: str) -> str:
+        """Return why nothing is committed in a root, "" where it can be."""
+        if not self._shadow.has_root(path):
+            return "its repository is gone"
+        root = self._shadow.root(path)
+        if root.repository is None:
+            return "its folder is no repository: `git init` makes it one"
+        if root.has_foreign_repository:
+            where = root.repository.git_dir
+            return f"its repository is {where}, which may be that of another folder"
+        return ""
 
     def _made(self, person: PersonsRepository, plan: RepositoryPlan) -> _Made:
         for layer in plan.layers:
@@ -357,7 +357,8 @@ class Committer:
         commits: list[Commit] = []
         left: list[Left] = []
         for one in made:
-            if one.person.move(_last(one.move), f"commit (prsm): {_subject(one.move)}"):
+            subject = one.move.last.message.partition("\n")[0]
+            if one.person.move(one.move.last.id, f"commit (prsm): {subject}"):
                 one.lock.put()
                 commits += one.move.commits
             elif not commits:
@@ -373,7 +374,7 @@ class Committer:
 
     def _give_up(self, made: Sequence[_Made]) -> None:
         """Free what is not done; what is done is finished by whoever comes next."""
-        is_done = [one.person.has(_last(one.move), one.move.ref) for one in made]
+        is_done = [one.person.has(one.move.last.id, one.move.ref) for one in made]
         for one, done in zip(made, is_done, strict=True):
             if not done:
                 one.lock.release()
@@ -397,26 +398,12 @@ def _commits(person: PersonsRepository, plan: RepositoryPlan, ids: Sequence[str]
             root=person.root.path,
             message=layer.asked.message,
             changes=tuple(change.id for change in layer.changes),
-            files=files_of(layer),
+            files=tuple(dict.fromkeys(joined(one.root, one.inner) for one in layer.changes)),
             agents=layer.asked.agents,
             id=id_,
         )
         for layer, id_ in zip(plan.layers, ids or [""] * len(plan.layers), strict=True)
     ]
-
-
-def _why_not(root: Root) -> str:
-    if root.repository is None:
-        return "its folder is no repository: `git init` makes it one"
-    if root.has_foreign_repository:
-        return f"its repository is {root.repository.git_dir}, which may be that of another folder"
-    return ""
-
-
-def _check(person: PersonsRepository) -> None:
-    _check_under_way(person)
-    IndexLock(person.where).check_free()
-    person.check_identity()
 
 
 def _check_under_way(person: PersonsRepository) -> None:
@@ -436,14 +423,6 @@ def _moved(person: PersonsRepository) -> ConfigError:
         hint=_HINT,
         code="moved",
     )
-
-
-def _last(move: _Move) -> str:
-    return move.commits[-1].id
-
-
-def _subject(move: _Move) -> str:
-    return move.commits[-1].message.partition("\n")[0]
 
 
 _ONTO_HEAD = Words(
@@ -484,8 +463,10 @@ class Planner:
         self._asked = asked
         self._paths = sorted({change.inner for one in asked for change in one.changes})
         self._converter = Converter(person, self._paths)
-        self._head = person.in_head(self._paths)
-        self._index = person.in_index(self._paths)
+        nothing: Entries = dict.fromkeys(self._paths)
+        there = {} if person.head is None else person.git.tree(person.head, self._paths)
+        self._head = {**nothing, **there}
+        self._index = {**nothing, **person.git.in_index(self._paths)}
         self._held: set[str] = set()
 
     def plan(self) -> RepositoryPlan:
@@ -597,23 +578,7 @@ def copy_index(person: PersonsRepository, copy: Path) -> None:
     person.git.run("update-index", "--no-split-index", index=copy)
 
 
-def files_of(layer: Layer) -> tuple[str, ...]:
-    """Return the files of a commit, from the top of the folder."""
-    return tuple(dict.fromkeys(joined(one.root, one.inner) for one in layer.changes))
-
-
-def only(asked: Iterable[Asked], root: str) -> list[Asked]:
-    """Return what is asked for in one repository."""
-    found = []
-    for one in asked:
-        changes = tuple(change for change in one.changes if change.root == root)
-        if changes:
-            found.append(replace(one, changes=changes))
-    return found
-
-
 _CONVERTING = ("text", "eol", "crlf", "ident", "working-tree-encoding")
-_NONE = frozenset({"unset"})
 
 
 class Converter:
@@ -622,7 +587,8 @@ class Converter:
     def __init__(self, person: PersonsRepository, paths: Sequence[str]) -> None:
         self._person = person
         self._known = person.attributes(paths, (*_CONVERTING, "filter"))
-        self._converts_all = person.setting("core.autocrlf").lower() in {"true", "input", "1"}
+        setting = person.git.ask("config", "--get", "core.autocrlf").out
+        self._converts_all = setting.strip().lower() in {b"true", b"input", b"1"}
         root = person.root
         self._git = root.own_git(
             persons_env(root.environ), ("core.safecrlf=false",), writes_here=True
@@ -632,7 +598,7 @@ class Converter:
     def filter_of(self, path: str) -> str | None:
         """Return the name of the filter that converts a file; None where none does."""
         name = self._known.get(path, {}).get("filter", "unset")
-        return None if name in _NONE else name
+        return None if name == "unset" else name
 
     def stored(self, path: str, entry: Entry | None) -> Entry | None:
         """Return an entry as the repository stores it."""
@@ -647,7 +613,6 @@ class Converter:
 
     def _converts(self, path: str) -> bool:
         known = self._known.get(path, {})
-        given = {name: known[name] for name in _CONVERTING if name in known}
-        return bool(set(given.values()) - _NONE) or (
-            self._converts_all and known.get("text") not in _NONE
-        )
+        if any(known.get(name, "unset") != "unset" for name in _CONVERTING):
+            return True
+        return self._converts_all and known.get("text") != "unset"

@@ -1,4 +1,4 @@
-"""Which changes a person means, and what is decided about them; pure, for engines and commands."""
+"""Which changes a person means, and what is decided about them, for engines and commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from msgspec.structs import asdict
 
 from prsm_core import ConfigError
 from prsm_core.door import AgentName, Change, ChangeAuthor, ChangeDetail, DecidedChange
-from prsm_core.files import ACCEPTED, OPEN_STATES, PENDING, REJECTED, Decision, path_text, text_path
+from prsm_core.files import (
+    ACCEPTED,
+    OPEN_STATES,
+    PENDING,
+    REJECTED,
+    ConversationStore,
+    Decision,
+    path_text,
+    text_path,
+)
 from prsm_files.changes.merging import Wanted
 from prsm_files.shadow.acts import MERGE, Verdict
 from prsm_files.shadow.records import Entry, find_id
@@ -17,6 +26,7 @@ from prsm_files.shadow.records import Entry, find_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from prsm_core import Store
     from prsm_core.door import Reason
     from prsm_core.files import ChangeRow
     from prsm_files.shadow.acts import Act, Operation
@@ -67,12 +77,16 @@ def _in_another_state(row: ChangeRow) -> ConfigError:
 
 
 def _is_of(row: ChangeRow, choice: Choice) -> bool:
-    authors = row.change.authors
     if not is_of_agents(row) or (choice.is_sure and row.change.is_unsure):
         return False
-    if choice.agents is not None and not {one.agent for one in authors} <= choice.agents:
+    if choice.agents is not None and not authors_of(row) <= choice.agents:
         return False
-    return choice.call is None or choice.call in {one.call for one in authors[:1]}
+    return choice.call is None or choice.call in {one.call for one in row.change.authors[:1]}
+
+
+def authors_of(row: ChangeRow) -> set[str]:
+    """Return the agents that may have made a change, by their ids."""
+    return {one.agent for one in row.change.authors}
 
 
 def is_of_agents(row: ChangeRow) -> bool:
@@ -239,12 +253,22 @@ def told_detail(
     return ChangeDetail(**told, rationale=reason, diff=diff)
 
 
-def family_of(agent: str, parents: Mapping[str, str | None]) -> frozenset[str]:
-    """Return an agent and all below it; `parents` has who is above each."""
-    family = {agent}
-    for one in parents:  # each comes behind the one above it
-        if parents[one] in family:
-            family.add(one)
+async def names_of(store: Store, session: str) -> Mapping[str, str]:
+    """Return what the agents of a session are called, by their ids."""
+    agents = await store.agents(session)
+    return {row.descriptor.agent_id: row.descriptor.name for row in agents}
+
+
+async def family_of(store: Store, session: str, agent: str | None) -> frozenset[str] | None:
+    """Return an agent, by name or id, and all below it; None for None. Raises ConfigError."""
+    if agent is None:
+        return None
+    rows = await store.agents(session)
+    family = {ConversationStore.resolve_agent_id(agent, rows)}
+    # Each comes behind the one above it.
+    for one in (row.descriptor for row in rows):
+        if one.parent_id in family:
+            family.add(one.agent_id)
     return frozenset(family)
 
 

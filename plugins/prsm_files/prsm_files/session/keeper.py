@@ -180,7 +180,7 @@ class FilesKeeper:
             shadow.notes.clear()
 
     def _tell_failure(self, lost: str, error: PrsmError | OSError) -> None:
-        text = f"{lost}: {_said(error)}"
+        text = f"{lost}: {explain(error)}"
         if text not in self._told:
             self._told.add(text)
             self._journal.tell("notice", level="warning", text=text)
@@ -196,7 +196,8 @@ def _recovered(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:
     return notes, shadow.journal.owed()
 
 
-def _said(error: PrsmError | OSError) -> str:
+def explain(error: PrsmError | OSError) -> str:
+    """Return what an error says, for people: first whether something is used up."""
     from prsm_core.kit.exhaustion import exhaustion_of  # once something fails
 
     if (used_up := exhaustion_of(error)) is not None:

@@ -290,7 +290,7 @@ class PromptSnapshots:
         self, shadow: Shadow, hold: Hold, wanted: _Wanted
     ) -> tuple[Snapshot, Sequence[Snapshot]]:
         """Take a snapshot, in the thread; return it, and all that there are of the session."""
-        from prsm_files.shadow.worktree import About  # once one is taken
+        from prsm_files.shadow.records import About  # once one is taken
 
         session = self._of.journal.session_id
         about = About(

@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from prsm_core.engine.state import told_region
 from prsm_core.files import AgentSpawnError, Trees, WritingCall, path_text, repo_identity, run_shell
 from prsm_core.kit import first_of
 from prsm_core.policies import is_within
+from prsm_files.session.keeper import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
         AgentDescriptor,
         AgentRecord,
         FilesContext,
-        QuietMoment,
         SpawnRequest,
     )
     from prsm_files.session.folders import Workspaces
@@ -131,15 +132,43 @@ class TreeKeeper(Trees):
             loop = asyncio.get_running_loop()
 
             def work(trees: Worktrees) -> Outcome:
-                merge = _Merge(quiet, self._look_at, call, trees.shadow, loop)
-                return trees.settle(tree_id, message, is_wanted=is_wanted, writing=merge.writing)
+                writing = partial(self._writing, call, trees.shadow, loop)
+                return trees.settle(tree_id, message, is_wanted=is_wanted, writing=writing)
 
-            outcome = await self._use(self._folder_above(record), work)
+            told = _told(await self._use(self._folder_above(record), work))
         except (PrsmError, OSError) as error:
-            return {**self._where_told(record), "result": "kept", "why": _said(error)}
+            told = {"result": "kept", "why": explain(error)}
         finally:
             quiet.ended(call)
-        return {**self._where_told(record), **_told(outcome)}
+        return {"worktree": self._top(record), **told}
+
+    @contextmanager
+    def _writing(
+        self,
+        call: WritingCall,
+        shadow: Shadow,
+        loop: asyncio.AbstractEventLoop,
+        files: Sequence[str],
+    ) -> Iterator[None]:
+        """Have files, from the top of the folder, be a merge's own for the block.
+
+        It runs in a thread, and the calls of a folder are known in the loop.
+        """
+        all_ = tuple(f"{shadow.folder}/{file}" for file in files)
+
+        async def owns() -> None:
+            self._of.quiet.owns(call, all_)
+
+        async def ended() -> None:
+            self._of.quiet.ended(call)
+
+        asyncio.run_coroutine_threadsafe(owns(), loop).result()
+        self._look_at(shadow, all_)
+        try:
+            yield
+        finally:
+            self._look_at(shadow, all_)
+            asyncio.run_coroutine_threadsafe(ended(), loop).result()
 
     async def left(self, session: str) -> Sequence[LeftWorktree]:
         """Return the worktrees of a session's ended agents that are not merged."""
@@ -200,16 +229,20 @@ class TreeKeeper(Trees):
             row.descriptor.agent_id: row.descriptor.state.is_terminal
             for row in await self._of.store.agents(session)
         }
+
+        def recover(trees: Worktrees) -> list[str]:
+            notes = trees.sweep(lambda one: one.session == session and one.agent not in ended)
+            for tree in all_:
+                is_over = tree.session == session and ended.get(tree.agent)
+                if is_over and tree.parent == parent and trees.find(tree.id) is not None:
+                    trees.finish(tree.id)
+            return notes
+
         notes: list[str] = []
         all_ = await asyncio.to_thread(lambda: list(read_all(where, key)))
         for parent in dict.fromkeys(tree.parent for tree in all_):
-            is_over = [
-                tree.id
-                for tree in all_
-                if tree.parent == parent and tree.session == session and ended.get(tree.agent)
-            ]
             if await asyncio.to_thread(Path(parent).is_dir):
-                notes += await self._attempt(Path(parent), _Recovery(session, ended, is_over)) or ()
+                notes += await self._attempt(Path(parent), recover) or ()
         return notes
 
     def _own(self, record: AgentRecord) -> str | None:
@@ -231,7 +264,9 @@ class TreeKeeper(Trees):
 
         def work(trees: Worktrees) -> Made:
             top = str(trees.shadow.folder) if again is None else self._top(record)
-            return trees.make(whose, again, region=_below(agent.grant.region, top))
+            region = agent.grant.region
+            below = None if region is None else [os.path.relpath(path, top) for path in region]
+            return trees.make(whose, again, region=below)
 
         try:
             made: Made = await self._use(self._folder_above(record), work)
@@ -303,15 +338,7 @@ class TreeKeeper(Trees):
         lines = agent.prompt.strip().splitlines()
         head = f"{agent.name}: {lines[0].strip() if lines else 'its task'}"
         trailers = f"PRSM-Agent: {agent.name}\nPRSM-Session: {agent.session_id}"
-        said: str = self._of.journal.redact(f"{head}\n\n{trailers}")
-        return said
-
-    def _where_told(self, record: AgentRecord) -> dict[str, Any]:
-        return {"worktree": self._top(record)}
-
-
-def _below(region: Sequence[str] | None, top: str) -> tuple[str, ...] | None:
-    return None if region is None else tuple(os.path.relpath(path, top) for path in region)
+        return str(self._of.journal.redact(f"{head}\n\n{trailers}"))
 
 
 def _moved(agent: AgentDescriptor, tree: Tree) -> AgentDescriptor:
@@ -334,58 +361,6 @@ def _moved(agent: AgentDescriptor, tree: Tree) -> AgentDescriptor:
         grant=replace(agent.grant, region=moved),
         system_prompt=f"{prompt}\n\n{told}",
     )
-
-
-class _Merge:
-    """A merge, as a call of its agent: known from just before its first file until after its last.
-
-    It runs in a thread, and the calls of a folder are known in the loop.
-    """
-
-    def __init__(
-        self,
-        quiet: QuietMoment,
-        look_at: Callable[[Shadow, tuple[str, ...]], None],
-        call: WritingCall,
-        shadow: Shadow,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        self._quiet, self._look_at = quiet, look_at
-        self._call, self._shadow, self._loop = call, shadow, loop
-
-    @contextmanager
-    def writing(self, files: Sequence[str]) -> Iterator[None]:
-        """Have these files, from the top of the folder, be the call's own for the block."""
-        all_ = tuple(f"{self._shadow.folder}/{file}" for file in files)
-        self._tell(lambda: self._quiet.owns(self._call, all_))
-        self._look_at(self._shadow, all_)
-        try:
-            yield
-        finally:
-            self._look_at(self._shadow, all_)
-            self._tell(lambda: self._quiet.ended(self._call))
-
-    def _tell(self, what: Callable[[], None]) -> None:
-        async def tell() -> None:
-            what()
-
-        asyncio.run_coroutine_threadsafe(tell(), self._loop).result()
-
-
-class _Recovery:
-    """What is done in a folder at the start of an engine; it blocks."""
-
-    def __init__(self, session: str, ended: Mapping[str, bool], is_over: Sequence[str]) -> None:
-        self._session, self._ended, self._is_over = session, ended, is_over
-
-    def __call__(self, trees: Worktrees) -> list[str]:
-        notes = trees.sweep(
-            lambda one: one.session == self._session and one.agent not in self._ended
-        )
-        for tree_id in self._is_over:
-            if trees.find(tree_id) is not None:
-                trees.finish(tree_id)
-        return notes
 
 
 def _worktrees(shadow: Shadow, where: Where) -> Worktrees:
@@ -457,12 +432,6 @@ def _note_of_part(outcome: Outcome) -> str:
     )
     cure = f"See them by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
     return "\n".join((head, *lines, cure))
-
-
-def _said(error: PrsmError | OSError) -> str:
-    if isinstance(error, PrsmError):
-        return f"{error.message}; {error.hint}" if error.hint else error.message
-    return str(error)
 
 
 async def set_up(of: FilesContext, target: Path, variables: Mapping[str, str]) -> None:

@@ -16,7 +16,6 @@ from prsm_core.door import CommitReport, UndoReport
 from prsm_core.files import (
     ACCEPTED,
     OPEN_STATES,
-    ConversationStore,
     NoChanges,
     NoSnapshots,
     tell_snapshot,
@@ -27,6 +26,7 @@ from prsm_files.session.deciding import (
     choose,
     family_of,
     find_change,
+    names_of,
     of_last_turn,
     told_change,
     told_decision,
@@ -197,8 +197,7 @@ class KeptChanges(NoChanges):
         return await self._store.changes(self._session)
 
     async def _names(self) -> Mapping[str, str]:
-        agents = await self._store.agents(self._session)
-        return {row.descriptor.agent_id: row.descriptor.name for row in agents}
+        return await names_of(self._store, self._session)
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -260,11 +259,7 @@ class KeptChanges(NoChanges):
     async def _choice(
         self, ids: Sequence[str], agent: str | None, call: str | None, *, is_sure: bool = False
     ) -> Choice:
-        agents = None
-        if agent is not None:
-            rows = await self._store.agents(self._session)
-            parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in rows}
-            agents = family_of(ConversationStore.resolve_agent_id(agent, rows), parents)
+        agents = await family_of(self._store, self._session, agent)
         return Choice(ids=tuple(ids), agents=agents, call=call, is_sure=is_sure)
 
     async def undo(

@@ -65,8 +65,6 @@ if TYPE_CHECKING:
     from prsm_files.shadow.git import Git
     from prsm_files.shadow.keeping import Retention
 
-__all__ = ["About", "Shadow"]
-
 T = TypeVar("T")
 # Returns what of a root stays, by what a restore would change there.
 Spare: TypeAlias = "Callable[[Root, RootPlan], Sparing]"
@@ -142,10 +140,9 @@ class Shadow:
         `unquiet` returns, once all is stored, who may have written meanwhile. Where all is as in
         the newest snapshot, that one is returned if it `may_be_known`.
         """
+        take = partial(self._take, about, unquiet=unquiet, may_be_known=may_be_known)
         with self._open():
-            return self._mended(
-                lambda: self._take(about, unquiet=unquiet, may_be_known=may_be_known)
-            )
+            return self._mended(take)
 
     def snapshots(self) -> list[Snapshot]:
         """Return all snapshots of the folder, newest first."""
@@ -223,13 +220,28 @@ class Shadow:
         if not self._main_place.exists():
             return 0
         with self._open():
-            kept = self._mended(self._kept)
-            return secure(kept, self.root, self.has_root)
+            kept = self._borrowers(self._mended(self._kept))
+            return sum(
+                _secure(self.root(path), tuple(one.id for one, _ in mine), {h for _, h in mine})
+                for path, mine in kept
+            )
 
     def pack(self) -> None:
-        """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
+        """Take in what all snapshots need, so that no `git gc` of the person can harm them.
+
+        Of a root that is gone there is nothing to take, nor of what a clone of a part never had.
+        """
         with self._open():
-            pack(self._kept(), self.root, self.has_root)
+            for path, mine in self._borrowers(self._kept()):
+                _take(self.root(path), [one.id for one, _ in mine], (), ())
+
+    def _borrowers(self, kept: Iterable[Snapshot]) -> list[tuple[str, list[tuple[Snapshot, str]]]]:
+        """Return the roots that are there, each with its snapshots, and what HEAD was in them."""
+        by_root = defaultdict[str, list[tuple[Snapshot, str]]](list)
+        for one in kept:
+            for state in one.roots:
+                by_root[state.path].append((one, state.head or ""))
+        return [(path, by_root[path]) for path in sorted(by_root) if self.has_root(path)]
 
     @property
     def is_cut_off(self) -> bool:
@@ -290,12 +302,11 @@ class Shadow:
             yield
 
     def _find(self, wanted: str) -> Snapshot:
-        is_any = self._main_place.exists()
-        found = self._mended(self._kept) if is_any else []
-        return keeping.find(found, wanted)
+        return keeping.find(self._mended(self._kept), wanted)
 
     def _kept(self) -> list[Snapshot]:
-        return keeping.kept(self.root(""), self.notes)
+        """Return all snapshots, newest first, for those who are `at_work`."""
+        return keeping.kept(self.root(""), self.notes) if self._main_place.exists() else []
 
     def root(self, path: str) -> Root:
         """Return the shadow of a root for those who are `at_work`; one while the lock is held.
@@ -365,8 +376,7 @@ class Shadow:
 
     def new_act(self, kind: str, session: str | None, what: str = "") -> Act:
         """Return an act that is about to be done, for those who are `at_work`."""
-        seen = self._newest_number() if self._main_place.exists() else 0
-        id_ = self._new_id()
+        id_, seen = self._new_id(), self._newest_number()
         return Act(id=id_, kind=kind, at=self._now(), seen=seen, session=session, what=what)
 
     def _newest_number(self) -> int:
@@ -450,7 +460,7 @@ class Shadow:
         intent = Intent(target.id, safety.id, self._now(), with_staging, then, number)
         self.journal.begin(intent)
         try:
-            restored = self._write(target, safety, with_staging=with_staging)
+            restored = write_all(self.folder, self.root, target, safety, with_staging=with_staging)
         except (PrsmError, OSError) as error:
             raise self._taken_back(safety, error) from error
         self._finish(target, safety, intent)
@@ -476,9 +486,14 @@ class Shadow:
             roots.append(state)
         if tuple(roots) == target.roots:
             return _Spared(target, (), tuple(stays))
-        what = f"{target.id}, but for what stays as it is"
-        made = replace(target, id=self._new_id(), kind=SAFETY, description=what, roots=tuple(roots))
-        made = replace(made, created_at=self._now())
+        made = replace(
+            target,
+            id=self._new_id(),
+            created_at=self._now(),
+            kind=SAFETY,
+            description=f"{target.id}, but for what stays as it is",
+            roots=tuple(roots),
+        )
         left = {one.path for one in stays}
         spared = tuple(path for path in dict.fromkeys(files) if path not in left)
         return _Spared(made, spared, tuple(stays))
@@ -504,14 +519,12 @@ class Shadow:
         self.acts.add(act)
         self.journal.finish(intent.then)
 
-    def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
-        return write_all(self.folder, self.root, target, now, with_staging=with_staging)
-
-    def _taken_back(self, safety: Snapshot, error: Exception) -> PrsmError:
+    def _taken_back(self, safety: Snapshot, error: PrsmError | OSError) -> PrsmError:
         """Undo what a failed restore has done; return the error that tells of both."""
-        what = error.message if isinstance(error, PrsmError) else f"{error.strerror or error}"  # type: ignore[attr-defined]
+        what = error.message if isinstance(error, PrsmError) else f"{error.strerror or error}"
         try:
-            self._write(safety, self._capture(safety), with_staging=True)
+            now = self._capture(safety)
+            write_all(self.folder, self.root, safety, now, with_staging=True)
         except (PrsmError, OSError) as second:
             return ConfigError(
                 f"the restore failed ({what}), and could not be taken back ({second})",
@@ -543,7 +556,7 @@ class Shadow:
             now = self._mended(lambda: self._capture(target))
             rescue = rescue or self._rescued(now, target, safety)
             try:
-                self._write(target, now, with_staging=intent.with_staging)
+                write_all(self.folder, self.root, target, now, with_staging=intent.with_staging)
             except GitFailedError as error:  # a file was written since, by what still ends
                 if last:
                     raise self._taken_back(safety, error) from error
@@ -555,7 +568,7 @@ class Shadow:
         self.notes.append(f"a restore of {target.id} that was cut off is finished{rescue}")
 
     def _rescued(self, now: Snapshot, target: Snapshot, safety: Snapshot) -> str:
-        """Keep a snapshot of what a cut-off restore has left, if it is neither old nor new."""
+        """Keep a snapshot of what a cut-off restore left, if it is neither old nor new."""
         strange = count_strange(self.root, now, (safety, target))
         if not strange:
             return ""
@@ -578,45 +591,25 @@ class Shadow:
                 self._drop(one)
 
 
-def pack(
-    snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], is_there: Callable[[str], bool]
-) -> None:
-    """Take in all that snapshots need, whoever else has it. Raises GitFailedError.
-
-    Of a root that is gone there is nothing to take, nor of what a clone of a part has never had.
-    """
-    ids = defaultdict[str, list[str]](list)
-    for one in snapshots:
-        for state in one.roots:
-            ids[state.path].append(one.id)
-    for path in sorted(filter(is_there, ids)):
-        _take(root_of(path), ids[path], (), ())
-
-
-def secure(
-    snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], is_there: Callable[[str], bool]
-) -> int:
-    """Take in what snapshots borrow and git may throw away; return how many objects it was."""
-    ids, heads = defaultdict[str, list[str]](list), defaultdict[str, set[str]](set)
-    for one in snapshots:
-        for state in one.roots:
-            ids[state.path].append(one.id)
-            heads[state.path].add(state.head or "")
-    paths = sorted(filter(is_there, ids))
-    return sum(_secure(root_of(path), tuple(ids[path]), heads[path]) for path in paths)
-
-
 def _secure(root: Root, snapshots: tuple[str, ...], heads: Collection[str]) -> int:
-    """Do it for one root.
+    """Take in what snapshots borrow and git may throw away; return how many objects it was.
 
     Where something is lost, what is borrowed still is so from what refs lead to now: their tips are
     noted, and watched from then on like the commits that were checked out. So each loss is seen.
     """
     if root.repository is None:
         return 0
-    note = _note(root)
+    file = root.place / _NOTE
+    # Nothing was done before, or it cannot be read: then it is done again.
+    note = read_json(file, _Secured) or _Secured()
     if root.has_repository_inside:
-        return _take_all(root, snapshots, note.snapshots)
+        # Who removes the folder removes the repository, too: all that is borrowed is taken in.
+        done = {*note.snapshots} & {*snapshots}
+        if note.snapshots == snapshots:
+            return 0
+        count = _take(root, [one for one in snapshots if one not in done], done, ())
+        put_json(file, _Secured(snapshots))
+        return count
     lost = _lost(root, {*heads, root.borrowed_from, *note.relied} - {""})
     if not lost or (note.lost == lost and note.snapshots == snapshots):
         return 0
@@ -625,17 +618,7 @@ def _secure(root: Root, snapshots: tuple[str, ...], heads: Collection[str]) -> i
     tips = _words(root.person.run("rev-list", "--no-walk", "--ignore-missing", "--all"))
     count = _take(root, [one for one in snapshots if one not in safe], safe, tips)
     still = _lost(root, {*heads, root.borrowed_from, *tips} - {""})
-    put_json(root.place / _NOTE, _Secured(snapshots, still, tuple(tips)))
-    return count
-
-
-def _take_all(root: Root, snapshots: tuple[str, ...], done: tuple[str, ...]) -> int:
-    """Take in all that is borrowed from a repository that goes with the folder it is in."""
-    if done == snapshots:
-        return 0
-    safe = {*done} & {*snapshots}
-    count = _take(root, [one for one in snapshots if one not in safe], safe, ())
-    put_json(root.place / _NOTE, _Secured(snapshots))
+    put_json(file, _Secured(snapshots, still, tuple(tips)))
     return count
 
 
@@ -671,11 +654,6 @@ def _borrowed(
     foreign = root.shadow.missing(_words(needed), alone=True)
     gone = {*root.shadow.missing(foreign)}
     return [one for one in foreign if one not in gone]
-
-
-def _note(root: Root) -> _Secured:
-    """Return what was done before; nothing where that cannot be read, so that it is done again."""
-    return read_json(root.place / _NOTE, _Secured) or _Secured()
 
 
 def _words(out: bytes) -> list[str]:

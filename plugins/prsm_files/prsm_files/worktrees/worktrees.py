@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from prsm_core import ConfigError
 from prsm_core.files import repo_identity
@@ -63,12 +63,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from prsm_files.shadow.acts import Act
     from prsm_files.shadow.records import Change
     from prsm_files.shadow.root import Root
     from prsm_files.shadow.whereabouts import Where
     from prsm_files.shadow.worktree import Shadow
     from prsm_files.worktrees.making import RootOf
+
+    Writing = Callable[[Sequence[str]], AbstractContextManager[None]]
 
 _SESSION_LETTERS = 6  # of its id, in names
 
@@ -125,10 +126,6 @@ def _silent(_: Sequence[str]) -> Iterator[None]:
     yield
 
 
-def _with_files(act: Act, tree: Tree) -> Act:
-    return replace(act, wrote=tree.operations)
-
-
 class Whose(Struct, frozen=True):
     """The agent that a worktree is for; `name` is its name in the session."""
 
@@ -179,9 +176,9 @@ class Worktrees:
             root = self._shadow.root("")
             tree_id, branch = self._free_names(root, whose, again)
             tree = Tree(
+                **asdict(whose),
                 id=tree_id,
                 key=self._key,
-                **{name: getattr(whose, name) for name in ("session", "agent", "name")},
                 branch=branch,
                 folder=str(self._where.trees / self._key / tree_id),
                 parent=str(self._shadow.folder),
@@ -228,7 +225,7 @@ class Worktrees:
         message: str,
         *,
         is_wanted: bool = True,
-        writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
+        writing: Writing = _silent,
     ) -> Outcome:
         """Commit what the agent has changed on its branch, and merge it if it `is_wanted`.
 
@@ -262,33 +259,29 @@ class Worktrees:
             outside=parted.outside,
             act=None if tree.outcome is None else tree.outcome.act,
         )
-        done = PARTIAL if parted.outside else MERGED
         ended = zip(tree.parts, result.trees, strict=True)
         parts = tuple(replace(one, result=now) for one, now in ended)
         tree = replace(tree, state=SETTLED, parts=parts)
+        done = replace(outcome, result=PARTIAL if parted.outside else MERGED)
         if not (parted.changes or parted.strange):
-            is_idle = not (outcome.files or parted.outside)
-            if is_wanted or not parted.outside:
-                outcome = replace(outcome, result=NOTHING if is_idle else done)
-            return self._write(replace(tree, outcome=outcome))
-        if not is_wanted:
-            return self._write(replace(tree, outcome=outcome))
-        operations, conflicts = plan(self._shadow.root, parted.changes)
-        if conflicts or parted.strange:
-            all_ = (*conflicts, *parted.strange)
-            outcome = replace(outcome, result=CONFLICT, conflicts=all_)
-            return self._write(replace(tree, outcome=outcome))
-        outcome = replace(outcome, result=done)
-        tree = replace(tree, state=MERGING, operations=tuple(operations), outcome=outcome)
-        if operations:
-            act = self._shadow.new_act(MERGE, tree.session, what=tree.name)
-            if lost := keep(self._shadow, _with_files(act, tree)):
-                left = tuple(Left(one.path, why) for one, why in lost.items())
-                outcome = replace(outcome, result=CONFLICT, conflicts=left)
-                tree = replace(tree, state=SETTLED, operations=(), outcome=outcome)
-                return self._write(tree)
-            tree = replace(tree, act=act)
-        return self._write(tree)
+            if not (outcome.files or parted.outside):
+                outcome = replace(outcome, result=NOTHING)
+            elif is_wanted or not parted.outside:
+                outcome = done
+        elif is_wanted:
+            operations, conflicts = plan(self._shadow.root, parted.changes)
+            conflicts += parted.strange
+            act = None
+            if operations and not conflicts:
+                act = self._shadow.new_act(MERGE, tree.session, what=tree.name)
+                lost = keep(self._shadow, replace(act, wrote=tuple(operations)))
+                conflicts = [Left(one.path, why) for one, why in lost.items()]
+            if conflicts:
+                outcome = replace(outcome, result=CONFLICT, conflicts=tuple(conflicts))
+            else:
+                tree = replace(tree, state=MERGING, operations=tuple(operations), act=act)
+                outcome = done
+        return self._write(replace(tree, outcome=outcome))
 
     def _differing(self, tree: Tree, result: Result) -> tuple[list[Change], list[Change]]:
         """Return what differs from what was merged last, and from the beginning."""
@@ -307,41 +300,38 @@ class Worktrees:
         records.write(self._where, tree)
         return tree
 
-    def _carry_out(
-        self,
-        tree: Tree,
-        writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
-    ) -> Tree:
+    def _carry_out(self, tree: Tree, writing: Writing = _silent) -> Tree:
         """Write what was planned; if a file was changed, or cannot be written, take all back."""
         with writing([one.name for one in tree.operations]):
-            return self._write_all(tree)
+            if tree.state == MERGING:
+                tree = self._merge(tree)
+            if tree.state == BACKING:
+                # Who wrote one meanwhile keeps it.
+                carry_out(self._shadow.root, tree.id, tree.operations, is_back=True)
+            return self._write(replace(tree, state=SETTLED, operations=(), act=None))
 
-    def _write_all(self, tree: Tree) -> Tree:
-        root_of = self._shadow.root
-        if tree.state == MERGING:
-            region = Projection.of(tree)
-            lost = carry_out(root_of, tree.id, tree.operations, top_of=region.top_of)
-            if not lost:
-                for one in tree.parts:
-                    if one.result != one.base:
-                        base = f"{tree.ref}/base"
-                        root_of(one.path).shadow.run("update-ref", base, one.result)
-                if tree.act is not None and tree.outcome is not None:
-                    self._shadow.acts.add(_with_files(tree.act, tree))
-                    tree = replace(tree, outcome=replace(tree.outcome, act=tree.act.id))
-                parts = tuple(replace(one, base=one.result) for one in tree.parts)
-                return self._over(replace(tree, parts=parts))
-            known = tree.outcome or Outcome(result=CONFLICT, branch=tree.branch)
-            conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
-            if tree.act is not None:
-                forget(self._shadow, _with_files(tree.act, tree))
+    def _merge(self, tree: Tree) -> Tree:
+        """Return the worktree with all of it merged, or to be taken back."""
+        root_of, outcome = (
+            self._shadow.root,
+            tree.outcome or Outcome(result=CONFLICT, branch=tree.branch),
+        )
+        act = None if tree.act is None else replace(tree.act, wrote=tree.operations)
+        lost = carry_out(root_of, tree.id, tree.operations, top_of=Projection.of(tree).top_of)
+        if lost:
+            if act is not None:
+                forget(self._shadow, act)
+            outcome = replace(outcome, result=CONFLICT, conflicts=tuple(lost))
             back = turned(tree.operations)
-            tree = self._write(replace(tree, state=BACKING, operations=back, outcome=conflict))
-        carry_out(root_of, tree.id, tree.operations, is_back=True)  # who wrote one keeps it
-        return self._over(tree)
-
-    def _over(self, tree: Tree) -> Tree:
-        return self._write(replace(tree, state=SETTLED, operations=(), act=None))
+            return self._write(replace(tree, state=BACKING, operations=back, outcome=outcome))
+        for one in tree.parts:
+            if one.result != one.base:
+                root_of(one.path).shadow.run("update-ref", f"{tree.ref}/base", one.result)
+        if act is not None:
+            self._shadow.acts.add(act)
+            outcome = replace(outcome, act=act.id)
+        parts = tuple(replace(one, base=one.result) for one in tree.parts)
+        return replace(tree, parts=parts, outcome=outcome)
 
     def has_changed(self, tree_id: str) -> bool:
         """Return whether an agent has changed something since its worktree was made."""
@@ -389,7 +379,9 @@ class Worktrees:
                     done = self._carry_out(tree).outcome
                     said = CONFLICT if done is None else done.result
                     notes.append(f"a merge of {tree.branch} that was cut off is finished: {said}")
-                elif tree.state in {MAKING, LEAVING} or self._is_idle(tree, is_lost):
+                elif tree.state in {MAKING, LEAVING} or (
+                    tree.state == READY and is_lost(tree) and self._is_untouched(tree)
+                ):
                     self._remove(tree)
                     if tree.state != LEAVING:
                         notes.append(f"the worktree {tree.folder} was of no use, and is removed")
@@ -401,9 +393,6 @@ class Worktrees:
             return True
         going = {one.folder for one in known if one.state == LEAVING}
         return tree.state == LEAVING and (tree.parent in going or not Path(tree.parent).is_dir())
-
-    def _is_idle(self, tree: Tree, is_lost: Callable[[Tree], bool]) -> bool:
-        return tree.state == READY and is_lost(tree) and self._is_untouched(tree)
 
     def _is_untouched(self, tree: Tree) -> bool:
         now = look(self._shadow.root, tree, self._place(tree))
@@ -465,7 +454,8 @@ def commit(
         else:
             wanted[one.path] = None if side is None else _in_repository(root, one.path, side)
     made = _committed(root, tree, wanted, index, message)
-    _move(root, tree, made)
+    ref = f"refs/heads/{tree.branch}"
+    root.person.run("update-ref", "--no-deref", ref, made or tree.commit)
     own_index(root, tree, made or tree.commit)
     return Committed(made, tuple(left_out))
 
@@ -504,8 +494,6 @@ def _in_repository(root: Root, path: str, entry: Entry) -> Entry:
 
 
 def _filtered(root: Root, paths: Sequence[str]) -> set[str]:
-    if not paths:
-        return set()
     said = root.person.run("check-attr", "-z", "--stdin", "filter", stdin=listed(paths))
     fields = said.split(b"\0")[:-1]
     triples = zip(fields[::3], fields[2::3], strict=True)
@@ -527,17 +515,12 @@ def _committed(
 
 
 def _subjects(root: Root, tree: Tree) -> str:
-    """Return what the agent said of commits of its own on the branch."""
+    """Return what the agent said of its own commits on the branch."""
     args = ("log", f"-{_SUBJECTS}", "--format=%s", "--no-show-signature")
     known = (tree.outcome.commit if tree.outcome is not None else None) or tree.commit
     said = root.person.ask(*args, f"{known}..refs/heads/{tree.branch}")
     lines = said.out.decode("utf-8", "replace").splitlines() if not said.code else []
     return "\n".join(f"- {line}" for line in reversed(lines))
-
-
-def _move(root: Root, tree: Tree, made: str | None) -> None:
-    ref = f"refs/heads/{tree.branch}"
-    root.person.run("update-ref", "--no-deref", ref, made or tree.commit)
 
 
 MEANWHILE = "it was changed while the merge was written"
@@ -556,7 +539,8 @@ def plan(root_of: RootOf, changes: Sequence[Change]) -> tuple[list[Operation], l
 
     What is deleted comes first: it makes room, where a file has become a folder, or a folder one.
     """
-    operations, conflicts = [], []
+    operations: list[Operation] = []
+    conflicts: list[Left] = []
     going: defaultdict[str, set[str]] = defaultdict(set)
     for one in sorted(changes, key=lambda one: one.after is not None):
         root = root_of(one.root)

@@ -23,18 +23,20 @@ from prsm_core.commands import (
     workspace_paths,
     write_ledger,
 )
-from prsm_core.files import OPEN_STATES, ConversationStore, Ids
+from prsm_core.files import OPEN_STATES, Ids
 from prsm_core.kit import escape_exact
 from prsm_files.changes.acting import Acting
 from prsm_files.commands.snapshots.opening import open_shadow
 from prsm_files.commits import Committer
 from prsm_files.session.deciding import (
     Choice,
+    authors_of,
     choose,
     decided_by,
     family_of,
     find_change,
     is_of_agents,
+    names_of,
 )
 from prsm_files.session.verdicts import SessionOwner, Verdicts
 from prsm_files.shadow.opening import Shadows
@@ -92,17 +94,14 @@ async def known_changes(
     """Read the changes that are meant, which are in some states; None: any. Raises PrsmError."""
     async with open_session(workspace, session) as (store, info):
         rows = await store.changes(info.session_id)
-        agents = await store.agents(info.session_id)
+        names = await names_of(store, info.session_id)
+        family = await family_of(store, info.session_id, which.agent)
         await _check_ids(store, info.session_id, rows, which.ids)
-    family = None
-    if which.agent is not None:
-        parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in agents}
-        family = family_of(ConversationStore.resolve_agent_id(which.agent, agents), parents)
     choice = Choice(ids=which.ids, agents=family, call=which.call, is_sure=which.is_sure)
     outside: tuple[ChangeRow, ...] = ()
     unsure: tuple[ChangeRow, ...] = ()
     if states is None:
-        found = [row for row in rows if family is None or _may_be_of(row, family)]
+        found = [row for row in rows if family is None or family & authors_of(row)]
     else:
         found = list(choose(rows, choice, states))
         if not which.ids:
@@ -115,7 +114,7 @@ async def known_changes(
         last_seq=info.last_seq,
         rows=tuple(found),
         unsure=unsure,
-        names={row.descriptor.agent_id: row.descriptor.name for row in agents},
+        names=names,
         outside=outside,
     )
 
@@ -149,10 +148,6 @@ async def _check_ids(
 def _has(rows: Sequence[ChangeRow], wanted: str) -> bool:
     text = wanted.strip().lower()
     return any(text and row.change.id.startswith(text) for row in rows)
-
-
-def _may_be_of(row: ChangeRow, family: frozenset[str]) -> bool:
-    return any(one.agent in family for one in row.change.authors)
 
 
 def who(row: ChangeRow, names: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ from prsm_core.files import repo_identity
 from prsm_core.kit import escape_exact
 from prsm_files.commands.snapshots.opening import open_shadow, with_shadow
 from prsm_files.commands.snapshots.showing import say_taken, told
-from prsm_files.session.deciding import told_change
+from prsm_files.session.deciding import names_of, told_change
 from prsm_files.session.naming import naming, newest_commit, taken_by_hand
 from prsm_files.shadow.exchange import export_folder, import_folder
 from prsm_files.shadow.records import About
@@ -221,7 +221,7 @@ async def _besides(workspace: str, snapshot: Snapshot) -> Mapping[str, bytes]:
 
 
 async def _changes(store: Store, session: str) -> Mapping[str, bytes]:
-    names = {row.descriptor.agent_id: row.descriptor.name for row in await store.agents(session)}
+    names = await names_of(store, session)
     found: dict[str, list[Change]] = {}
     for row in await store.changes(session):
         author = row.change.author

@@ -16,6 +16,7 @@ from msgspec import Struct
 from prsm_core import StoreError
 from prsm_core.files import text_path
 from prsm_files.artifacts import Blob
+from prsm_files.session.deciding import authors_of
 from prsm_files.shadow.git import GitFailedError
 from prsm_files.shadow.records import LINK, PROGRAM
 from prsm_files.shadow.trackers import base_of
@@ -56,11 +57,13 @@ class Witness:
         self._conversations = of.conversations
         self._workspace = Path(of.workspace)
 
+    def _family(self, record: AgentRecord) -> set[str]:
+        return {one.agent_id for one, _ in self._roster.family(record)}
+
     async def changes(self, record: AgentRecord) -> Sequence[ChangeRow]:
         """Return the changes that an agent, or one below it, may have made since it began."""
-        rows = await self._watch.rows()
-        family = {one.agent_id for one, _ in self._roster.family(record)}
-        own = [row for row in rows if _may_be_of(row, family)]
+        rows, family = await self._watch.rows(), self._family(record)
+        own = [row for row in rows if authors_of(row) & family]
         if not own:
             return ()
         since = await self._found_since(await self._conversations.born(record.agent_id))
@@ -72,8 +75,7 @@ class Witness:
         rows = await self._watch.get().rows()
         since = await self._found_since(born)
         tree = await self._tree_before(born)
-        family = {one.agent_id for one, _ in self._roster.family(record)}
-        cwd = record.descriptor.cwd
+        family, cwd = self._family(record), record.descriptor.cwd
 
         def look(shadow: Shadow) -> Mapping[str, Seen]:
             return self._look(shadow, cwd, paths, rows, since, family, tree)
@@ -103,7 +105,7 @@ class Witness:
         paths: Sequence[str],
         rows: Sequence[ChangeRow],
         since: Collection[str],
-        family: Collection[str],
+        family: set[str],
         tree: str | None,
     ) -> Mapping[str, Seen]:
         top, folder = os.path.realpath(shadow.folder), os.path.realpath(cwd)
@@ -123,7 +125,7 @@ class Witness:
                 if text_path(row.change.path) == place and text_path(row.change.folder) == top
             ]
             later = [row for row in history if row.change.id in since]
-            own = [row for row in later if _may_be_of(row, family)]
+            own = [row for row in later if authors_of(row) & family]
             if later and not own:
                 seen[path] = Seen(others=_others(later, names))
             elif own or history:
@@ -137,10 +139,6 @@ class Witness:
                 held = _in_tree(shadow, tree or base_of(self._session), list(unknown))
                 contents |= {unknown[place]: one for place, one in held.items()}
             return seen | _blobs(shadow, contents)
-
-
-def _may_be_of(row: ChangeRow, family: Collection[str]) -> bool:
-    return any(author.agent in family for author in row.change.authors)
 
 
 def _others(rows: Iterable[ChangeRow], names: Mapping[str, str]) -> tuple[str, ...]:
@@ -169,15 +167,13 @@ def _in_tree(shadow: Shadow, tree: str, places: Sequence[str]) -> dict[str, _Con
 
 def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:
     """Return contents with their sizes; one that is gone is as if nothing had been there."""
-    sizes: dict[tuple[str, str], int | None] = {}
-    for top in {one.root for one in contents.values()}:
-        if shadow.has_root(top):
-            asked = [one.blob for one in contents.values() if one.root == top]
-            sizes |= {(top, blob): n for blob, n in shadow.root(top).sizes(asked).items()}
-    found = {}
-    for path, one in contents.items():
-        size = sizes.get((one.root, one.blob))
-        is_program = one.mode == PROGRAM
-        known = None if size is None else Blob(id=one.blob, size=size, is_executable=is_program)
-        found[path] = Seen(before=known)
+    found = dict.fromkeys(contents, Seen())
+    for top in filter(shadow.has_root, {one.root for one in contents.values()}):
+        mine = {path: one for path, one in contents.items() if one.root == top}
+        sizes = shadow.root(top).sizes([one.blob for one in mine.values()])
+        for path, one in mine.items():
+            if (size := sizes.get(one.blob)) is not None:
+                is_program = one.mode == PROGRAM
+                known = Blob(id=one.blob, size=size, is_executable=is_program)
+                found[path] = Seen(before=known)
     return found

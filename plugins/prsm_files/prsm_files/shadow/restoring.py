@@ -29,6 +29,9 @@ _NAMED = 5
 _CHUNK = 2**20
 
 
+_HINT = "move it away, then restore once more"
+
+
 class HinderedError(PrsmError):
     """A restore was not begun; nothing has changed."""
 
@@ -79,10 +82,8 @@ def _obstacles(root: Root, path: str, goes: set[str], *, is_file: bool = True) -
                 yield from _files(root.folder, name, goes)
             continue
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
-            raise HinderedError(
-                f"{name} is a pipe, a socket or a device, where the snapshot has a file",
-                hint="move it away, then restore once more",
-            )
+            what = "a pipe, a socket or a device"
+            raise HinderedError(f"{name} is {what}, where the snapshot has a file", hint=_HINT)
         yield name
         return
 
@@ -90,10 +91,8 @@ def _obstacles(root: Root, path: str, goes: set[str], *, is_file: bool = True) -
 def _files(top: Path, name: str, goes: set[str]) -> Iterable[str]:
     for folder, _, files in os.walk(top / name):
         if find_repository(Path(folder)) is not None:
-            raise HinderedError(
-                f"{folder} is a repository, where the snapshot has a file",
-                hint="move it away, then restore once more",
-            )
+            what = f"{folder} is a repository, where the snapshot has a file"
+            raise HinderedError(what, hint=_HINT)
         below = os.path.relpath(folder, top)
         yield from (path for file in files if (path := f"{below}/{file}") not in goes)
 
@@ -104,29 +103,28 @@ def check_stored(forced: Sequence[str], skipped: Iterable[str]) -> None:
     if lost:
         raise HinderedError(
             f"the restore would overwrite what no snapshot can hold: {_some(lost)}",
-            hint="it is too large, or cannot be read: move it away, then restore once more",
+            hint=f"it is too large, or cannot be read: {_HINT}",
         )
 
 
 def check_plan(root_of: Callable[[str], Root], plan: Plan) -> None:
-    """Raise HinderedError where a restore would stop halfway."""
+    """Raise HinderedError where a restore would stop halfway.
+
+    Raises ContentGoneError where a content is gone, as after `git gc`.
+    """
     for one in plan.roots:
         root = root_of(one.path)
-        check_writable(root, one.changes)
-        check_room(root, check_content(root, one.changes))
+        _check_writable(root, one.changes)
+        _check_content(root, one.changes)
 
 
-def check_content(root: Root, changes: Sequence[Change]) -> int:
-    """Return how many bytes a restore writes. Raises ContentGoneError, as after `git gc`."""
+def _check_content(root: Root, changes: Sequence[Change]) -> None:
+    """Raise an error where contents are gone, or the disk has no room for them."""
     wanted = {change.path: change.after.blob for change in changes if change.after is not None}
     sizes = root.sizes(list(dict.fromkeys(wanted.values())))
     if gone := [path for path, blob in wanted.items() if sizes.get(blob) is None]:
         raise ContentGoneError(f"the content of {_some(gone)}")
-    return sum(sizes[blob] or 0 for blob in wanted.values())
-
-
-def check_room(root: Root, size: int) -> None:
-    """Raise HinderedError where the disk has no room for what is written."""
+    size = sum(sizes[blob] or 0 for blob in wanted.values())
     free = shutil.disk_usage(root.folder).free
     if size + SPARE > free:
         raise HinderedError(
@@ -135,7 +133,7 @@ def check_room(root: Root, size: int) -> None:
         )
 
 
-def check_writable(root: Root, changes: Sequence[Change]) -> None:
+def _check_writable(root: Root, changes: Sequence[Change]) -> None:
     """Raise HinderedError for folders in which nothing can be changed."""
     known: dict[Path, bool] = {}
     for change in changes:
@@ -228,10 +226,12 @@ def write_all(
         _make_folder(top, state.path)
         root = root_of(state.path)
         before = now.main if not state.path else root.capture().state
-        plans.append(write_root(root, before, state))
-        note = put_staging_back(root, state) if with_staging else None
-        notes += [] if note is None else [note]
-        differs += not_as_planned(root, plans[-1])
+        plans.append(_write_root(root, before, state))
+        if with_staging and (why := _put_staging_back(root, state)):
+            notes.append(why)
+        real = RealFolders(root.folder)
+        changes = plans[-1].changes
+        differs += [one.name for one in changes if not _is_as_planned(root, one, real)]
     return Restored(
         plan=Plan(snapshot=target, roots=tuple(plans), notes=plan_all(root_of, target, now).notes),
         safety=now,
@@ -249,11 +249,8 @@ def _make_folder(top: Path, path: str) -> None:
             (top / above).mkdir()
 
 
-def write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
-    """Let one root be as the target, but for its staging area; return what has changed.
-
-    Raises GitFailedError, and then some files may be as in the target.
-    """
+def _write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
+    """Let one root be as the target, but for its staging area; return what has changed."""
     plan = plan_root(root, now, target)
     if plan.changes:
         root.check_out(now.tree, target.tree)
@@ -271,36 +268,28 @@ def _set_modes(root: Root, target: RootState, plan: RootPlan) -> None:
     root.modes_kept.adopt(modes, [*written, *plan.permissions])
 
 
-def put_staging_back(root: Root, target: RootState) -> str | None:
+def _put_staging_back(root: Root, target: RootState) -> str:
     """Put the person's index back where HEAD is as it was; return why it was not, if so."""
     where = root.path or "the folder"
     if root.repository is None:
-        return None if target.head is None else f"{where} is no repository any more"
+        return "" if target.head is None else f"{where} is no repository any more"
+    stays = f"the staging area of {where} stays as it is"
     if root.has_foreign_repository:
-        return (
-            f"the staging area of {where} stays as it is: its repository is "
-            f"{root.repository.git_dir}, which may be that of another folder"
-        )
+        git_dir = root.repository.git_dir
+        return f"{stays}: its repository is {git_dir}, which may be that of another folder"
     head = read_head(root.person)
     if head.commit != target.head:
-        return (
-            f"the staging area of {where} stays as it is: HEAD was at "
-            f"{_short(target.head)} and is at {_short(head.commit)}"
-        )
+        was, now = (one[:12] if one else "no commit" for one in (target.head, head.commit))
+        return f"{stays}: HEAD was at {was} and is at {now}"
     if root.repository.under_way != target.under_way:
-        was, is_ = target.under_way or "nothing", root.repository.under_way or "nothing"
-        return f"the staging area of {where} stays as it is: {was} was under way, and now {is_}"
-    if target.staging is None:
-        return None
+        was, now = target.under_way or "nothing", root.repository.under_way or "nothing"
+        return f"{stays}: {was} was under way, and now {now}"
     try:
-        root.staging.put_back(target.staging)
+        if target.staging is not None:
+            root.staging.put_back(target.staging)
     except StagingError as error:
         return f"{error.message}; {error.hint}"
-    return None
-
-
-def _short(commit: str | None) -> str:
-    return "no commit" if commit is None else commit[:12]
+    return ""
 
 
 def count_strange(
@@ -318,13 +307,8 @@ def count_strange(
     return strange
 
 
-def not_as_planned(root: Root, plan: RootPlan) -> list[str]:
-    """Return the paths that a restore has written and that are not as they were to be."""
-    real = RealFolders(root.folder)
-    return [one.name for one in plan.changes if not _is_as_planned(root, one, real)]
-
-
 def _is_as_planned(root: Root, change: Change, real: RealFolders) -> bool:
+    """Return whether a path that a restore has written is as it was to be."""
     path, new = f"{root.folder}/{change.path}", change.after
     found = status(path) if real.holds(change.path) else None
     if found is None:
@@ -332,17 +316,15 @@ def _is_as_planned(root: Root, change: Change, real: RealFolders) -> bool:
     if new is None:
         return stat.S_ISDIR(found.st_mode)  # a folder may be where a file was
     if new.mode == LINK:
-        if not stat.S_ISLNK(found.st_mode):
-            return False
-        leads_to = os.readlink(path)  # noqa: PTH115 - as it is written, not as a path reads it
-        return _name_of(os.fsencode(leads_to), new.blob) == new.blob
+        return stat.S_ISLNK(found.st_mode) and _hash_link(path, new.blob) == new.blob
     if not stat.S_ISREG(found.st_mode):
         return False
     is_program = bool(found.st_mode & stat.S_IXUSR)
     return is_program is (new.mode == PROGRAM) and _hash(path, new.blob) == new.blob
 
 
-def _name_of(data: bytes, like: str) -> str:
+def _hash_link(path: str, like: str) -> str:
+    data = os.fsencode(os.readlink(path))  # noqa: PTH115 - as it is written
     digest = begin_hash(len(data), like)
     digest.update(data)
     return digest.hexdigest()

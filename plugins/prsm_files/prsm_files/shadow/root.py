@@ -82,7 +82,6 @@ _OBJECTS = "objects"  # beside the git directory: where the repository's content
 _TRIES = 3  # of files that change while they are read
 # git cuts off what it says of a path that is too long for the system.
 _NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)(?:/?': ([^\n]*)|\n)")
-_COMMIT = re.compile(rb"[0-9a-f]{40,64}")
 _TOO_LONG = "its path is too long"
 
 _ATTRIBUTES_FILE = ".gitattributes"
@@ -119,7 +118,7 @@ class _Look(NamedTuple):
 
 
 def stored_at(git: Git, place: Path) -> GitDir:
-    """Return the git directory of a root, for what needs none of its files: they may be gone."""
+    """Return the git directory of a root; its own files may be gone."""
     return GitDir(git, place / "git", place, objects=_known_objects(place), is_ours=True)
 
 
@@ -196,30 +195,20 @@ class Root:
         put_if_new(self.shadow.path / "info" / "exclude", data)
         if self.repository is not None:
             put_if_new(self.place / _OBJECTS, os.fsencode(self.repository.objects))
-            if not self._is_borrowed_there():
-                (self.shadow.path / "index").unlink(missing_ok=True)
-            if not (self.shadow.path / "index").exists():
+            index, commit = self.shadow.path / "index", self.borrowed_from
+            if commit and self.shadow.ask("cat-file", "-e", commit).code:
+                index.unlink(missing_ok=True)
+            if not index.exists():
                 commit = seed(self.shadow, self.person, self.repository)
-                put(self._borrowed, (commit or "").encode("ascii"))
-
-    def _is_borrowed_there(self) -> bool:
-        """Return whether the repository still has the commit that the index took its files from.
-
-        Else files may be thrown away that are as they were, and that the index would call stored.
-        """
-        commit = self.borrowed_from
-        if not commit:
-            return not self._noted()
-        return not self.shadow.ask("cat-file", "-e", commit).code
+                put(self._borrowed, commit.encode("ascii"))
 
     @property
     def borrowed_from(self) -> str:
-        """The commit that the first index took its files from; empty if there was none."""
-        noted = self._noted()
-        return noted.decode("ascii") if _COMMIT.fullmatch(noted) else ""
+        """The commit that the first index took its files from; empty if there was none.
 
-    def _noted(self) -> bytes:
-        return self._borrowed.read_bytes() if self._borrowed.exists() else b""
+        While the repository has it, files that are as they were are not thrown away.
+        """
+        return self._borrowed.read_text("latin-1") if self._borrowed.exists() else ""
 
     def _make(self) -> None:
         new = self.place / "git.new"
@@ -263,7 +252,8 @@ class Root:
 
     def _forget_forced(self, force: Sequence[str]) -> None:
         """Let what was stored for a restore alone be ignored again, and note what is new of it."""
-        known = read_json(self._forced, list[str]) or []  # what cannot be read stays stored
+        # What cannot be read stays stored.
+        known = read_json(self._forced, list[str]) or []
         if known:
             self.shadow.remove(known)
         if not set(force) <= set(known):
@@ -331,11 +321,10 @@ class Root:
         return None if os.access(self._at(path), os.R_OK) else "it cannot be read"
 
     def _check_amount(self, look: _Look) -> None:
-        if self.repository is not None:
-            return
         size = sum(stamp[1] for stamp in look.stored.values())
         most = self._limits
-        if len(look.stored) > most.folder_files or size > most.folder_bytes:
+        is_large = len(look.stored) > most.folder_files or size > most.folder_bytes
+        if self.repository is None and is_large:
             raise ConfigError(
                 f"{self.folder} is no git repository, and holds {len(look.stored)} files of "
                 f"{size // 2**20} MiB; stored are {most.folder_files} files of "
@@ -354,13 +343,12 @@ class Root:
     def _state(self, tree: str, notes: list[str]) -> RootState:
         file = str(self.modes_kept.file)
         modes = self.shadow.word("hash-object", "-w", "--no-filters", "--", file)
+        state = RootState(path=self.path, tree=tree, modes=modes)
         if self.repository is None:
-            return RootState(path=self.path, tree=tree, modes=modes)
+            return state
         head = read_head(self.person)
-        return RootState(
-            path=self.path,
-            tree=tree,
-            modes=modes,
+        return replace(
+            state,
             head=head.commit,
             branch=head.branch,
             under_way=self.repository.under_way,
@@ -474,25 +462,26 @@ def _change(root: str, head: bytes, path: bytes) -> Change:
     return Change(root, os.fsdecode(path), before, after)
 
 
-def seed(shadow: GitDir, person: GitDir, repository: Repository) -> str | None:
+def seed(shadow: GitDir, person: GitDir, repository: Repository) -> str:
     """Give a shadow without an index what can be relied on of the person's; it may be nothing.
 
-    Return the commit that holds all content that was not stored anew, None where there is none.
+    Return the commit that holds all content that was not stored anew; empty: there is none.
     """
     if not repository.index.is_file():
-        return None
-    head = person.ask("rev-parse", "--quiet", "--verify", "HEAD^{commit}").out.decode("ascii")
-    if not head:
-        return None
+        return ""
+    head = read_head(person).commit
+    if head is None:
+        return ""
     copy = shadow.path / "index.seed"
-    shutil.copy2(repository.index, copy)  # with its time: by it git tells what it must look at
+    # With its time: by it git tells what it must look at.
+    shutil.copy2(repository.index, copy)
     try:
-        if not _keep_reliable(shadow, person, repository, copy, head.strip()):
-            return None
+        if not _keep_reliable(shadow, person, repository, copy, head):
+            return ""
         copy.replace(shadow.path / "index")
     finally:
         copy.unlink(missing_ok=True)
-    return head.strip()
+    return head
 
 
 def _keep_reliable(
@@ -506,21 +495,18 @@ def _keep_reliable(
     entries = [match.groups() for match in _ENTRY.finditer(output.out)]
     if _may_convert(person.work_tree, repository, (entry[4] for entry in entries)):
         return False
-    unsure = {name.encode("utf-8", "surrogateescape") for name in names(staged.out)}
-    unsure |= set(_unreliable(shadow, entries))
-    if unsure:
-        shadow.remove([path.decode("utf-8", "surrogateescape") for path in sorted(unsure)], copy)
+    shadow.remove(sorted({*names(staged.out), *_unreliable(shadow, entries)}), copy)
     return True
 
 
-def _unreliable(shadow: GitDir, entries: list[tuple[bytes, ...]]) -> Iterator[bytes]:
+def _unreliable(shadow: GitDir, entries: list[tuple[bytes, ...]]) -> Iterator[str]:
     """Yield the paths of which the index does not tell the bytes that are in the file."""
     asked = b"".join(entry[2] + b"\n" for entry in entries)
     told = shadow.run("cat-file", "--buffer", "--batch-check=%(objectsize)", stdin=asked)
     sizes = told.split(b"\n")
     for (tag, mode, _, stage, path, size), known in zip(entries, sizes, strict=False):
         if tag != b"H" or stage != b"0" or mode == b"160000" or size != known:
-            yield path
+            yield os.fsdecode(path)
 
 
 def _may_convert(folder: Path, repository: Repository, paths: Iterable[bytes]) -> bool:
@@ -528,12 +514,13 @@ def _may_convert(folder: Path, repository: Repository, paths: Iterable[bytes]) -
     files = {folder / _ATTRIBUTES_FILE, repository.common_dir / "info" / "attributes"}
     for path in paths:
         if path.endswith(_ATTRIBUTES_FILE.encode()):
-            files.add(folder / path.decode("utf-8", "surrogateescape"))
+            files.add(folder / os.fsdecode(path))
     return any(_CONVERTS_FREELY.search(_text(file)) for file in files)
 
 
 def _text(file: Path) -> bytes:
     try:
         return file.read_bytes() if file.is_file() else b""
-    except OSError:  # whoever cannot read it cannot be converted by it
+    except OSError:
+        # Whoever cannot read it cannot be converted by it.
         return b""

@@ -118,7 +118,7 @@ def _held(lock: Path) -> ConfigError:
 class _Known(Struct, frozen=True):
     """What an index looked like when it was copied, and what became of it."""
 
-    stamp: Stamp
+    stamp: tuple[int, ...]
     staging: Staging
 
 

@@ -142,10 +142,10 @@ class Acting:
         return self._shadow.root(path) if self._shadow.has_root(path) else None
 
     def _trim(self) -> None:
-        old = [act for act in self._shadow.acts.all()[: -self._most] if not act.owed]
-        for act in old:
-            forget(self._shadow, act)
-        self._shadow.acts.drop(old)
+        for act in self._shadow.acts.all()[: -self._most]:
+            if not act.owed:
+                forget(self._shadow, act)
+                self._shadow.acts.drop(act)
 
 
 def _without(act: Act, lost: Mapping[Operation, str]) -> Act:

@@ -103,16 +103,15 @@ class ActLog:
 
         Raises ConfigError for the beginning of several, and for one that is damaged.
         """
-        files = {file.name[9:-5]: file for file in self._files()}
+        files = {file.stem[9:]: file for file in self._files()}
         found = find_id(sorted(files), wanted, "act")
         return None if found is None else _read(files[found])
 
     def add(self, act: Act) -> Act:
         """Keep an act, durably, once however often it is added. Raises OSError."""
         files = self._files()
-        known = next((file for file in files if file.name[9:-5] == act.id), None)
-        if known is not None:
-            return _read(known) or act
+        if known := [file for file in files if file.stem[9:] == act.id]:
+            return _read(known[0]) or act
         act = replace(act, number=1 + (int(files[-1].name[:8]) if files else 0))
         if not self._folder.exists():
             self._folder.mkdir(mode=0o700)
@@ -131,10 +130,9 @@ class ActLog:
         acts = (one for one in self.all() if one.owed)
         return next((one for one in acts if session is None or session in one.owed), None)
 
-    def drop(self, acts: Iterable[Act]) -> None:
-        """Forget acts; what they keep is their owner's to forget. Raises OSError."""
-        for act in acts:
-            self._file(act).unlink(missing_ok=True)
+    def drop(self, act: Act) -> None:
+        """Forget an act; what it keeps is its owner's to forget. Raises OSError."""
+        self._file(act).unlink(missing_ok=True)
 
     def _put(self, act: Act) -> None:
         put_json(self._file(act), act, is_durable=True)

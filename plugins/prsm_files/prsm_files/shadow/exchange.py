@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from prsm_core import ConfigError
+from prsm_files.shadow.files import status
 from prsm_files.shadow.git import GitFailedError, scratch
 from prsm_files.shadow.modes import Modes
 from prsm_files.shadow.records import FILE, LINK, PROGRAM, RootState, Staging
@@ -46,6 +47,8 @@ PATCH_BYTES = 64 * 2**20
 _ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _BINARY = re.compile(rb"^(literal|delta) (\d+)\n[A-Za-z](\S+)$", re.MULTILINE)
 _UNMERGED = ".prsm-unmerged/"  # what a tree of a staging area with conflicts has them in
+_OF_SNAPSHOT = ("id", "session", "description", "kind", "position")
+_OF_ROOT = ("path", "tree", "head", "branch", "under_way")
 _HINT = "have it written anew, by `prsm snapshot export`"
 _TEXT = 2000  # characters of a description
 
@@ -75,7 +78,7 @@ def import_folder(
         roots = []
         for number, given in enumerate(meta["roots"]):
             place = folder / REPOSITORIES / str(number) if number else folder
-            roots.append(_root(shadow, given, place, most, with_links=with_links))
+            roots.append(_take_in(shadow, given, place, most, with_links=with_links))
         return shadow.keep(
             roots,
             description=meta["description"],
@@ -116,19 +119,15 @@ def _check_root(given: Any, number: int) -> None:
         raise _bad(f"the path {path!r} is not one of a repository in the folder")
     if number and (path.startswith("/") or {"", ".", "..", ".git"} & {p.lower() for p in parts}):
         raise _bad(f"the path {path!r} leads out of the folder")
-    for name, is_needed in (("tree", True), ("head", False), ("staged", False)):
-        value = given.get(name)
-        if not ((value is None and not is_needed) or _is_id(value)):
-            raise _bad(f"{name} of {path or 'the folder'} is no id")
-    for name in ("branch", "under_way"):
-        if not isinstance(given.get(name), str | None):
-            raise _bad(f"{name} of {path or 'the folder'} is no text")
+    for name in ("tree", "head", "staged", "branch", "under_way"):
+        value, is_id = given.get(name), name in {"tree", "head", "staged"}
+        if value is None and name != "tree":
+            continue
+        if not isinstance(value, str) or (is_id and not _ID.fullmatch(value)):
+            what = "id" if is_id else "text"
+            raise _bad(f"{name} of {path or 'the folder'} is no {what}")
     if given.get("modes") is not None and not _are_modes(given["modes"]):
         raise _bad("its permissions are none of files")
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def _are_modes(given: Any) -> bool:
@@ -138,20 +137,21 @@ def _are_modes(given: Any) -> bool:
     return all(type(one) is int and 0 <= one <= 0o777 for one in numbers)
 
 
-def _root(
+def _take_in(
     shadow: Shadow, given: Mapping[str, Any], place: Path, most: Most, *, with_links: bool
 ) -> RootState:
+    """Store one repository of the folder, and return what it is."""
     path, head = given["path"], given.get("head")
     if path and not os.path.lexists(shadow.folder / path / ".git"):
         raise _bad(f"there is no repository {path} in this folder", f"make {path} one, first")
     root = shadow.root(path)
     try:
-        tree, staged = rebuilt(root, place, head, most)
+        tree, staged = _rebuilt(root, place, head, most)
     except GitFailedError as error:
         raise _bad(f"git takes it not: {error.said.splitlines()[0]}") from error
     if (tree, staged) != (given["tree"], given.get("staged")):
         raise _bad("its files are not those that it was made of: it is damaged, or was changed")
-    base = base_of(root, head)
+    base = _base_of(root, head)
     if not with_links:
         for one in (tree, staged or base):
             _check_links(root, base, one)
@@ -168,7 +168,7 @@ def _root(
     )
 
 
-def base_of(root: Root, head: str | None) -> str:
+def _base_of(root: Root, head: str | None) -> str:
     """Return the tree of a commit, or an empty one. Raises ConfigError where it is not there."""
     if head is None:
         return root.shadow.word("mktree", stdin=b"")
@@ -181,12 +181,17 @@ def base_of(root: Root, head: str | None) -> str:
     return found.out.decode("ascii").strip()
 
 
-def rebuilt(root: Root, place: Path, head: str | None, most: Most = MOST) -> tuple[str, str | None]:
+def _rebuilt(
+    root: Root, place: Path, head: str | None, most: Most = MOST
+) -> tuple[str, str | None]:
     """Return the trees that patches and files make: of files, and of what is staged."""
-    git, base = root.shadow, base_of(root, head)
+    git, base = root.shadow, _base_of(root, head)
     with scratch(git.path / "import.index") as index:
         tree = _applied(git, base, place / PATCH, index, most)
-        lines = [_line(git, *one) for one in _untracked(place / UNTRACKED, most)]
+        lines = [
+            f"{mode} {git.store(data)}\t".encode("ascii") + os.fsencode(path) + b"\0"
+            for path, mode, data in _untracked(place / UNTRACKED, most)
+        ]
         if lines:
             git.run("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
             tree = git.word("write-tree", "--missing-ok", index=index)
@@ -231,8 +236,9 @@ def _number(data: bytes) -> tuple[int, bytes]:
 
 def _untracked(top: Path, most: Most) -> Iterator[tuple[str, str, bytes]]:
     """Yield path, mode and content of each file of a folder; no link is followed."""
-    if not stat.S_ISDIR(_status(top).st_mode):
-        raise _bad(f"{top.name} is no folder")
+    found = status(str(top))
+    if found is None or not stat.S_ISDIR(found.st_mode):
+        raise _bad(f"{top.name} is {'missing' if found is None else 'no folder'}")
     count = size = 0
     for folder, folders, files in os.walk(top):
         links = [one for one in folders if os.path.islink(os.path.join(folder, one))]  # noqa: PTH114, PTH118
@@ -259,13 +265,6 @@ def _file(path: str, most: Most) -> tuple[str, bytes]:
     return mode, _read(path, most.file_bytes)
 
 
-def _status(path: Path) -> os.stat_result:
-    try:
-        return path.lstat()
-    except OSError as error:
-        raise _bad(f"{path.name} is missing") from error
-
-
 def _read(path: str | Path, limit: int) -> bytes:
     """Return what a file holds; of a link, a pipe or a large one nothing is read."""
     name = os.path.basename(path)  # noqa: PTH119 - of a name that need not be UTF-8
@@ -283,10 +282,6 @@ def _read(path: str | Path, limit: int) -> bytes:
     if len(data) > limit:
         raise _bad(f"{name!r} is larger than {limit // 2**20} MiB")
     return data
-
-
-def _line(git: GitDir, path: str, mode: str, data: bytes) -> bytes:
-    return f"{mode} {git.store(data)}\t".encode("ascii") + os.fsencode(path) + b"\0"
 
 
 def _check_links(root: Root, base: str, tree: str) -> None:
@@ -350,60 +345,46 @@ def export_folder(
 
 
 def _meta_of(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, Any]:
-    main = snapshot.main
+    roots = []
+    for state in snapshot.roots:
+        modes, staging = state.modes, state.staging
+        about = {name: getattr(state, name) for name in _OF_ROOT}
+        about["staged"] = None if staging is None else staging.tree
+        git = shadow.root(state.path).shadow
+        about["modes"] = None if modes is None else json.loads(git.blob(modes))
+        roots.append(about)
     return {
         "format": "prsm-snapshot",
         "version": VERSION,
-        "id": snapshot.id,
-        "session": snapshot.session,
-        "description": snapshot.description,
+        **{name: getattr(snapshot, name) for name in _OF_SNAPSHOT},
         "timestamp": snapshot.created_at,
-        "branch": main.branch,
-        "kind": snapshot.kind,
-        "position": snapshot.position,
+        "branch": snapshot.main.branch,
         "skipped": snapshot.skipped_count,
-        "roots": [_root_written_meta(shadow.root(state.path), state) for state in snapshot.roots],
-    }
-
-
-def _root_written_meta(root: Root, state: RootState) -> Mapping[str, Any]:
-    return {
-        "path": state.path,
-        "tree": state.tree,
-        "head": state.head,
-        "branch": state.branch,
-        "under_way": state.under_way,
-        "staged": None if state.staging is None else state.staging.tree,
-        "modes": None if state.modes is None else json.loads(root.shadow.blob(state.modes)),
+        "roots": roots,
     }
 
 
 def _write_root(root: Root, state: RootState, place: Path) -> None:
-    git, base = root.shadow, base_of(root, state.head)
+    git, base = root.shadow, _base_of(root, state.head)
     staged = None if state.staging is None else state.staging.tree
     if staged is not None:
         _write(place / STAGED, _patch(git, base, staged, place))
     tracked = git.tree(base).keys() | (git.tree(staged).keys() if staged is not None else set())
     others = {path: one for path, one in git.tree(state.tree).items() if path not in tracked}
-    known = _without(git, state.tree, list(others), place)
+    with scratch(place / ".index") as index:
+        git.run("read-tree", state.tree, index=index)
+        git.remove(list(others), index)
+        known = git.word("write-tree", "--missing-ok", index=index)
     _write(place / PATCH, _patch(git, base, known, place))
     (place / UNTRACKED).mkdir(mode=0o700)
     for path, entry in others.items():
         _write_file(place / UNTRACKED / path, entry.mode, git.blob(entry.blob))
-    if rebuilt(root, place, state.head) != (state.tree, staged):  # what is read is what was kept
+    # What is read is what was kept.
+    if _rebuilt(root, place, state.head) != (state.tree, staged):
         raise ConfigError(
             f"the files of {root.folder} cannot be written as a patch of its commit",
             hint="`prsm snapshot restore` goes back to them here",
         )
-
-
-def _without(git: GitDir, tree: str, paths: list[str], place: Path) -> str:
-    if not paths:
-        return tree
-    with scratch(place / ".index") as index:
-        git.run("read-tree", tree, index=index)
-        git.remove(paths, index)
-        return git.word("write-tree", "--missing-ok", index=index)
 
 
 def _patch(git: GitDir, old: str, new: str, place: Path) -> bytes:

@@ -6,6 +6,7 @@ The commit of the folder itself says all of the snapshot, as JSON; without it th
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -78,11 +79,6 @@ def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
     return by_id[found]
 
 
-def drop(git: GitDir, snapshot_id: str) -> None:
-    """Forget a root's part of a snapshot; its content goes with `prune`."""
-    git.run("update-ref", "-d", f"{REFS}{snapshot_id}")
-
-
 def prune(git: GitDir) -> str:
     """Remove what no snapshot needs any more; return why nothing was removed, if so."""
     forget_copy(git)
@@ -90,28 +86,21 @@ def prune(git: GitDir) -> str:
     return GitFailedError(("prune",), output).said if output.code else ""
 
 
-def is_sound(main: Callable[[], Root]) -> bool:
-    """Return whether what is kept of a folder can be read, and more can be."""
+def is_damaged(main: Callable[[], Root], place: Path) -> bool:
+    """Return whether what is kept of a folder cannot be read, or no more can be.
+
+    Where the disk takes no folder and file more nothing is proved of a shadow: git says what it
+    lacks in the language of the person.
+    """
     try:
         root = main()
         kept(root, [])
         root.shadow.run("hash-object", "-w", "--stdin", alone=True)
     except (GitFailedError, ValueError):
-        return False
-    return True
-
-
-def takes_more(place: Path) -> bool:
-    """Return whether the disk takes a folder and a file more; else nothing is proved of a shadow.
-
-    Git says what it lacks in the language of the person.
-    """
-    try:
-        with TemporaryDirectory(dir=place, prefix="probe-") as folder:
+        with suppress(OSError), TemporaryDirectory(dir=place, prefix="probe-") as folder:
             Path(folder, "probe").write_bytes(bytes(_PROBED))
-    except OSError:
-        return False
-    return True
+            return True
+    return False
 
 
 class Retention(Struct, frozen=True, kw_only=True):

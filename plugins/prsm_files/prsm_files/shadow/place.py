@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -64,7 +65,7 @@ class Repository(Struct, frozen=True):
         return next(found, None)
 
 
-class Head(Struct, frozen=True):
+class Head(NamedTuple):
     """Where HEAD is; there is no commit yet, or no branch where it is detached."""
 
     commit: str | None
@@ -138,10 +139,9 @@ class RealFolders:
         return os.path.islink(f"{self._root}/{parent}") or self.is_behind_link(parent)  # noqa: PTH114
 
     def _is_real(self, folder: str) -> bool:
-        try:
+        with suppress(OSError):
             return stat.S_ISDIR(os.lstat(f"{self._root}/{folder}").st_mode)
-        except OSError:
-            return False
+        return False
 
 
 def submodules(folder: Path, person: GitDir) -> list[str]:

@@ -103,19 +103,15 @@ def folder_lock(place: Path, wait_seconds: float) -> Iterator[None]:
         ) from error
     with os.fdopen(descriptor, "rb") as file:
         until = time.monotonic() + wait_seconds
-        while not _try(file.fileno()):
-            if time.monotonic() > until:
-                raise ConfigError(
-                    "another process is at work on the snapshots of this folder",
-                    hint="let it finish, then try again",
-                )
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > until:
+                    raise ConfigError(
+                        "another process is at work on the snapshots of this folder",
+                        hint="let it finish, then try again",
+                    ) from error
             time.sleep(_LOOK_SECONDS)
         yield
-
-
-def _try(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -348,7 +348,7 @@ class Shadow:
                 return work()
             except GitFailedError as error:
                 first = error
-        if keeping.is_sound(lambda: self.root("")) or not keeping.takes_more(self.place):
+        if not keeping.is_damaged(lambda: self.root(""), self.place):
             raise first
         aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
         (self.place / "roots").rename(aside)
@@ -580,7 +580,7 @@ class Shadow:
         for state in snapshot.roots:  # the folder itself first: then there is none
             place = self._place_of(state.path)
             if place.is_dir():
-                keeping.drop(stored_at(self._git, place), snapshot.id)
+                stored_at(self._git, place).run("update-ref", "-d", f"{REFS}{snapshot.id}")
 
     def _drop_old(self) -> None:
         """Drop snapshots before restores that are many restores ago."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from prsm_files.shadow.acts import Intent
-from prsm_files.shadow.keeping import Retention, too_many
 from prsm_files.shadow.records import About, Snapshot
 from prsm_files.shadow.whereabouts import PRUNE, folder_lock, forget
-from prsm_files.shadow.worktree import KEPT_SAFETY
+from prsm_files.shadow.worktree import KEPT_SAFETY, Retention, too_many
 
 from plugins.prsm_files.tests.changes_scene import Tracked, found_by, wanted
 from plugins.prsm_files.tests.shadow_scene import Scene

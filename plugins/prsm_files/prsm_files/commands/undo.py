@@ -70,19 +70,20 @@ def undo(
     if prompt is not None:
         parts = {"files": not keep_files, "conversation": not files_only, "mine": mine}
         ctx.exit(_undo_prompt(workspace, session, prompt, **parts, **asking))
-    from prsm_files.commands.changes import undoing
+
+    from prsm_files.commands.changes import deciding
 
     if lists:
-        undoing.print_acts(workspace, as_json=as_json)
+        deciding.print_acts(workspace, as_json=as_json)
     elif turn:
-        ctx.exit(undoing.undo_turn(workspace, session, with_possible=possible, **asking))
+        ctx.exit(deciding.undo_turn(workspace, session, with_possible=possible, **asking))
     else:
         goes = not files_only
-        ctx.exit(undoing.undo_wanted(workspace, session, wanted, conversation=goes, **asking))
+        ctx.exit(deciding.undo_wanted(workspace, session, wanted, conversation=goes, **asking))
 
 
 def _undo_prompt(workspace: str, session: str | None, prompt: str, **how: bool) -> int:
-    from prsm_files.commands.snapshots.undoing import Undoing, undo_prompt
+    from prsm_files.commands.snapshots.restoring import Undoing, undo_prompt
 
     return undo_prompt(Undoing(workspace=workspace, session=session, wanted=prompt, **how))
 

@@ -21,10 +21,9 @@ from msgspec import Struct
 from prsm_core.files import WorkspaceFiles
 from prsm_core.kit import first_of
 from prsm_files.session.evidence.evidence import ClaimProof, GateRunner, Sources
-from prsm_files.session.folders import Workspaces
 from prsm_files.session.keeper import FilesKeeper
 from prsm_files.session.late import LateWatch
-from prsm_files.session.trees import TreeKeeper
+from prsm_files.session.trees import TreeKeeper, Workspaces
 from prsm_files.shadow.opening import Shadows
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from prsm_files.session.undoing import KeptChanges, KeptSnapshots
     from prsm_files.shadow.records import Snapshot
     from prsm_files.shadow.worktree import Shadow
+
 
 RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
 _UNTAKEN = "no snapshot of {} is taken"
@@ -120,7 +120,7 @@ class SessionFiles(WorkspaceFiles):
             return ()
 
         async def finish(owed: Mapping[str, Any]) -> str:
-            from prsm_files.session.going_back import finish_owed  # few undos are cut off
+            from prsm_files.session.taking_back import finish_owed  # few undos are cut off
 
             of = self.context
             return await finish_owed(of.store, owed, ids=of.ids, now=of.clock.time())
@@ -337,7 +337,7 @@ class PromptSnapshots:
     async def _retire(self, folder: Path) -> None:
         """Drop old snapshots, but none of this session, and none that a fork begins at."""
         spared = (self._known or set()) | await self._of.store.shared_snapshots()
-        from prsm_files.shadow.keeping import Retention  # once in an engine
+        from prsm_files.shadow.worktree import Retention  # once in an engine
 
         keep = self._of.settings.workspace
         size = keep.keep_mib * 2**20

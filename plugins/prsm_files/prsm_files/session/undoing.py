@@ -32,19 +32,22 @@ from prsm_files.session.deciding import (
     told_decision,
     told_detail,
 )
-from prsm_files.session.going_back import carry_out, finish_owed, sessions_of, way_back
 from prsm_files.session.naming import naming, newest_commit, newest_event, taken_by_hand
 from prsm_files.session.reasons import Reasons, of_line, of_path, told_reason
 from prsm_files.session.taking_back import (
+    carry_out,
     check_way,
     find_act,
     find_prompt,
+    finish_owed,
     known_since,
     not_kept,
     run_open,
+    sessions_of,
     told,
     told_acted,
     told_plan,
+    way_back,
 )
 from prsm_files.shadow.records import About
 from prsm_files.shadow.worktree import Shadow

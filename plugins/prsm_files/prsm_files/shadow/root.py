@@ -82,6 +82,7 @@ _OBJECTS = "objects"  # beside the git directory: where the repository's content
 _TRIES = 3  # of files that change while they are read
 # git cuts off what it says of a path that is too long for the system.
 _NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)(?:/?': ([^\n]*)|\n)")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _TOO_LONG = "its path is too long"
 
 _ATTRIBUTES_FILE = ".gitattributes"
@@ -206,9 +207,11 @@ class Root:
     def borrowed_from(self) -> str:
         """The commit that the first index took its files from; empty if there was none.
 
-        While the repository has it, files that are as they were are not thrown away.
+        While the repository has it, files that are as they were are not thrown away. What cannot be
+        read is a commit that no repository has.
         """
-        return self._borrowed.read_text("latin-1") if self._borrowed.exists() else ""
+        noted = self._borrowed.read_text("latin-1") if self._borrowed.exists() else ""
+        return noted if not noted or _COMMIT.fullmatch(noted) else "0" * 40
 
     def _make(self) -> None:
         new = self.place / "git.new"

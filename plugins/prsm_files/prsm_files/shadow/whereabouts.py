@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from prsm_core.files import RepoIdentity
 
+
 LOCK_SECONDS = 30.0  # for another process
 INTENT = "intent.json"  # there from before a restore writes its first file until after its last
 OWED = "owed.json"  # there while what a restore was a part of is not done
@@ -115,3 +116,6 @@ def folder_lock(place: Path, wait_seconds: float) -> Iterator[None]:
                     ) from error
             time.sleep(_LOOK_SECONDS)
         yield
+
+
+_ID_BYTES = 4

@@ -3,6 +3,9 @@
 A snapshot reads from the repository what was committed when it was taken. As long as a ref leads to
 that commit, git keeps it. Where history was rewritten, or a branch deleted, git throws it away one
 day; until then it is still there, and what snapshots need of it is copied, and nothing else.
+
+Of each root there is a commit, and a ref, which moves last. The commit of the folder itself says
+all of the snapshot, as JSON; without it there is none.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -20,7 +25,7 @@ from msgspec.structs import replace
 
 from prsm_core import ConfigError, PrsmError
 from prsm_core.files import repo_identity
-from prsm_files.shadow import keeping, restoring
+from prsm_files.shadow import restoring
 from prsm_files.shadow.acts import (
     RESTORE,
     UNDO,
@@ -32,9 +37,8 @@ from prsm_files.shadow.acts import (
     nothing_to_undo,
     owed_by,
 )
-from prsm_files.shadow.files import is_inside, put_json, read_json
+from prsm_files.shadow.files import from_json, is_inside, put_json, read_json, to_json
 from prsm_files.shadow.git import GitFailedError, as_lines
-from prsm_files.shadow.keeping import REFS, newest_like, too_many
 from prsm_files.shadow.place import MOST, RealFolders, require_files, roots_among, roots_below
 from prsm_files.shadow.records import (
     AUTOMATIC,
@@ -50,20 +54,22 @@ from prsm_files.shadow.records import (
     Skipped,
     Snapshot,
     Sparing,
+    find_id,
     joined,
 )
 from prsm_files.shadow.restoring import count_strange, plan_all, plan_root, write_all
 from prsm_files.shadow.root import Limits, Root, stored_at
+from prsm_files.shadow.staging import forget_copy
 from prsm_files.shadow.trackers import note_restored
 from prsm_files.shadow.whereabouts import PRUNE, folder_lock, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from prsm_files.shadow.acts import Owed
-    from prsm_files.shadow.git import Git
-    from prsm_files.shadow.keeping import Retention
+    from prsm_files.shadow.git import Git, GitDir
+    from prsm_files.shadow.records import RootState
+
 
 T = TypeVar("T")
 # Returns what of a root stays, by what a restore would change there.
@@ -153,7 +159,7 @@ class Shadow:
 
     def find(self, wanted: str) -> Snapshot:
         """Return the snapshot of an id, or of the beginning of one. Raises ConfigError."""
-        return keeping.find(self.snapshots(), wanted)
+        return find_snapshot(self.snapshots(), wanted)
 
     def plan(self, wanted: str, spare: Spare | None = None) -> Plan:
         """Return what a restore would change now; nothing is changed. Raises PrsmError."""
@@ -211,7 +217,7 @@ class Shadow:
 
     def _prune(self) -> None:
         for place in sorted((self.place / "roots").iterdir()):
-            said = keeping.prune(stored_at(self._git, place))
+            said = prune(stored_at(self._git, place))
             if said:
                 self.notes.append(f"what no snapshot needs any more is not removed: {said}")
 
@@ -302,11 +308,11 @@ class Shadow:
             yield
 
     def _find(self, wanted: str) -> Snapshot:
-        return keeping.find(self._mended(self._kept), wanted)
+        return find_snapshot(self._mended(self._kept), wanted)
 
     def _kept(self) -> list[Snapshot]:
         """Return all snapshots, newest first, for those who are `at_work`."""
-        return keeping.kept(self.root(""), self.notes) if self._main_place.exists() else []
+        return read_snapshots(self.root(""), self.notes) if self._main_place.exists() else []
 
     def root(self, path: str) -> Root:
         """Return the shadow of a root for those who are `at_work`; one while the lock is held.
@@ -348,7 +354,7 @@ class Shadow:
                 return work()
             except GitFailedError as error:
                 first = error
-        if not keeping.is_damaged(lambda: self.root(""), self.place):
+        if not is_damaged(lambda: self.root(""), self.place):
             raise first
         aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
         (self.place / "roots").rename(aside)
@@ -395,7 +401,7 @@ class Shadow:
         number = 1 + self._newest_number()
         snapshot = replace(snapshot, number=number)
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot
-            keeping.keep(self.root(state.path), state, snapshot)
+            keep_root(self.root(state.path), state, snapshot)
         return snapshot
 
     def _capture(self, target: Snapshot | None = None, about: About | None = None) -> Snapshot:
@@ -658,3 +664,115 @@ def _borrowed(
 
 def _words(out: bytes) -> list[str]:
     return out.decode("ascii").split()
+
+
+REFS = "refs/prsm/"
+_BROKEN = re.compile(rb"ignoring (?:broken|dangling) \S+ " + REFS.encode() + rb"(\S+)")
+_PROBED = 64 << 10  # bytes; an object that git writes to try is smaller
+
+_DAY = 86_400.0
+
+
+def keep_root(root: Root, state: RootState, snapshot: Snapshot) -> None:
+    """Keep one root of a snapshot. Raises GitFailedError."""
+    git = root.shadow
+    lines = [f"040000 tree {state.tree}\tfiles"]
+    if state.modes is not None:
+        lines.append(f"100644 blob {state.modes}\tmodes")
+    if state.staging is not None:
+        lines.append(f"100644 blob {state.staging.blob}\tindex")
+        lines.append(f"040000 tree {state.staging.tree}\tstaged")
+    tree = git.word("mktree", "--missing", stdin="".join(f"{x}\n" for x in lines).encode("ascii"))
+    commit = git.word("commit-tree", tree, stdin=to_json(snapshot) + b"\n")
+    git.run("update-ref", f"{REFS}{snapshot.id}", commit)
+
+
+def read_snapshots(root: Root, notes: list[str]) -> list[Snapshot]:
+    """Return a folder's snapshots, newest first; note damaged ones. Raises GitFailedError."""
+    args = ("for-each-ref", "--format=%(refname:lstrip=2) %(contents)%00", REFS)
+    output = root.shadow.ask(*args)
+    if output.code:
+        raise GitFailedError(args, output)
+    found, damaged = [], _BROKEN.findall(output.err)
+    for one in output.out.split(b"\0"):
+        name, _, said = one.strip().partition(b" ")
+        try:
+            found += [from_json(said, Snapshot)] if name else []
+        except ValueError:  # what a disk made of it
+            damaged.append(name)
+    for name in damaged:
+        note = f"snapshot {name.decode('utf-8', 'replace')} is damaged, and is left out"
+        notes += [] if note in notes else [note]
+    return sorted(found, key=lambda one: (one.number, one.created_at), reverse=True)
+
+
+def find_snapshot(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
+    """Return the snapshot of an id, or of the beginning of one. Raises ConfigError."""
+    by_id = {one.id: one for one in snapshots}
+    found = find_id(list(by_id), wanted, "snapshot")
+    if found is None:
+        raise ConfigError(
+            f"there is no snapshot {wanted!r} of this folder",
+            hint="`prsm snapshot list` shows those there are",
+            code="unknown_snapshot",
+        )
+    return by_id[found]
+
+
+def prune(git: GitDir) -> str:
+    """Remove what no snapshot needs any more; return why nothing was removed, if so."""
+    forget_copy(git)
+    output = git.ask("prune", "--expire=now")
+    return GitFailedError(("prune",), output).said if output.code else ""
+
+
+def is_damaged(main: Callable[[], Root], place: Path) -> bool:
+    """Return whether what is kept of a folder cannot be read, or no more can be.
+
+    Where the disk takes no folder and file more nothing is proved of a shadow: git says what it
+    lacks in the language of the person.
+    """
+    try:
+        root = main()
+        read_snapshots(root, [])
+        root.shadow.run("hash-object", "-w", "--stdin", alone=True)
+    except (GitFailedError, ValueError):
+        with suppress(OSError), TemporaryDirectory(dir=place, prefix="probe-") as folder:
+            Path(folder, "probe").write_bytes(bytes(_PROBED))
+            return True
+    return False
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """What is kept of the snapshots that were taken before prompts."""
+
+    count: int = 200
+    days: float = 30.0
+    size: int = 2 * 2**30  # bytes of a folder's git directory
+
+
+def too_many(
+    snapshots: Sequence[Snapshot], rule: Retention, now: float, stored: Callable[[], int]
+) -> Sequence[Snapshot]:
+    """Return those of `snapshots`, newest first, that go; the newest never does.
+
+    Where what is `stored` is too much, the older half goes: what each of them takes nobody knows.
+    """
+    oldest = now - rule.days * _DAY
+    goes = [
+        one
+        for place, one in enumerate(snapshots)
+        if place >= rule.count or (place and one.created_at < oldest)
+    ]
+    if not goes and len(snapshots) > 1 and stored() > rule.size:
+        return snapshots[(len(snapshots) + 1) // 2 :]
+    return goes
+
+
+def newest_like(snapshots: Sequence[Snapshot], taken: Snapshot) -> Snapshot | None:
+    """Return the newest of the snapshots before prompts, if it holds all that `taken` would."""
+    newest = next((one for one in snapshots if one.kind in AUTOMATIC), None)
+    if newest is None or newest.roots != taken.roots or newest.unquiet != taken.unquiet:
+        return None
+    is_whole = (newest.skipped, newest.skipped_count) == (taken.skipped, taken.skipped_count)
+    return newest if is_whole else None

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from prsm_files.session.going_back import way_back
+from prsm_files.session.taking_back import way_back
 from prsm_files.shadow.opening import Shadows
 
 from plugins.prsm_files.tests.shadow_scene import DirectGit, every_byte

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from prsm_files.commands.snapshots import undoing
+from prsm_files.commands.snapshots import restoring
 from prsm_files.session.git_process import GitHelper
 
 from plugins.prsm_files.tests.dying import Death
@@ -18,7 +18,7 @@ from prsm_core.store import SqliteStore
 
 def undo(step):
     death = Death(step)
-    run, commit, carry_out = GitHelper.__call__, SqliteStore.commit, undoing._with_files
+    run, commit, carry_out = GitHelper.__call__, SqliteStore.commit, restoring._with_files
 
     def run_dying(self, *args, **more):
         death.step()
@@ -39,7 +39,7 @@ def undo(step):
     for owner, name, new in (
         (GitHelper, "__call__", run_dying),
         (SqliteStore, "commit", commit_dying),
-        (undoing, "_with_files", armed),
+        (restoring, "_with_files", armed),
     ):
         setattr(owner, name, new)
     sys.addaudithook(death.heed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prsm_files.changes.attribution import Cell, Edit, Replacement
 from prsm_files.changes.splitting import split
-from prsm_files.session.calls import edits_of
+from prsm_files.session.changes import edits_of
 
 CODEX = """\
 *** Begin Patch

@@ -277,7 +277,7 @@ async def end_restore(
 
 async def carry_out_now(workspace: str, owed: Owed, done: str = "") -> str | None:
     """Do what is owed; an error says what is `done` by then, if anything is. Raises PrsmError."""
-    from prsm_files.session.going_back import carry_out  # few acts owe anything
+    from prsm_files.session.taking_back import carry_out  # few acts owe anything
 
     try:
         async with write_ledger(workspace) as store:

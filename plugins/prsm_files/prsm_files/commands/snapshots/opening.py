@@ -65,7 +65,7 @@ async def _finish(shadow: Shadow, workspace: str) -> None:
         return
     from prsm_core.commands import write_ledger
     from prsm_core.files import Ids  # few undos are cut off
-    from prsm_files.session.going_back import finish_owed
+    from prsm_files.session.taking_back import finish_owed
 
     async with write_ledger(workspace) as store:
         note = await finish_owed(store, owed, ids=Ids(time.time), now=time.time())

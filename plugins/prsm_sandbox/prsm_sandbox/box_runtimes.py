@@ -131,20 +131,12 @@ def _kernel_mounts() -> Iterator[dict[str, Any]]:
 
 def _runc_mount(mount: Mount) -> dict[str, Any]:
     if mount.source is None:
+        kind, source = "tmpfs", "tmpfs"
         options = ["nosuid", "nodev", f"mode={_mode(mount)}"]
-        return {
-            "destination": mount.target,
-            "type": "tmpfs",
-            "source": "tmpfs",
-            "options": options,
-        }
-    options = ["rbind", "rprivate", "nosuid", "nodev", "rw" if mount.writable else "ro"]
-    return {
-        "destination": mount.target,
-        "type": "bind",
-        "source": mount.source,
-        "options": options,
-    }
+    else:
+        kind, source = "bind", mount.source
+        options = ["rbind", "rprivate", "nosuid", "nodev", "rw" if mount.writable else "ro"]
+    return {"destination": mount.target, "type": kind, "source": source, "options": options}
 
 
 def _mode(mount: Mount) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import ProcessError
-from prsm_sandbox.view import is_within
+from prsm_core.policies import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

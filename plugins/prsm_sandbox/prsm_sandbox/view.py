@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core import ProcessError
 from prsm_core.kit import names_file
+from prsm_core.policies import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -131,11 +132,6 @@ class WorkspaceIndex:
 
 def _is_environment(path: str) -> bool:
     return os.path.exists(f"{path}/pyvenv.cfg")  # noqa: PTH110 - called a thousand times
-
-
-def is_within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or below it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def is_below_any(path: str, folders: Iterable[str]) -> bool:

@@ -76,9 +76,9 @@ class ScriptProvider(Provider):
         self._services = services
         self._player: Player | None = None
         self._sessions: set[ScriptSession] = set()
-        self._shelf = (
-            None if resume == "rebuild" else Shelf(services.state_dir / "threads", services.redact)
-        )
+        self._shelf = None
+        if resume != "rebuild":
+            self._shelf = Shelf(services.state_dir / "threads", services.redact)
         self.capabilities = ProviderCapabilities(
             enforcement="approval",
             resume=resume,
@@ -98,22 +98,18 @@ class ScriptProvider(Provider):
             raise ProviderNotAvailableError(
                 f"script: {error.message}", hint=error.hint or "Mend the scenario."
             ) from error
-        session = self._session(request, host, player)
+        shelf, takes_answers = self._shelf, self.capabilities.resume == "call"
+        if shelf is not None and request.resume_token is not None:
+            player.join(shelf.join(request.resume_token))
+        session = ScriptSession(
+            request, host, player, self._services, shelf=shelf, takes_answers=takes_answers
+        )
         self._sessions.add(session)
         try:
             yield session
         finally:
             self._sessions.discard(session)
             await session.close()
-
-    def _session(self, request: SessionRequest, host: AgentHost, player: Player) -> ScriptSession:
-        shelf = self._shelf
-        if shelf is not None and request.resume_token is not None:
-            player.join(shelf.join(request.resume_token))
-        takes_answers = self.capabilities.resume == "call"
-        return ScriptSession(
-            request, host, player, self._services, shelf=shelf, takes_answers=takes_answers
-        )
 
     async def probe(self) -> ProviderStatus:
         """Look whether the scenario can be played; see Provider."""

@@ -152,10 +152,7 @@ class Shelf:
             return
         self._known.add(play)
         self._play = self._play or play
-        for file in sorted((self._folder / play).glob("*.json")):
-            kept = _read(file)
-            if kept is not None:
-                yield kept
+        yield from filter(None, map(_read, sorted((self._folder / play).glob("*.json"))))
 
     def read(self, token: str) -> KeptThread:
         """Return a thread; raise ProviderNotAvailableError, `resume_failed`, where it is lost."""

@@ -69,10 +69,6 @@ class _Position:
         return not was_late and any(call.tool == "task_complete" for call in ends or ())
 
 
-def _filled(call: Call, outputs: Mapping[str, str], text: str) -> Call:
-    return replace(call, arguments=fill(dict(call.arguments), outputs, text))
-
-
 class Player:
     """Plays a scenario: one reply per request. Failures are texts for the scenario's author.
 
@@ -128,11 +124,13 @@ class Player:
     def _play(
         self, step: Step, where: str, outputs: Mapping[str, str], conversation: Conversation
     ) -> Reply:
-        missing = [text for text in step.expect if text not in conversation.text]
-        if missing:
+        if missing := [text for text in step.expect if text not in conversation.text]:
             return self._refuse(f"{where}: the request does not hold {missing}")
         try:
-            calls = tuple(_filled(call, outputs, conversation.text) for call in step.calls)
+            calls = tuple(
+                replace(call, arguments=fill(dict(call.arguments), outputs, conversation.text))
+                for call in step.calls
+            )
             say = fill(step.say, outputs, conversation.text)
         except TemplateError as error:
             return self._refuse(f"{where}: {error}")

@@ -137,12 +137,10 @@ _TOOL: Mapping[str, Convert] = {
 
 
 def _tool_calls(where: str, value: Any) -> list[Call]:
-    calls = []
-    for given in listed(value):
-        data = _fields(f"{where} call", given, _TOOL)
-        required(data, "tool", f"{where} call")
-        calls.append(Call(**data))
-    return calls
+    calls = [_fields(f"{where} call", given, _TOOL) for given in listed(value)]
+    for call in calls:
+        required(call, "tool", f"{where} call")
+    return [Call(**call) for call in calls]
 
 
 def _native_calls(kind: str, where: str, value: Any) -> list[Call]:

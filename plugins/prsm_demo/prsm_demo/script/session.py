@@ -122,8 +122,7 @@ class ScriptSession(ProviderSession):
         if response is None or reply is None:
             return
         for call_id, call in unanswered(reply, response):
-            answer = going_on.answer(call_id)
-            if answer is not None:
+            if (answer := going_on.answer(call_id)) is not None:
                 self._thread.learn(call_id, call.tool or call.kind, answer)
 
     def _keep(self) -> None:
@@ -149,10 +148,9 @@ class ScriptSession(ProviderSession):
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Play steps until one ends the turn; see ProviderSession."""
         going_on = self._hear(context)
-        turn = _Turn(self._player, self._thread, self._acts, self._services, self._keep)
-        self._turn = turn
-        if going_on is not None:
-            turn.go_on_from(going_on, has_prompt=context.current_message is not None)
+        has_prompt = context.current_message is not None
+        parts = (self._player, self._thread, self._acts, self._services, self._keep)
+        self._turn = turn = _Turn(*parts, going_on, has_prompt=has_prompt)
         turn.work = self._services.start_soon(turn.play, name=f"script of {self._name}")
         try:
             async for event in turn.stream.read():
@@ -173,7 +171,7 @@ class ScriptSession(ProviderSession):
 
 
 class _Turn:
-    """Plays one turn."""
+    """Plays one turn; one that goes on begins with what the thread's newest response has left."""
 
     def __init__(
         self,
@@ -182,6 +180,9 @@ class _Turn:
         acts: Acts,
         services: ProviderServices,
         keep: Callable[[], None],
+        going_on: GoingOn | None,
+        *,
+        has_prompt: bool,
     ) -> None:
         self.stream = EventStream()
         self.work: BackgroundTask | None = None
@@ -190,14 +191,10 @@ class _Turn:
         self._acts = acts
         self._clock = services.clock
         self._keep = keep
-        self._going_on: GoingOn | None = None
-        self._has_prompt = False
+        self._going_on = going_on
+        self._has_prompt = has_prompt
         self._began = False
         self._over = asyncio.Event()
-
-    def go_on_from(self, going_on: GoingOn, *, has_prompt: bool) -> None:
-        """Begin with what the thread's newest response has left, or had to be told of it."""
-        self._going_on, self._has_prompt = going_on, has_prompt
 
     async def play(self) -> None:
         """Play to the end, which the stream tells; what breaks is raised to its reader."""
@@ -227,12 +224,11 @@ class _Turn:
         end = await self._rest()
         while end is None:
             reply = self._player.answer(self._thread.conversation())
-            end = _refusal(reply)
-            if end is None:
+            refusal = _refusal(reply)
+            if refusal is None:
                 self._thread.respond(reply)
             self._keep()
-            if end is None:
-                end = await self._give(reply)
+            end = refusal or await self._give(reply)
         return end
 
     async def _rest(self) -> TurnEnded | None:
@@ -257,8 +253,8 @@ class _Turn:
         await self._clock.sleep(step.delay)
         if step.crash is not None:
             raise ScriptCrashError(step.crash)
-        deltas: list[TextDelta | ThinkingDelta] = []
-        deltas += [ThinkingDelta(piece) for piece in pieces(step.think or "") if piece]
+        deltas: list[TextDelta | ThinkingDelta]
+        deltas = [ThinkingDelta(piece) for piece in pieces(step.think or "") if piece]
         deltas += [TextDelta(piece) for piece in pieces(step.say or "") if piece]
         middle = len(deltas) // 2
         for delta in deltas[:middle]:
@@ -281,8 +277,7 @@ class _Turn:
             raise RuntimeError("calls are of a response")
         calls = unanswered(reply, response)
         for call_id, call in calls:
-            started = self._acts.started(call, call_id)
-            if started is not None:
+            if (started := self._acts.started(call, call_id)) is not None:
                 await self.stream.tell(started)
         try:
             async with asyncio.TaskGroup() as group:
@@ -298,8 +293,7 @@ class _Turn:
         outcome = await self._acts.carry_out(call, call_id)
         self._thread.learn(call_id, call.tool or call.kind, outcome)
         self._keep()
-        finished = self._acts.finished(call, call_id, outcome)
-        if finished is not None:
+        if (finished := self._acts.finished(call, call_id, outcome)) is not None:
             await self.stream.tell(finished)
 
 
@@ -336,13 +330,10 @@ def _failed(message: str, *, kind: ErrorKind = ErrorKind.UNKNOWN, **fields: Any)
 def _http_error(error: HttpError) -> AgentError:
     """Return what a vendor's adapter would make of an HTTP error."""
     kind = _KINDS.get(error.status, ErrorKind.MODEL_ERROR)
-    if error.code == OVERFLOW:
-        kind = ErrorKind.CONTEXT_OVERFLOW
-    retryable = error.status == 429 or error.status >= 500
     return AgentError(
-        kind=kind,
+        kind=ErrorKind.CONTEXT_OVERFLOW if error.code == OVERFLOW else kind,
         message=one_line(error.message),
-        retryable=retryable,
+        retryable=error.status == 429 or error.status >= 500,
         retry_after_s=error.retry_after,
     )
 
@@ -487,9 +478,7 @@ class GoingOn:
 def _vendors_answer(call: CarriedCall) -> Outcome:
     """Return how a command ended; whatever of it was seen is in the thread before the ledger."""
     status = "failed" if call.outcome is None or call.outcome.is_error else "completed"
-    reason = _UNSEEN if call.outcome is None else call.outcome.text
-    said = {"status": status, "reason": reason}
-    return Outcome(text=json.dumps(said), status=status, reason=reason)
+    return _outcome(status, reason=_UNSEEN if call.outcome is None else call.outcome.text)
 
 
 def reply_of(response: KeptResponse, player: Player) -> Reply | None:
@@ -519,14 +508,9 @@ def unanswered(reply: Reply, response: KeptResponse) -> tuple[tuple[str, Call], 
 def _outcome(
     status: str, *, result: str | None = None, reason: str | None = None, **data: Any
 ) -> Outcome:
-    said = {"status": status, **({"reason": reason} if reason is not None else {}), **data}
-    return Outcome(
-        text=json.dumps(said),
-        status=status,
-        result=result,
-        reason=reason,
-        exit_code=data.get("exit_code"),
-    )
+    told = {"status": status, **({"reason": reason} if reason is not None else {}), **data}
+    text, code = json.dumps(told), data.get("exit_code")
+    return Outcome(text=text, status=status, result=result, reason=reason, exit_code=code)
 
 
 class Acts:
@@ -544,7 +528,7 @@ class Acts:
         if call.kind == "shell":
             return ToolCallStarted(call_id, "Bash", {"command": call.arguments["cmd"]})
         if call.kind == "edit":
-            return ToolCallStarted(call_id, _edit_tool(call.arguments), _edit_arguments(call))
+            return ToolCallStarted(call_id, *_edit_call(call))
         return None
 
     def finished(self, call: Call, call_id: str, outcome: Outcome) -> ToolCallFinished | None:
@@ -607,9 +591,8 @@ class Acts:
 
     async def _edit(self, call: Call, call_id: str) -> Outcome:
         path = str(call.arguments["path"])
-        denial = await self._denial(
-            _edit_tool(call.arguments), _edit_arguments(call), paths=(path,), call_id=call_id
-        )
+        tool, wanted = _edit_call(call)
+        denial = await self._denial(tool, wanted, paths=(path,), call_id=call_id)
         if denial is not None:
             return _outcome("denied", reason=denial)
         file = Path(self._request.cwd, path)
@@ -646,13 +629,11 @@ async def _read(process: Process) -> str:
     return b"\n".join(kept).decode(errors="replace")
 
 
-def _edit_tool(arguments: Mapping[str, Any]) -> str:
-    return "Write" if "content" in arguments else "Edit"
-
-
-def _edit_arguments(call: Call) -> dict[str, Any]:
+def _edit_call(call: Call) -> tuple[str, dict[str, Any]]:
+    """Return the native tool of an edit, and its arguments."""
     names = {"path": "file_path", "old": "old_string", "new": "new_string", "content": "content"}
-    return {names[key]: value for key, value in call.arguments.items()}
+    arguments = {names[key]: value for key, value in call.arguments.items()}
+    return ("Write" if "content" in arguments else "Edit"), arguments
 
 
 def _apply(file: Path, arguments: Mapping[str, Any]) -> str | None:

@@ -4,20 +4,18 @@ A handler first reads pages and asks whom it has to ask. From there to its answe
 what it decides by the agent's labels, and what it makes of them, is one step with the answer. A
 move for which nothing has to be read, kept or asked is answered at once.
 
-Whether an agent goes on under a newer version of its protocol: a person is asked, once.
-
-An agent stays on its version. At its next transition after the files of the trusted workspace have
-changed, a person says whether it, or all agents of that version, take the new one. It is offered
-only where the agent's state is one of the new version, or that says what it has become. The word
-for all is kept in the label of the agent that asked, and in memory for those that have not made a
-transition when it ends.
+An agent stays on its version of a protocol. At its next transition after the files of the trusted
+workspace have changed, a person says whether it, or all agents of that version, take the new one.
+It is offered only where the agent's state is one of the new version, or that says what it has
+become. The word for all is kept in the label of the agent that asked, and in memory for those that
+have not made a transition when it ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core import MessageRoutingError, OrchestrationError, Question, ToolInputError
 from prsm_protocols.labels import KEEPS, UPGRADE, changes_to, page_of, pin_of
@@ -26,14 +24,12 @@ from prsm_protocols.problems import ProtocolError, nearest
 from prsm_protocols.validator import Standing, Validator, is_open
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from prsm_core import PeerNow, ToolCall
     from prsm_protocols.compiled import Move, Protocol
 
 MAX_JSON = 16 * 1024  # bytes of a context, or of what is measured
-_MOST_OF_ONE = 12  # bytes that JSON takes for a character: it is escaped as two halves
-
 _SESSIONS = {SessionRule.CONTINUE: "continued", SessionRule.RESTART: "restarted"}
 
 ALL, THIS, KEEP = "upgrade all", "upgrade this one", "keep the old one"
@@ -92,7 +88,9 @@ class Tools:
         if (pin := pin_of(labels, call.agent_id)) is not None:
             standing = await self._validator.pinned_soon(pin)
         else:
-            standing = await self._begun(call, labels)
+            standing = await self._validator.begun_soon(
+                labels, call.workspace, trusted=call.trusted, now=call.now
+            )
             await self._keep(standing.protocol)
         timed = self._validator.timed(standing, call.now)
         if timed is not standing:
@@ -107,11 +105,6 @@ class Tools:
             return True
         page = standing.page.home(to)
         return page == standing.protocol.name and self._upgrades.has_none(call, standing)
-
-    async def _begun(self, call: ToolCall, labels: Mapping[str, str]) -> Standing:
-        return await self._validator.begun_soon(
-            labels, call.workspace, trusted=call.trusted, now=call.now
-        )
 
     async def _keep_what_follows(
         self, call: ToolCall, standing: Standing, upgrade: Upgrade | None
@@ -147,13 +140,13 @@ class Tools:
         self, call: ToolCall, was: Standing, upgrade: Upgrade | None, now: float
     ) -> Mapping[str, Any]:
         """Move the agent from where it stands now, without awaiting anything."""
-        to, used = call.args.get("to"), _used(call, was, upgrade)
+        newer, labels = upgrade or (None, {})
+        guarded = any(protocol and protocol.has_guards for protocol in (was.protocol, newer))
+        to, used = call.args.get("to"), call.context_used if guarded else None
         standing = timed = self._validator.timed(was, now)
-        changes: dict[str, str] = {}
-        if upgrade is not None:
-            changes |= upgrade.labels
-            if upgrade.protocol is not None:
-                standing = upgraded(standing, upgrade.protocol, now)
+        changes = dict(labels)
+        if newer is not None:
+            standing = upgraded(standing, newer, now)
         refused: OrchestrationError | None = None
         if to is not None and not (to == standing.state and standing is not was):
             try:
@@ -167,14 +160,6 @@ class Tools:
         if changes:
             call.relabel(changes)
         return _answer(told(standing, used, was), standing, was, timed, refused)
-
-
-def _used(call: ToolCall, was: Standing, upgrade: Upgrade | None) -> float | None:
-    """Return the share of the context that is used, None where no guard of a page asks for it."""
-    newer = None if upgrade is None else upgrade.protocol
-    if was.protocol.has_guards or (newer is not None and newer.has_guards):
-        return call.context_used
-    return None
 
 
 def _answer(
@@ -195,10 +180,7 @@ def _answer(
 
 def _small(value: Any, name: str) -> None:
     """Raise ToolInputError for a JSON value that is too much to note."""
-    if value is None or _MOST_OF_ONE * len(repr(value)) <= MAX_JSON:
-        return
-    size = len(json.dumps(value).encode())
-    if size > MAX_JSON:
+    if value is not None and (size := len(json.dumps(value))) > MAX_JSON:
         raise ToolInputError(
             f"{name} has {size} bytes of JSON",
             hint=f"{MAX_JSON} are the most: put the rest into a file and name it",
@@ -223,34 +205,29 @@ def told(standing: Standing, used: float | None, was: Standing) -> dict[str, Any
         data["message"] = declared.message
     if declared.within is not None:
         data["within"] = {"seconds": declared.within.seconds, "to": declared.within.to}
-    if opened := list(_opened(standing, used)):
-        data["opened"] = opened
-    return data
+    return {**data, **_opened(standing, used)}
 
 
 def brief(standing: Standing, used: float | None) -> dict[str, Any]:
     """Return what the answers of other tools tell beside what they are about."""
-    data: dict[str, Any] = {
-        "state": standing.state,
-        "moves": [each.transition.target for each in standing.moves if is_open(each, used)],
-    }
-    if opened := list(_opened(standing, used)):
-        data["opened"] = opened
-    return data
+    moves = [each.transition.target for each in standing.moves if is_open(each, used)]
+    return {"state": standing.state, "moves": moves, **_opened(standing, used)}
 
 
 def _move(move: Move, used: float | None) -> dict[str, Any]:
     each = move.transition
-    told = {"to": each.target, "when": each.when, "open": is_open(move, used)}
-    return told if each.guard is None else {**told, "guard": str(each.guard)}
+    data = {"to": each.target, "when": each.when, "open": is_open(move, used)}
+    return data if each.guard is None else {**data, "guard": str(each.guard)}
 
 
-def _opened(standing: Standing, used: float | None) -> Iterator[str]:
-    """Yield the moves whose guard holds now, in words."""
-    for move in standing.moves:
-        guard = move.transition.guard
-        if guard is not None and used is not None and guard.holds(used):
-            yield f"{move.transition.target} is open: {guard}, and {used:.2f} of it is used"
+def _opened(standing: Standing, used: float | None) -> dict[str, list[str]]:
+    """Return the moves whose guard holds now, in words, as `opened` if there are any."""
+    opened = [
+        f"{move.transition.target} is open: {guard}, and {used:.2f} of it is used"
+        for move in standing.moves
+        if (guard := move.transition.guard) is not None and used is not None and guard.holds(used)
+    ]
+    return {"opened": opened} if opened else {}
 
 
 def receiver(standing: Standing, peers: Sequence[PeerNow], sender: str, to: str) -> str:
@@ -278,14 +255,11 @@ def _is_allowed(standing: Standing, peer: PeerNow) -> bool:
     return names is None or peer.name in names or page_of(peer.labels, peer.agent_id) in names
 
 
-class Upgrade:
+class Upgrade(NamedTuple):
     """A newer version for an agent, as a person has decided: None is to keep the old one."""
 
-    __slots__ = ("labels", "protocol")
-
-    def __init__(self, protocol: Protocol | None, labels: dict[str, str]) -> None:
-        self.protocol = protocol
-        self.labels = labels
+    protocol: Protocol | None
+    labels: dict[str, str]
 
 
 class Upgrades:

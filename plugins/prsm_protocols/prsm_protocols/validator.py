@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 class Standing:
     """Where an agent stands: a state, of a page, of a version; and since when."""
 
-    __slots__ = ("declared", "is_pinned", "page", "protocol", "since", "state")
-
     def __init__(self, protocol: Protocol, state: str, since: float, *, is_pinned: bool) -> None:
         self.protocol = protocol
         self.state = state

@@ -1,11 +1,9 @@
 """Answers the requests of one agent: whatever the transport, each id has one effect.
 
 A request is a call of the agent's tools with its own id. Made again while it runs it awaits the
-same answer, and later it is given that one. Whose turn has gone on in another engine is answered
-from the ledger, where the call's answer is. Every start of the program has a token of its own, so
-that nothing of an earlier start moves the one that runs now.
-
-How many requests an agent may make: a bucket of so many, filled again at a steady rate.
+same answer, and later it is given that one. In another engine it is answered from the ledger, where
+the call's answer is. Every start of the program has a token of its own, so that nothing of an
+earlier start moves the one that runs now.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ A_SECOND = 20
 
 
 class Bucket:
-    """Owns what is left of an agent's allowance, by the engine's clock."""
+    """Owns what is left of an agent's allowance, which fills again at a steady rate."""
 
     def __init__(self, clock: Clock, rate: int = A_SECOND) -> None:
         self._clock = clock
@@ -206,7 +204,7 @@ class Desk:
             return refusal(request.id, error)
 
     async def _call(self, request: Request, tool: str, args: Mapping[str, Any]) -> ToolOutcome:
-        if tool in _MISSING and all(spec.name != tool for spec in self._host.tools):
+        if tool in _MISSING and not self._has(tool):
             raise OrchestrationError(
                 _MISSING[tool],
                 hint="start it with a protocol: prsm run --label protocol=NAME",
@@ -214,9 +212,11 @@ class Desk:
             )
         return await self._host.call_tool(tool, args, call_id=request.id)
 
+    def _has(self, tool: str) -> bool:
+        return any(spec.name == tool for spec in self._host.tools)
+
     async def _state(self, request: Request) -> Answer:
-        given, names = request.args, ("to", "context")
-        moves: dict[str, Any] = {name: given[name] for name in names if name in given}
+        moves = {name: value for name, value in request.args.items() if name in {"to", "context"}}
         async with self._moving:  # what is told of moves is told in the ledger's order
             outcome = await self._call(request, STATE, moves)
             await self._heed(outcome)
@@ -265,7 +265,8 @@ class Desk:
         return call.result()
 
     async def _measure(self, request: Request) -> Answer:
-        args = {key: value for key, value in request.args.items() if key in _MEASURED}
+        names = {"name", "value", "data"}
+        args = {name: value for name, value in request.args.items() if name in names}
         return _as_answer(request, await self._call(request, MEASURE, args))
 
     async def _heartbeat(self, request: Request) -> Answer:
@@ -284,7 +285,7 @@ class Desk:
 
     async def _help(self, request: Request) -> Answer:
         lines = [HELP]
-        if any(spec.name == STATE for spec in self._host.tools):
+        if self._has(STATE):
             outcome = await self._call(request, STATE, {})
             if not outcome.is_error:
                 lines.append(told_state(outcome.data or {}))
@@ -295,7 +296,7 @@ class Desk:
 
         Raises OrchestrationError where the tool refuses: its protocol cannot be read.
         """
-        if all(spec.name != STATE for spec in self._host.tools):
+        if not self._has(STATE):
             return None
         call_id = f"look-{secrets.token_hex(8)}"  # the id of another engine has its old answer
         async with self._moving:
@@ -304,9 +305,6 @@ class Desk:
         if outcome.is_error:
             raise _error_of(outcome)
         return outcome.data or {}
-
-
-_MEASURED = frozenset({"name", "value", "data"})
 
 
 def told_state(here: Mapping[str, Any]) -> str:

@@ -89,10 +89,8 @@ class ProgramProvider(Provider):
                 url = bridge.url_of(place)
             run = stack.enter_context(home.short_run())
             start = plan_start(self._config, request, home, run, url)
-            session = ProgramSession(
-                request, host, self._config, services, desk=desk, home=home, start=start
-            )
-            session.place = place
+            given = (request, host, self._config, services)
+            session = ProgramSession(*given, desk=desk, home=home, start=start, place=place)
             try:
                 yield session
             finally:
@@ -131,14 +129,8 @@ class ProgramProvider(Provider):
             await self._redis.aclose()
 
 
-class ProgramTurn(Turn):
-    """A running program."""
-
-
-class ProgramSession(TurnSession[ProgramTurn]):
+class ProgramSession(TurnSession[Turn]):
     """One agent's session: a turn is its program's run, through all of its states."""
-
-    place: Place | None = None
 
     def __init__(
         self,
@@ -150,6 +142,7 @@ class ProgramSession(TurnSession[ProgramTurn]):
         desk: Desk,
         home: Home,
         start: Start,
+        place: Place | None,
     ) -> None:
         super().__init__(request.name, services)
         self._request = request
@@ -158,6 +151,7 @@ class ProgramSession(TurnSession[ProgramTurn]):
         self._desk = desk
         self._home = home
         self._start = start
+        self._place = place
         self._program: Program | None = None
         self._logs = SessionLogs(home.home)
         self.at_rest = asyncio.Event()  # no process of it is left
@@ -167,11 +161,11 @@ class ProgramSession(TurnSession[ProgramTurn]):
             self.taken = _taken(request.carried, home.task)
             desk.recall(_messages(request.carried))
 
-    def new_turn(self) -> ProgramTurn:
+    def new_turn(self) -> Turn:
         """Return what keeps a turn; see TurnSession."""
-        return ProgramTurn()
+        return Turn()
 
-    async def begin(self, turn: ProgramTurn, context: AssembledContext) -> None:
+    async def begin(self, turn: Turn, context: AssembledContext) -> None:
         """Run the program; see TurnSession."""
         self.at_rest.clear()
         try:
@@ -179,7 +173,7 @@ class ProgramSession(TurnSession[ProgramTurn]):
         finally:
             self.at_rest.set()
 
-    async def _run(self, turn: ProgramTurn, context: AssembledContext) -> None:
+    async def _run(self, turn: Turn, context: AssembledContext) -> None:
         turn.sent = True
         told = context.current_message.content if context.current_message is not None else ""
         is_begun = self._request.carried is not None or not told
@@ -216,14 +210,14 @@ class ProgramSession(TurnSession[ProgramTurn]):
             await turn.put([TurnEnded(StopReason.END_TURN)])
 
     async def _note(self, here: Mapping[str, Any]) -> None:
-        if self.place is not None:
-            self.place.move(here)
+        if self._place is not None:
+            self._place.move(here)
 
-    async def ask_to_end(self, turn: ProgramTurn) -> None:
+    async def ask_to_end(self, turn: Turn) -> None:
         """End the turn; its program is killed as its task ends; see TurnSession."""
         await self.aborted(turn)
 
-    def closed(self, turn: ProgramTurn) -> None:
+    def closed(self, turn: Turn) -> None:
         """Say nothing to a program that runs no more; see TurnSession."""
         self._program = None
 

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +22,7 @@ from prsm_core.files import repo_identity
 from prsm_regions.config import Richness
 from prsm_regions.drafts import Draft
 from prsm_regions.ground import is_below, touch
-from prsm_regions.lifecycle import TO_RETRY, SubtaskState, subtask_lifecycle
+from prsm_regions.lifecycle import SUBTASK_MACHINE, TO_RETRY, Lifecycle, SubtaskState
 from prsm_regions.report import plan_event
 from prsm_regions.signatures import ProgressEval, PromptBuild
 from prsm_regions.symbols.outlines import outline_of_file
@@ -89,7 +90,7 @@ class Execution:
 
     def __init__(self, plan: Plan, models: Sequence[str], at: Workplace) -> None:
         self.plan = plan
-        self.lives = [subtask_lifecycle() for _ in plan.subtasks]
+        self.lives = [Lifecycle(SUBTASK_MACHINE, SubtaskState.PENDING) for _ in plan.subtasks]
         self.agents: dict[int, str] = {}  # by subtask
         self._models = models
         self._at = at
@@ -153,13 +154,10 @@ class Execution:
 
     async def _start(self, key: str, one: Subtask, failure: str) -> str:
         """Have an agent begin: the one that failed goes on, else there is a new one."""
-
-        async def made() -> dict[str, Any]:
-            return await self._spawn_of(one, failure)
+        made = partial(self._spawn_of, one, failure)
 
         async def again() -> dict[str, Any]:
-            prompt = (await self._spawn_of(one, failure))["prompt"]
-            return {"child_id": known, "prompt": prompt}
+            return {"child_id": known, "prompt": (await made())["prompt"]}
 
         known = self.agents.get(one.index)
         if known is not None:

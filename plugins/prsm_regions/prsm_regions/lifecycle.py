@@ -78,13 +78,3 @@ class Lifecycle(Generic[S]):
         """Be in another state; raise InvalidTransitionError, changing nothing, where none may."""
         self._machine.validate(self.state, state)
         self.state, self.error = state, error
-
-
-def task_lifecycle() -> Lifecycle[TaskState]:
-    """Return the life of a new task."""
-    return Lifecycle(TASK_MACHINE, TaskState.IDLE)
-
-
-def subtask_lifecycle() -> Lifecycle[SubtaskState]:
-    """Return the life of a new subtask."""
-    return Lifecycle(SUBTASK_MACHINE, SubtaskState.PENDING)

@@ -6,13 +6,19 @@ is taken, with a warning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from prsm_regions.drafts import Draft, PlanError, read_drafts
-from prsm_regions.ground import Ground, touch
-from prsm_regions.overrides import Override, model_for
+from prsm_regions.ground import Ground, is_below, touch
+
+# The slash is what tells a region from any other thing that something is used for.
+_SAID = re.compile(
+    r"(?:\buse|\band|,)\s+(?P<model>[\w][\w./:@+-]*)\s+for\s+(?P<region>/[\w./@+-]*)", re.IGNORECASE
+)
+_FIRST = re.compile(r"\buse\s+[\w][\w./:@+-]*\s+for\s+/", re.IGNORECASE)
 
 Problem = Callable[[str], str | None]
 """Takes a model's name; returns what is wrong with it, or None."""
@@ -206,3 +212,30 @@ def _unused(overrides: Sequence[Override], regions: Sequence[str | None]) -> lis
         for one in overrides
         if not any(model_for(region, (one,)) for region in regions if region is not None)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A model for a region of the workspace, and all below it."""
+
+    region: str
+    model: str
+
+
+def read_overrides(intent: str) -> tuple[Override, ...]:
+    """Return what an intent says, in its order; the last one that fits a region holds."""
+    if not _FIRST.search(intent):
+        return ()
+    return tuple(
+        Override(_region(found["region"]), found["model"]) for found in _SAID.finditer(intent)
+    )
+
+
+def model_for(region: str, overrides: tuple[Override, ...]) -> str | None:
+    """Return the model that a person wants for a region; None where they said nothing of it."""
+    fitting = [one.model for one in overrides if is_below(region, one.region)]
+    return fitting[-1] if fitting else None
+
+
+def _region(text: str) -> str:
+    return text.strip("/").rstrip(".").rstrip("/") or "."

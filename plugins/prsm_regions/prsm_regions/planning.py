@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import OrchestrationError
-from prsm_regions.costs import PRIOR_TOKENS, tokens_each
 from prsm_regions.drafts import PlanError
 from prsm_regions.ground import Ground
-from prsm_regions.overrides import read_overrides
-from prsm_regions.plan import Limits, Plan, compile_plan
+from prsm_regions.plan import Limits, Plan, compile_plan, read_overrides
 from prsm_regions.signatures import TaskDecompose
 from prsm_regions.team import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core import Spent
     from prsm_regions.team import Team
 
+PRIOR_TOKENS = 15_000  # that a subtask takes, where no other one is known
 CORRECTIONS = 2  # that a planner is sent back with
 _SHOWN = 200  # entries of the tree that a planner is told at once; it reads the rest itself
 
@@ -128,6 +128,12 @@ class Planner:
         tokens = told.get("run", {}).get("tokens", {})
         left = tokens.get("left") if isinstance(tokens, dict) else None
         return left if isinstance(left, int) else None
+
+
+def tokens_each(past: Sequence[Spent]) -> int:
+    """Return the tokens that a subtask takes: the mean of those that were, else a prior."""
+    known = [tokens for one in past if (tokens := one.usage.known_total)]
+    return round(sum(known) / len(known)) if known else PRIOR_TOKENS
 
 
 def _said(message: Mapping[str, Any]) -> str:

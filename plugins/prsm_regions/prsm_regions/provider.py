@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
@@ -24,18 +25,16 @@ from prsm_core import (
 )
 from prsm_core.kit import Turn, TurnSession
 from prsm_regions.config import RegionsConfig, Richness
-from prsm_regions.costs import costs_text
 from prsm_regions.drafts import Draft, PlanError
 from prsm_regions.execution import Execution, Workplace, chosen
 from prsm_regions.judging import Judges
-from prsm_regions.lifecycle import SubtaskState, TaskState, task_lifecycle
+from prsm_regions.lifecycle import TASK_MACHINE, Lifecycle, SubtaskState, TaskState
 from prsm_regions.notes import Notes
 from prsm_regions.planning import Planner
-from prsm_regions.report import plan_data, plan_text, results_text, unheld
+from prsm_regions.report import costs_text, plan_data, plan_text, results_text, unheld
 from prsm_regions.router import A2ARouter, OwnerReply
 from prsm_regions.signatures import AgentSelect
-from prsm_regions.symbols.listing import index_of, lister
-from prsm_regions.symbols.oracle import Oracle
+from prsm_regions.symbols.oracle import Oracle, index_of, lister
 from prsm_regions.team import Team, data_of
 
 if TYPE_CHECKING:
@@ -106,11 +105,7 @@ class RegionsProvider(Provider):
         return True
 
 
-class RegionsTurn(Turn):
-    """A running program, with the task that it runs in."""
-
-
-class RegionsSession(TurnSession[RegionsTurn]):
+class RegionsSession(TurnSession[Turn]):
     """One agent's session: each turn is one run of the program."""
 
     def __init__(
@@ -135,27 +130,26 @@ class RegionsSession(TurnSession[RegionsTurn]):
             prompts = () if carried is None else carried.prompts
             self.taken = frozenset((*calls, *prompts))
 
-    def new_turn(self) -> RegionsTurn:
+    def new_turn(self) -> Turn:
         """Return what keeps a turn; see TurnSession."""
-        return RegionsTurn()
+        return Turn()
 
-    async def begin(self, turn: RegionsTurn, context: AssembledContext) -> None:
+    async def begin(self, turn: Turn, context: AssembledContext) -> None:
         """Run the program; see TurnSession."""
         if context.current_message is not None and self._request.carried is None:
             self._notes.begin(context.current_message.content)
         turn.sent = True
-
         await turn.put([NO_TOKENS])
 
         async def tell(event: ProviderEvent) -> None:
             await turn.put([event])
 
+        team = Team(self._host, self._notes, tell)
         try:
-            await Program(
-                self._workplace(Team(self._host, self._notes, tell)), self._request.mode
-            ).run()
+            await Program(self._workplace(team), self._request.mode).run()
         except PrsmError as error:
-            why = AgentError(kind=ErrorKind.UNKNOWN, message=_told(error))
+            text = error.message if error.hint is None else f"{error.message} ({error.hint})"
+            why = AgentError(kind=ErrorKind.UNKNOWN, message=text)
             await turn.put([TurnEnded(StopReason.ERROR, why)])
         else:
             await turn.put([TurnEnded(StopReason.END_TURN)])
@@ -164,29 +158,25 @@ class RegionsSession(TurnSession[RegionsTurn]):
         request, config = self._request, self._config
         own = None if request.model == DEFAULT else request.model
         planner = Planner(team, request.cwd, config.planner or own)
-        router = A2ARouter(
-            request.cwd, self._oracle, services=self.services, ask_owner=Owners(team)
-        )
+        owners = Owners(team)
         return Workplace(
             team=team,
             judges=Judges(team, config),
             planner=planner,
-            router=router,
+            router=A2ARouter(request.cwd, self._oracle, services=self.services, ask_owner=owners),
             oracle=self._oracle,
             config=_with_effort(config, request.labels.get("effort")),
             workspace=request.cwd,
             intent=self._notes.intent,
         )
 
-    async def ask_to_end(self, turn: RegionsTurn) -> None:
+    async def ask_to_end(self, turn: Turn) -> None:
         """End the turn: nothing runs elsewhere; see TurnSession."""
         await self.aborted(turn)
 
 
 def _with_effort(config: RegionsConfig, effort: str | None) -> RegionsConfig:
     """Return settings with the effort that a label of the run says."""
-    from dataclasses import replace
-
     if effort is None:
         return config
     try:
@@ -195,10 +185,6 @@ def _with_effort(config: RegionsConfig, effort: str | None) -> RegionsConfig:
         raise OrchestrationError(
             f"the label effort is {effort!r}", hint=f"say one of {', '.join(Richness)}"
         ) from None
-
-
-def _told(error: PrsmError) -> str:
-    return error.message if error.hint is None else f"{error.message} ({error.hint})"
 
 
 _OF = "regions/answers_for"  # label: the owner whose conversation it continues
@@ -276,7 +262,7 @@ class Program:
     """Carries one intent out. It calls tools as a model would, and has no token of its own."""
 
     def __init__(self, at: Workplace, mode: PermissionMode) -> None:
-        self.life = task_lifecycle()
+        self.life = Lifecycle(TASK_MACHINE, TaskState.IDLE)
         self._at = at
         self._team = at.team
         self._mode = mode
@@ -305,7 +291,6 @@ class Program:
         await self._finish(execution)
 
     async def _select(self, plan: Plan) -> list[str]:
-        """Return the model of each subtask."""
         planner, config = self._at.planner, self._at.config
         models = []
         for one in plan.subtasks:

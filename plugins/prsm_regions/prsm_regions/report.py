@@ -1,4 +1,4 @@
-"""What people and frontends are shown: the plan, and what became of it."""
+"""What people and frontends are shown: the plan, what became of it, and what that cost."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from prsm_regions.lifecycle import SubtaskState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core import ChildNow
     from prsm_regions.lifecycle import Lifecycle
     from prsm_regions.plan import Plan
 
@@ -99,3 +100,29 @@ def plan_event(plan: Plan, lives: Sequence[Lifecycle[SubtaskState]]) -> PlanUpda
             for one, life in zip(plan.subtasks, lives, strict=True)
         )
     )
+
+
+def costs_text(plan: Plan, agents: dict[int, str], children: Sequence[ChildNow]) -> str:
+    """Return what each subtask has used, and all others together: the planner, and questions."""
+    used = {one.agent_id: one for one in children}
+    lines = [
+        f"  Subtask {one.index + 1}: {_told(used[agents[one.index]])}"
+        for one in plan.subtasks
+        if agents.get(one.index) in used
+    ]
+    others = [one for one in children if one.labels.get("regions/role") != "subtask"]
+    lines += [f"  {_role(one)} {one.name}: {_told(one)}" for one in others]
+    return "\n".join(["Costs:", *lines])
+
+
+def _role(child: ChildNow) -> str:
+    """Return what an agent is told as: who answers for an owner is the cost of a question."""
+    role = child.labels.get("regions/role", "other")
+    return "question" if role == "owner" else role
+
+
+def _told(child: ChildNow) -> str:
+    tokens, cost = child.spent.usage.known_total, child.spent.cost_usd
+    told = "unknown tokens" if tokens is None else f"{tokens} tokens"
+    more = " or more" if child.spent.turns_without_tokens else ""
+    return f"{told}{more}" + ("" if cost is None else f", ${cost:.4f}")

@@ -6,8 +6,9 @@ import json
 
 import pytest
 from msgspec.structs import replace
-from prsm_regions.costs import PRIOR_TOKENS, costs_text, tokens_each
 from prsm_regions.plan import Plan, Subtask
+from prsm_regions.planning import PRIOR_TOKENS, tokens_each
+from prsm_regions.report import costs_text
 
 from plugins.prsm_regions.tests.conftest import done, lane, of_type, planner
 from prsm_core import AgentRole, AgentState, ChildNow, Spent, TokenUsage

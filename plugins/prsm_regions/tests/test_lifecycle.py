@@ -12,8 +12,6 @@ from prsm_regions.lifecycle import (
     Lifecycle,
     SubtaskState,
     TaskState,
-    subtask_lifecycle,
-    task_lifecycle,
 )
 
 from prsm_core.errors import InvalidTransitionError
@@ -60,7 +58,7 @@ def test_a_subtask_goes_where_the_list_says_and_nowhere_else():
 @pytest.mark.requirement("R19")
 @given(st.lists(st.sampled_from(TaskState), max_size=12))
 def test_any_way_through_the_states_is_legal_or_refused(wanted):
-    life = task_lifecycle()
+    life = Lifecycle(TASK_MACHINE, TaskState.IDLE)
     for state in wanted:
         here = life.state
         if (here.value, state.value) in LISTED | CANCELS:
@@ -74,7 +72,7 @@ def test_any_way_through_the_states_is_legal_or_refused(wanted):
 
 @pytest.mark.requirement("R20")
 def test_a_subtask_that_failed_is_retried_and_its_reason_goes_with_that():
-    life = subtask_lifecycle()
+    life = Lifecycle(SUBTASK_MACHINE, SubtaskState.PENDING)
     life.go(SubtaskState.RUNNING)
     life.go(SubtaskState.FAILED, "type mismatch in handler")
     said = [life.error]

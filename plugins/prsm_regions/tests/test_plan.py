@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from prsm_regions.drafts import MAX_TEXT, PlanError
 from prsm_regions.execution import ReadyQueue
 from prsm_regions.ground import Ground, touch
-from prsm_regions.overrides import Override, read_overrides
-from prsm_regions.plan import Limits, compile_plan
+from prsm_regions.plan import Limits, Override, compile_plan, read_overrides
 
 GROUND = Ground("/w", real=lambda path: path)
 

@@ -99,8 +99,8 @@ async def test_a_symbol_of_the_tree_costs_no_token(scene):
 @pytest.mark.requirement("R13")
 async def test_the_second_look_is_answered_by_the_cache_until_the_file_changes(scene, monkeypatch):
     first = await scene.router.resolve("a", "AuthValidator", ASKED)
-    with monkeypatch.context() as patch:
-        patch.setattr(scene.oracle, "find", None)
+    with monkeypatch.context() as without:
+        without.setattr(scene.oracle, "find", None)
         assert await scene.router.resolve("a", "AuthValidator", ASKED) == first
     scene.write("core/src/auth.rs", "pub struct AuthValidator { pub other: u64 }\n")
     assert "other" in await scene.router.resolve("a", "AuthValidator", ASKED)

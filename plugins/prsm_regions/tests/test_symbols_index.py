@@ -24,8 +24,7 @@ from prsm_regions.symbols.definitions import definitions
 from prsm_regions.symbols.files import MAX_SIZE
 from prsm_regions.symbols.grammars import grammar_of
 from prsm_regions.symbols.index import Index, StoppedError
-from prsm_regions.symbols.listing import index_of, lister
-from prsm_regions.symbols.oracle import Oracle
+from prsm_regions.symbols.oracle import Oracle, index_of, lister
 from prsm_testing import open_services
 
 NAMES = ("a.py", "b.py", "sub/c.py", "sub/d.ts", "e.txt")
@@ -260,7 +259,7 @@ async def test_a_file_that_has_just_changed_has_an_outline(tmp_path):
 LOOKER = """
 import asyncio, json, pathlib, sys
 from prsm_testing import open_services
-from prsm_regions.symbols.listing import index_of, lister
+from prsm_regions.symbols.oracle import index_of, lister
 from prsm_regions.symbols.answers import render
 from prsm_regions.symbols.oracle import Oracle
 

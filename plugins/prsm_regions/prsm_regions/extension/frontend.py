@@ -1,15 +1,14 @@
 """The frontend `extension`: an editor leads a run by lines of JSON on stdin and stdout.
 
-One run at a time, in a session of its own. Whoever is at the other end is the person of the run.
-When it leaves, which is the end of stdin, what runs is interrupted and can go on by `prsm resume`;
-`cancel` ends it for good.
+One run at a time, in a session of its own; the editor is the person of the run. At the end of stdin
+what runs is interrupted and can go on by `prsm resume`. `cancel` ends it for good.
 
 Each agent's feed has a port on loopback. A client sends the token as its first line and gets the
-feed, from a `snapshot` to the end of the agent's work. Whoever reads slowly gets fewer and newer
-messages: what is not sent yet is merged, so that it never holds more than the feed itself.
+feed, from a `snapshot` to the end of the agent's work. A slow reader gets fewer and newer messages:
+what is not sent yet is merged, so that it never holds more than the feed itself.
 
-Everything that is told is read from events and labels, so that it is the same for a run that goes
-on after a crash. What a child of a subtask's child uses counts for it: labels are inherited.
+Everything is read from events and labels, so that it is the same for a run that goes on after a
+crash. What a child of a subtask's agent uses counts for it: labels are inherited.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import hmac
 import logging
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -41,7 +40,7 @@ from prsm_regions.extension.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 
     from prsm_core import AppHandle, Event, Hub, RunHandle
 
@@ -75,26 +74,56 @@ class Subtask:
     summary: str = ""
 
 
-@dataclass(slots=True)
 class Reading:
-    """A run, as its events tell it: fold them in order, pass on what comes of each."""
+    """A run, as its events tell it: fold them in order, pass on what comes of each.
 
-    run: str
-    master: str = ""
-    state: str = ""
-    plan: str | None = None  # the open request that asks whether the plan is right
-    retry: str | None = None  # the open request that asks whether to try again
-    status: str = ""  # of the run, once it has finished
-    _labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    _subtasks: dict[int, Subtask] = field(default_factory=dict)
-    _used: dict[str, Spent] = field(default_factory=dict)  # by part: "planner", "subtask 0"
+    Attributes:
+        plan: The open request that asks whether the plan is right.
+        retry: The open request that asks whether to try again.
+        status: Of the run, once it has finished.
+    """
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.master = ""
+        self.state = ""
+        self.plan: str | None = None
+        self.retry: str | None = None
+        self.status = ""
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self._subtasks: dict[int, Subtask] = {}
+        self._used: dict[str, Spent] = {}  # by part: "planner", "subtask 0"
 
     def fold(self, event: Event) -> list[Message]:
         """Return what the event tells."""
         if event.seq is None or event.run != self.run:
             return []
-        read = _READERS.get(event.type)
-        return [] if read is None else list(read(self, event))
+        agent, data = event.agent or "", event.data
+        match event.type:
+            case "agent_spawned":
+                return self._spawned(agent, data)
+            case "agent_labels_changed":
+                return self._relabelled(agent, data)
+            case "tool_call_started" if data.get("tool") == "task_complete":
+                self._note_summary(agent, (data.get("arguments") or {}).get("summary"))
+            case "turn_finished":
+                used = Spent.from_dict(
+                    {**(data.get("usage") or {}), "cost_usd": data.get("cost_usd")}
+                )
+                part = self._part(agent)
+                self._used[part] = self._used.get(part, Spent()) + used
+            case "question_asked":
+                return [self._asked(event)]
+            case "question_answered":
+                self.plan = None if data["request"] == self.plan else self.plan
+                self.retry = None if data["request"] == self.retry else self.retry
+            case "permission_requested":
+                names = ("request", "tool", "command", "paths", "reason")
+                fields = {name: data.get(name) for name in names}
+                return [{"type": "permission", "agent_id": event.agent, **fields}]
+            case "run_finished":
+                return self._finished(data)
+        return []
 
     def label(self, agent: str, name: str) -> str:
         """Return a label of an agent; empty where it has none."""
@@ -102,10 +131,7 @@ class Reading:
 
     def works_on(self, agent: str) -> int | None:
         """Return the subtask that this agent was spawned for; None for all others."""
-        for one in self._subtasks.values():
-            if one.agent == agent:
-                return one.index
-        return None
+        return next((one.index for one in self._subtasks.values() if one.agent == agent), None)
 
     def result(self) -> Message:
         """Return how far the run has come: each subtask, and what was used."""
@@ -118,139 +144,90 @@ class Reading:
                     "agent_id": one.agent,
                     "status": one.status,
                     "summary": one.summary,
-                    "cost": self._cost(f"subtask {one.index}"),
+                    "cost": _cost_of(self._used.get(f"subtask {one.index}", Spent())),
                 }
                 for _, one in sorted(self._subtasks.items())
             ],
-            "cost": self._costs(),
+            "cost": {
+                "parts": {part: _cost_of(used) for part, used in sorted(self._used.items())},
+                **_cost_of(sum(self._used.values(), Spent())),
+            },
         }
 
-    def _spawned(self, event: Event) -> Iterator[Message]:
-        agent, data = event.agent or "", event.data
+    def _spawned(self, agent: str, data: Mapping[str, Any]) -> list[Message]:
         self._labels[agent] = dict(data.get("labels") or {})
         if data.get("parent") is None:
             self.master = self.master or agent
         elif data.get("parent") == self.master and (index := self._index(agent)) is not None:
             self._subtasks.setdefault(index, Subtask(index)).agent = agent
-            yield from self._progress(index, self.label(agent, STATE) or "running")
+            return self._progress(index, self.label(agent, STATE) or "running")
+        return []
 
-    def _relabelled(self, event: Event) -> Iterator[Message]:
-        agent = event.agent or ""
-        self._labels[agent] = dict(event.data["labels"])
+    def _relabelled(self, agent: str, data: Mapping[str, Any]) -> list[Message]:
+        self._labels[agent] = dict(data["labels"])
         if agent == self.master:
-            yield from self._moved(self.label(agent, STATE))
-        elif (index := self.works_on(agent)) is not None:
-            yield from self._progress(index, self.label(agent, STATE))
+            return self._moved(self.label(agent, STATE))
+        index = self.works_on(agent)
+        return [] if index is None else self._progress(index, self.label(agent, STATE))
 
-    def _moved(self, state: str) -> Iterator[Message]:
+    def _moved(self, state: str) -> list[Message]:
         if not state or state == self.state:
-            return
+            return []
         self.state = state
-        yield {"type": "state", "state": state}
+        return [{"type": "state", "state": state}]
 
-    def _progress(self, index: int, status: str) -> Iterator[Message]:
+    def _progress(self, index: int, status: str) -> list[Message]:
         one = self._subtasks[index]
         if not status or status == one.status:
-            return
+            return []
         one.status = status
-        yield {
-            "type": "progress",
-            "subtask_index": index,
-            "agent_id": one.agent,
-            "status": status,
-        }
+        what = {"subtask_index": index, "agent_id": one.agent, "status": status}
+        return [{"type": "progress", **what}]
 
-    def _called(self, event: Event) -> Iterator[Message]:
-        index = self.works_on(event.agent or "")
-        if index is not None and event.data.get("tool") == "task_complete":
-            said = (event.data.get("arguments") or {}).get("summary")
-            self._subtasks[index].summary = said if isinstance(said, str) else ""
-        yield from ()
+    def _note_summary(self, agent: str, summary: object) -> None:
+        index = self.works_on(agent)
+        if index is not None:
+            self._subtasks[index].summary = summary if isinstance(summary, str) else ""
 
-    def _used_some(self, event: Event) -> Iterator[Message]:
-        usage, usd = event.data.get("usage") or {}, event.data.get("cost_usd")
-        part = self._part(event.agent or "")
-        used = Spent.from_dict({**usage, "cost_usd": usd})
-        self._used[part] = self._used.get(part, Spent()) + used
-        yield from ()
-
-    def _asked(self, event: Event) -> Iterator[Message]:
+    def _asked(self, event: Event) -> Message:
         data, request = event.data.get("data") or {}, event.data["request"]
         kind = data.get("type") if event.agent == self.master else None
         if kind == "plan":
             self.plan = request
             for index in range(len(data.get("subtasks") or ())):
                 self._subtasks.setdefault(index, Subtask(index))
-            yield {
-                "type": "plan",
-                **{name: data[name] for name in data if name != "type"},
-                "request": request,
-            }
-        elif kind == "retry":
+            return {**data, "request": request}
+        if kind == "retry":
             self.retry = request
-            yield self.result()
-        else:
-            yield {
-                "type": "question",
-                "request": request,
-                "agent_id": event.agent,
-                "question": event.data["question"],
-                "options": list(event.data.get("options") or ()),
-            }
+            return self.result()
+        return {
+            "type": "question",
+            "request": request,
+            "agent_id": event.agent,
+            "question": event.data["question"],
+            "options": list(event.data.get("options") or ()),
+        }
 
-    def _answered(self, event: Event) -> Iterator[Message]:
-        if event.data["request"] == self.plan:
-            self.plan = None
-        if event.data["request"] == self.retry:
-            self.retry = None
-        yield from ()
-
-    def _permission(self, event: Event) -> Iterator[Message]:
-        names = ("request", "tool", "command", "paths", "reason")
-        told = {name: event.data.get(name) for name in names}
-        yield {"type": "permission", "agent_id": event.agent, **told}
-
-    def _finished(self, event: Event) -> Iterator[Message]:
-        self.status = event.data["status"]
-        if event.data.get("error"):
-            yield {"type": "error", "message": _text(event.data["error"])}
+    def _finished(self, data: Mapping[str, Any]) -> list[Message]:
+        self.status = data["status"]
+        error = data.get("error")
+        text = error.get("message", error) if isinstance(error, dict) else error
+        messages: list[Message] = [{"type": "error", "message": str(text)}] if error else []
         if self.status in {"killed", "interrupted"} and self.state not in OVER:
-            yield from self._moved("cancelled")
+            messages += self._moved("cancelled")
+        return messages
 
     def _index(self, agent: str) -> int | None:
-        said = self.label(agent, SUBTASK)
-        return int(said) if said.isascii() and said.isdigit() and len(said) < 7 else None
+        label = self.label(agent, SUBTASK)
+        return int(label) if label.isascii() and label.isdigit() and len(label) < 7 else None
 
     def _part(self, agent: str) -> str:
         index = self._index(agent)
         return (self.label(agent, ROLE) or PLANNING) if index is None else f"subtask {index}"
 
-    def _cost(self, part: str) -> Message:
-        return _cost_of(self._used.get(part, Spent()))
-
-    def _costs(self) -> Message:
-        total = _cost_of(sum(self._used.values(), Spent()))
-        return {"parts": {part: self._cost(part) for part in sorted(self._used)}, **total}
-
 
 def _cost_of(spent: Spent) -> Message:
     return {**tokens_of(spent), "usd": spent.cost_usd}
-
-
-def _text(error: object) -> str:
-    return str(error.get("message", error)) if isinstance(error, dict) else str(error)
-
-
-_READERS: dict[str, Any] = {
-    "agent_spawned": Reading._spawned,
-    "agent_labels_changed": Reading._relabelled,
-    "tool_call_started": Reading._called,
-    "turn_finished": Reading._used_some,
-    "question_asked": Reading._asked,
-    "question_answered": Reading._answered,
-    "permission_requested": Reading._permission,
-    "run_finished": Reading._finished,
-}
 
 
 class Port:
@@ -341,7 +318,7 @@ class _Client:
         self._news.set()
 
     async def send(self, writer: asyncio.StreamWriter) -> None:
-        self._forget()
+        self._nodes, self._usage = {}, None
         writer.write(write_message(self._snapshot()))
         while True:
             await writer.drain()
@@ -353,18 +330,13 @@ class _Client:
                 writer.write(write_message(message))
 
     def _merged(self) -> list[Message]:
-        found: list[Message] = []
+        found = [] if self._usage is None else [self._usage]
         if self._nodes:
             nodes = sorted(self._nodes.values(), key=lambda node: node["seq"])
             seq = nodes[-1]["seq"]
-            found.append({"type": "delta", "agent_id": self._agent, "seq": seq, "nodes": nodes})
-        if self._usage is not None:
-            found.append(self._usage)
-        self._forget()
-        return found
-
-    def _forget(self) -> None:
+            found = [{"type": "delta", "agent_id": self._agent, "seq": seq, "nodes": nodes}, *found]
         self._nodes, self._usage = {}, None
+        return found
 
 
 def _refusal(why: str) -> bytes:
@@ -420,10 +392,6 @@ class Wire:
         self._writer.write(write_message(message))
         await self._writer.drain()
 
-    async def fail(self, error: PrsmError) -> None:
-        """Say what did not work, and what to do."""
-        await self.tell(error_message(error))
-
 
 def error_message(error: PrsmError) -> Message:
     """Return what did not work, and what to do, as a message."""
@@ -460,7 +428,7 @@ class Leader:
                     else:
                         await self._say(command)
                 except PrsmError as error:
-                    await self._wire.fail(error)
+                    await self._wire.tell(error_message(error))
             if running is not None:
                 running.cancel()
 
@@ -486,9 +454,8 @@ class Leader:
         labels = dict(self._hub.options.labels)
         if command.effort is not None:
             labels["effort"] = command.effort
-        options = replace(
-            self._hub.options, provider="regions", model=None, session=None, labels=labels
-        )
+        own = {"provider": "regions", "model": None, "session": None, "labels": labels}
+        options = replace(self._hub.options, **own)
         async with self._hub.open(options) as app:
             run = await app.runs.start(command.intent)
             reading = Reading(run.run_id)
@@ -528,9 +495,9 @@ class Led:
             case Approve(request=None):
                 word = "yes" if command.approved else "no"
                 await self._answer(self._reading.plan, "no plan waits", Answer(choices=(word,)))
-            case Approve():
+            case Approve(request=str(request)):
                 verdict = "once" if command.approved else "deny"
-                await _once(await self._app.requests.resolve(_id(command), verdict, via=VIA))
+                _require_first(await self._app.requests.resolve(request, verdict, via=VIA))
             case Reply():
                 await self._answer(command.request, "", Answer(text=command.text))
             case Retry():
@@ -553,7 +520,7 @@ class Led:
     async def _answer(self, request: str | None, why: str, answer: Answer) -> None:
         if request is None:
             raise PrsmError(why, hint="wait for the message that asks")
-        await _once(await self._app.requests.answer(request, answer, via=VIA))
+        _require_first(await self._app.requests.answer(request, answer, via=VIA))
 
     async def _attend(self) -> None:
         while True:
@@ -572,14 +539,8 @@ class Led:
             folders=(workspace, *([cwd] if cwd else [])),
         )
         port = self._ports[agent] = await stack.enter_async_context(open_port(feed))
-        await self._wire.tell(
-            {
-                "type": "agent_tcp",
-                "agent_id": agent,
-                "tcp_port": port.number,
-                "token": port.token,
-            }
-        )
+        place = {"agent_id": agent, "tcp_port": port.number, "token": port.token}
+        await self._wire.tell({"type": "agent_tcp", **place})
 
 
 async def _end_of(run: RunHandle, led: Led) -> int:
@@ -603,11 +564,7 @@ def _alone(broken: BaseExceptionGroup) -> BaseException:
     return _alone(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def _id(command: Approve) -> str:
-    return command.request or ""
-
-
-async def _once(was_first: bool) -> None:
+def _require_first(was_first: bool) -> None:
     if not was_first:
         raise PrsmError("that is answered already", hint="look at what was told since")
 

@@ -7,11 +7,16 @@ gone stops after the file it is at. Looks at one tree that are asked for at once
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from prsm_core import LineTooLongError, ProviderNotAvailableError
+from prsm_core.files import is_in_repository, repo_identity
+from prsm_core.kit import deadline
 from prsm_regions.ground import is_below
 from prsm_regions.symbols import answers
 from prsm_regions.symbols.answers import Found
@@ -21,11 +26,19 @@ from prsm_regions.symbols.outlines import interface_of_region, outline_of_region
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
-    from pathlib import Path
 
+    from prsm_core import ProviderServices
     from prsm_regions.symbols.files import Stamp
 
     ListFiles = Callable[[str], Awaitable[Iterable[str] | None]]
+
+_TIMEOUT_S = 30.0
+# What a repository says of itself starts no program here.
+_ARGV = (
+    *("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"),
+)
+_ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
 
 T = TypeVar("T")
 
@@ -147,3 +160,35 @@ class _Looks:
 
 def _real(root: str) -> str:
     return os.path.realpath(root)
+
+
+def lister(services: ProviderServices) -> Callable[[str], Awaitable[list[str] | None]]:
+    """Return what lists the files of a tree by git; it gives None where git cannot."""
+
+    async def list_files(root: str) -> list[str] | None:
+        if not is_in_repository(root):
+            return None
+        try:
+            process = await services.start_process(_ARGV, name="git", cwd=root, env=_ENV)
+        except ProviderNotAvailableError:  # no git: the tree is walked
+            return None
+        try:
+            async with deadline(services, _TIMEOUT_S):
+                process.close_stdin()
+                said = [line async for line in process.lines()]
+                code = await process.wait()
+        except (LineTooLongError, TimeoutError):  # so many files, or a disk that hangs
+            return None
+        finally:
+            process.kill()
+        paths = b"\n".join(said).split(b"\0")
+        return [os.fsdecode(path) for path in paths if path] if code == 0 else None
+
+    return list_files
+
+
+def index_of(folder: Path, root: str) -> Path:
+    """Return where the index of a tree's repository lies: one for all worktrees and engines."""
+    repository = repo_identity(Path(root)).common_dir
+    name = hashlib.sha256(os.fsencode(repository)).hexdigest()[:24]
+    return folder / "symbols" / name

@@ -7,24 +7,227 @@ were, and as they were before a step that fails, are made of the steps again.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import LIVE_TYPES
 from prsm_core.domain.projection import check_step, events_of, fork_of, made_of, rows_of
 from prsm_core.domain.record import Record
 from prsm_core.domain.renaming import renamed
+from prsm_core.domain.rows import (
+    BEGINS,
+    ENDS,
+    Advance,
+    Amend,
+    Insert,
+    Merge,
+    Now,
+    Several,
+    Update,
+)
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.errors import StoreError
-from prsm_testing.memory_rows import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from prsm_core.domain.events import Event
-    from prsm_core.domain.rows import Fence, Values
+    from prsm_core.domain.rows import Computed, Fence, Ledger, Of
+    from prsm_core.domain.rows import Row as Change
     from prsm_core.domain.steps import Step
     from prsm_core.domain.writes.forks import SessionForked
+
+Values = Mapping[str, Any]
+Rows = dict[Any, "Row"]
+KeyOf = Callable[[Any], Any]  # of a row's values, what tells it from others
+
+# What tells the rows of a table apart; those of the others are only ever added.
+KEYS = {
+    "meta": ("session_id",),
+    "engines": ("boot_id", "pid", "start"),
+    "runs": ("run_id",),
+    "agents": ("agent_id",),
+    "agent_specs": ("agent_id",),
+    "sessions": ("label",),
+    "turns": ("id",),
+    "tool_calls": ("turn_id", "id"),
+    "messages": ("turn_id", "id"),
+    "compactions": ("turn_id",),
+    "inbox": ("message_id",),
+    "requests": ("request_id",),
+    "effects": ("turn_id", "call_id", "name"),
+    "snapshots": ("session_id", "snapshot_id", "last_commit"),
+    "file_changes": ("session_id", "id"),
+    "forks": ("session_id", "origin_id"),
+    "aliases": ("session_id", "old_id"),
+}
+# The column that rows are looked for by without their key; it never changes.
+INDEXES = {"sessions": "agent_id", "tool_calls": "turn_id", "inbox": "target"}
+_NUMBERS = {"engines": "engine_id"}  # columns that a ledger counts by itself
+# A row of another table, as SQLite would ask for.
+_NEEDS = {"requests": ("agent_id", "agents"), "effects": ("turn_id", "turns")}
+
+
+class Row(dict[str, Any]):
+    """A row; columns that were never written hold nothing."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+class Table:
+    """The rows of one table, by their key or their number."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.key = frozenset(KEYS.get(name, ()))
+        # Returns what tells a row from others, of its values.
+        self.key_of: KeyOf = itemgetter(*KEYS[name]) if self.key else self._next_number
+        self.index = INDEXES.get(name)
+        self.begins = name in BEGINS
+        self.ends_by = ENDS.get(name)
+        self.number = _NUMBERS.get(name)
+        self.needs = _NEEDS.get(name)
+        self.rows: Rows = {}
+        self.indexed: dict[Any, Rows] = {}
+
+    def _next_number(self, _values: Values) -> int:
+        return len(self.rows)
+
+    def find(self, where: Values) -> list[Row]:
+        """Return the rows that `where` tells."""
+        found: Iterable[Row] = self.rows.values()
+        if self.key and self.key <= where.keys():
+            row = self.rows.get(self.key_of(where))
+            found = () if row is None else (row,)
+        elif self.index is not None and self.index in where:
+            found = self.indexed.get(where[self.index], {}).values()
+        for name, value in where.items():
+            found = [row for row in found if row[name] == value]
+        return list(found)
+
+
+class _ByName(dict[str, Table]):
+    """Tables by their names; each is there once somebody asks for it."""
+
+    def __missing__(self, name: str) -> Table:
+        table = self[name] = Table(name)
+        return table
+
+
+class Tables:
+    """Owns the tables, and applies rows to them. Rows that fail leave them in pieces."""
+
+    def __init__(self) -> None:
+        self._tables = _ByName()
+        self._position = 0  # of the commit that is written
+
+    def __getitem__(self, name: str) -> Rows:
+        return self._tables[name].rows
+
+    def find(self, table: str, where: Values) -> list[Row]:
+        """Return the rows of a table that `where` tells."""
+        return self._tables[table].find(where)
+
+    def write(self, position: int, rows: Iterable[Change], ledger: Ledger | None = None) -> None:
+        """Write the rows of a commit in order. Raises what a row's refusal says.
+
+        Without a ledger none is refused: they were written once, into other tables.
+        """
+        self._position = position
+        for row in rows:
+            if type(row) is Insert:
+                self._insert(row)
+            elif type(row) is not Update:
+                self._write_many(row)
+            elif not self._update(row) and row.refusal is not None and ledger is not None:
+                error = row.refusal(ledger)
+                if error is not None:
+                    raise error
+
+    def _write_many(self, row: Change) -> None:
+        """Write what stands for many rows; lines of turns are none of a store in memory."""
+        if type(row) is Merge:
+            self._merge(row)
+        elif type(row) is Several:
+            for values in row.rows:
+                new = dict(zip(row.form.columns, values, strict=True))
+                self._insert(Insert(row.form.table, new))
+        elif type(row) is Amend:
+            self._amend(row)
+        elif type(row) is Advance:
+            nothing = dict.fromkeys(row.empty)
+            for key, number in row.numbers.items():
+                where = {row.key: key, row.column: number - 1, **nothing}
+                self._update(Update(row.table, where, {row.column: number}))
+
+    def _insert(self, row: Insert) -> None:
+        table, new = self._tables[row.table], Row(row.row)
+        key = table.key_of(new)
+        if key in table.rows:
+            if row.keep:
+                return
+            raise StoreError(f"{key} is used already", code="conflict")
+        if table.needs is not None:
+            self._require(new, *table.needs)
+        if row.computed is not None:
+            new.update(self._compute(row.computed))
+        if table.begins and "began" not in new:
+            new["began"] = self._position
+        if table.number is not None:
+            new[table.number] = len(table.rows) + 1
+        table.rows[key] = new
+        if table.index is not None:
+            table.indexed.setdefault(new[table.index], {})[key] = new
+
+    def _require(self, row: Values, column: str, there: str) -> None:
+        if row[column] not in self[there]:
+            raise StoreError(f"{row[column]} is not in {there}", code="conflict")
+
+    def _update(self, row: Update) -> bool:
+        table = self._tables[row.table]
+        found, values, by = table.find(row.where), row.values, table.ends_by
+        if row.computed is not None:
+            values = {**values, **self._compute(row.computed)}
+        if by is not None and by in values:
+            values = {**values, "ended": None if values[by] is None else self._position}
+        for one in found:
+            one.update(values)
+        return bool(found)
+
+    def _amend(self, row: Amend) -> None:
+        form = row.form
+        values = dict(zip((*form.columns, *form.key), row.values, strict=True))
+        where = {name: values.pop(name) for name in form.key}
+        if form.counted is not None:
+            values[form.counted] = len(self.find("tool_calls", {"turn_id": where["id"]}))
+        self._update(Update(form.table, where, values))
+
+    def _merge(self, row: Merge) -> None:
+        form = row.form
+        table = self._tables[form.table]
+        for values in row.rows:
+            new = dict(zip(form.columns, values, strict=True))
+            there = table.rows.get(table.key_of(new))
+            if there is None:
+                self._insert(Insert(form.table, new))
+                continue
+            news = {name: new[name] for name in form.newer}
+            if there[form.until] is None:
+                news |= {name: new[name] for name in form.open}
+            news |= {name: new[name] for name in form.known if new[name] is not None}
+            there.update(news)
+
+    def _compute(self, computed: Computed) -> dict[str, Any]:
+        return {name: self._value(value) for name, value in computed.items()}
+
+    def _value(self, value: Of | Now) -> Any:
+        if isinstance(value, Now):
+            return self._position
+        found = self.find(value.table, value.where)
+        return found[0][value.column] if found else None
 
 
 class _Commit(Record, frozen=True, gc=False):
@@ -156,7 +359,7 @@ class MemoryLedger:
     def look(self, table: str, where: Values, *columns: str) -> tuple[Any, ...] | None:
         """Return columns of a row, None where there is none."""
         found = self.tables.find(table, where)
-        return tuple([found[0].get(column) for column in columns]) if found else None
+        return tuple([found[0][column] for column in columns]) if found else None
 
 
 def _first_result(step: Step, session_id: str, kind: str, events: tuple[Event, ...]) -> Committed:

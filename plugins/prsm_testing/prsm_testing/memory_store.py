@@ -33,7 +33,7 @@ from prsm_core.store.state import (
     unknown_position,
     unknown_session,
 )
-from prsm_testing.memory_ledger import MemoryLedger
+from prsm_testing.memory_ledger import MemoryLedger, Row
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import CallState, TurnState
     from prsm_core.domain.steps import Committed, Step
     from prsm_core.domain.turns import Effect
-    from prsm_testing.memory_rows import Tables
+    from prsm_testing.memory_ledger import Tables
 
 _REQUEST = HumanRequest.__struct_fields__
 
@@ -75,14 +75,12 @@ class MemoryStore(Store):
         await self.aclose()
 
     async def commit(self, step: Step) -> Committed:
-        """Apply a step, whole or not at all."""
         self._check_open()
         committed = self.ledger.commit(step)
         self._wake()
         return committed
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Append events that no step causes, numbered."""
         self._check_open()
         numbered = self.ledger.append(events)
         self._wake()
@@ -91,7 +89,6 @@ class MemoryStore(Store):
     async def events(
         self, session_id: str, after: int = 0, *, follow: bool = False, agent: str | None = None
     ) -> AsyncIterator[Event]:
-        """Yield the session's events after `after`; with `follow` until the store is closed."""
         self._check_open()
         log = self.ledger.events[session_id]
         while not self._closed:
@@ -113,7 +110,6 @@ class MemoryStore(Store):
         limit: int,
         before: int | None = None,
     ) -> Sequence[Event]:
-        """Return the agent's last events of these kinds; the log is read from its end."""
         self._check_open()
         log = self.ledger.events[session_id]
         number = len(log) if before is None else min(max(before - 1, 0), len(log))
@@ -126,38 +122,26 @@ class MemoryStore(Store):
         return events[::-1]
 
     async def picture(self, session_id: str) -> Picture:
-        """Return the session at one moment, between two commits.
-
-        It reads again whatever is committed while it reads.
-        """
-        while True:
-            log = SessionLog()
-            async for event in self.events(session_id):
-                log.add(event)
-            agents = await self.agents(session_id)
-            requests = await self.open_requests(session_id)
-            unread = await self.inbox(session_id)
-            is_still = True
-            async for _ in self.events(session_id, log.seq):
-                is_still = False
-            if is_still:
-                return Picture(
-                    seq=log.seq,
-                    run=log.run,
-                    agents=agents,
-                    requests=requests,
-                    unread=unread,
-                    turns=log.open_turns([row.descriptor.agent_id for row in agents]),
-                    contexts=log.contexts,
-                )
+        """Return the session at one moment: no task goes on while this reads."""
+        log = SessionLog()
+        async for event in self.events(session_id):
+            log.add(event)
+        agents = await self.agents(session_id)
+        return Picture(
+            seq=log.seq,
+            run=log.run,
+            agents=agents,
+            requests=await self.open_requests(session_id),
+            unread=await self.inbox(session_id),
+            turns=log.open_turns([row.descriptor.agent_id for row in agents]),
+            contexts=log.contexts,
+        )
 
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
-        """Return the session as it was after the commit `at`, else as it is."""
         self._check_open()
         return read_state(self.ledger, session_id, at)
 
     async def shared_snapshots(self) -> frozenset[str]:
-        """Return the ids of the snapshots of files that forks name."""
         self._check_open()
         tables = self.ledger.tables
         forks = {row["session_id"] for row in tables["forks"].values()}
@@ -165,7 +149,6 @@ class MemoryStore(Store):
         return frozenset(row["snapshot_id"] for row in rows if row["session_id"] in forks)
 
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
-        """Return whose commit holds the session's event `seq`, and its position."""
         self._check_open()
         found = self.ledger.commit_of(session_id, seq)
         if found is None:
@@ -173,7 +156,6 @@ class MemoryStore(Store):
         return found
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        """Return all sessions, newest first."""
         self._check_open()
         tables = self.ledger.tables
         origins = {fork["session_id"]: fork["origin_id"] for fork in tables["forks"].values()}
@@ -187,10 +169,10 @@ class MemoryStore(Store):
                 workspace=session["workspace"],
                 started_at=session["created_at"],
                 last_seq=len(self.ledger.events[session_id]),
-                name=session.get("name"),
+                name=session["name"],
                 last_at=self.ledger.events[session_id][-1].ts,
                 origin=origins.get(session_id),
-                is_aside=(session.get("aside") or 0) > newest[session_id]["began"],
+                is_aside=(session["aside"] or 0) > newest[session_id]["began"],
             )
             for session_id, session in tables["meta"].items()
         ]
@@ -199,7 +181,6 @@ class MemoryStore(Store):
         return sorted(found, key=lambda info: came[info.session_id], reverse=True)
 
     async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
-        """Return the newest `limit` sessions in which an agent has this label, newest first."""
         found: list[str] = []
         for info in await self.sessions():
             if len(found) == limit:
@@ -210,11 +191,10 @@ class MemoryStore(Store):
         return found
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
-        """Return the session's agents in order of creation."""
         self._check_open()
         tables = self.ledger.tables
         turns = {agent_id: turns_of(tables, agent_id) for agent_id in tables["agents"]}
-        heads = {one["agent_id"]: one.get("thread_id") for one in tables["sessions"].values()}
+        heads = {one["agent_id"]: one["thread_id"] for one in tables["sessions"].values()}
         events = {event.agent: event for event in self.ledger.events[session_id]}
         tools = {
             event.agent: event.data.get("tool")
@@ -223,7 +203,7 @@ class MemoryStore(Store):
         }
         return [
             replace(
-                _agent_row({**row, **tables["agent_specs"][agent_id]}, turns[agent_id]),
+                _agent_row(Row({**row, **tables["agent_specs"][agent_id]}), turns[agent_id]),
                 head_turn_id=heads[agent_id],
                 last_tool=tools.get(agent_id),
                 last_event_at=events[agent_id].ts if agent_id in events else None,
@@ -233,23 +213,19 @@ class MemoryStore(Store):
         ]
 
     async def taken(self, session_id: str) -> TakenNames:
-        """Return the names of the session's agents, and when its last event was."""
         rows = await self.agents(session_id)
         last = max((row.last_event_at or 0.0 for row in rows), default=0.0)
         return TakenNames(names=frozenset(row.descriptor.name for row in rows), last_event_at=last)
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
-        """Return the messages that the present incarnations have not consumed."""
         self._check_open()
         return MemoryState(self.ledger, session_id).unread()
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
-        """Return the requests nobody has answered, oldest first."""
         self._check_open()
         return MemoryState(self.ledger, session_id).open_requests()
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
-        """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""
         self._check_open()
         tables = self.ledger.tables
         turns = turns_of(tables, agent_id)
@@ -270,7 +246,6 @@ class MemoryStore(Store):
         ]
 
     async def changes(self, session_id: str) -> Sequence[ChangeRow]:
-        """Return all changes of files that the session has found, oldest first."""
         self._check_open()
         rows = self.ledger.tables["file_changes"].values()
         return [to_change_row(row) for row in rows if row["session_id"] == session_id]
@@ -299,22 +274,29 @@ class MemoryStore(Store):
             self._followers.discard(follower)
 
 
-def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
-    result = row.get("result")
+def _agent_row(row: Row, turns: Sequence[Row]) -> AgentRow:
     return AgentRow(
         descriptor=build_descriptor(row),
-        waiting_on=row.get("waiting_on"),
-        result=None if result is None else AgentResult.from_dict(result),
-        resume_token=row.get("resume_token"),
+        waiting_on=row["waiting_on"],
+        result=_result(row),
+        resume_token=row["resume_token"],
         next_turn=row["next_turn"],
         head_turn_id=None,
         started_at=turns[0]["started_at"] / 1000 if turns else None,
-        ended_at=row.get("ended_at"),
+        ended_at=row["ended_at"],
         last_tool=None,
         last_event_at=None,
-        spent=_sum_up(map(_Known, turns)) or Spent(),
-        chosen=Notes.from_dict(row.get("notes") or {}).chosen,
+        spent=_sum_up(turns) or Spent(),
+        chosen=_notes(row).chosen,
     )
+
+
+def _result(row: Row) -> AgentResult | None:
+    return None if row["result"] is None else AgentResult.from_dict(row["result"])
+
+
+def _notes(row: Row) -> Notes:
+    return NO_NOTES if row["notes"] is None else Notes.from_dict(row["notes"])
 
 
 def read_state(ledger: MemoryLedger, session_id: str, at: int | None) -> SessionState:
@@ -359,7 +341,7 @@ class MemoryState:
             task=session["task"],
             workspace=session["workspace"],
             created_at=session["created_at"],
-            runs=tuple(build_run(_Known({**run, **self._engine(run)})) for run in runs),
+            runs=tuple(build_run(Row({**run, **self._engine(run)})) for run in runs),
             agents=tuple(agents),
             unread=tuple(self.unread()),
             questions=tuple(self._questions(agents)),
@@ -383,7 +365,7 @@ class MemoryState:
         return [
             build_message(row)
             for row in self._own("inbox")
-            if row.get("consumed_by") is None
+            if row["consumed_by"] is None
             and row["incarnation"] == agents[row["target"]]["incarnation"]
         ]
 
@@ -395,36 +377,34 @@ class MemoryState:
             if row["state"] == "open"
         ]
 
-    def _own(self, table: str) -> list[dict[str, Any]]:
+    def _own(self, table: str) -> list[Row]:
         return [
             row for row in self._tables[table].values() if row["session_id"] == self._session_id
         ]
 
     def _engine(self, run: Values) -> Values:
-        number = run.get("engine_id")
+        number = run["engine_id"]
         return {} if number is None else self._tables.find("engines", {"engine_id": number})[0]
 
-    def _agent(self, row: Values, run: int) -> AgentNow:
-        agent_id, known = row["agent_id"], _Known(row)
-        turns = [_Known(turn) for turn in turns_of(self._tables, agent_id)]
+    def _agent(self, row: Row, run: int) -> AgentNow:
+        agent_id = row["agent_id"]
+        turns = turns_of(self._tables, agent_id)
         own = [turn for turn in turns if turn["began"] >= run]
         running = [turn for turn in turns if turn["closed_by"] is None]
-        sessions = self._tables.find("sessions", {"agent_id": agent_id})
-        head = _Known(sessions[0])["thread_id"]
-        result, notes = known["result"], known["notes"]
+        (session,) = self._tables.find("sessions", {"agent_id": agent_id})
         return AgentNow(
-            agent=build_descriptor({**row, **self._tables["agent_specs"][agent_id]}),
-            waiting_on=known["waiting_on"],
-            result=None if result is None else AgentResult.from_dict(result),
-            resume_token=known["resume_token"],
-            notes=NO_NOTES if notes is None else Notes.from_dict(notes),
+            agent=build_descriptor(Row({**row, **self._tables["agent_specs"][agent_id]})),
+            waiting_on=row["waiting_on"],
+            result=_result(row),
+            resume_token=row["resume_token"],
+            notes=_notes(row),
             next_turn=row["next_turn"],
-            head_turn_id=head,
+            head_turn_id=session["thread_id"],
             open_turn=self._open_turn(running[-1]) if running else None,
             last_turn=self._last_turn(turns),
             turns=len(own),
             spent=_sum_up(own),
-            ended_at=known["ended_at"],
+            ended_at=row["ended_at"],
         )
 
     def _open_turn(self, turn: Values) -> TurnState:
@@ -441,7 +421,7 @@ class MemoryState:
                 effects[row["call_id"]].append(build_effect(row))
         return {
             row["id"]: build_call(
-                _Known(row),
+                row,
                 effects[row["id"]],
                 self._consumed(turn["agent_id"], row["id"], answers.get(row["id"])),
                 is_answered=row["id"] in answers,
@@ -494,7 +474,7 @@ class MemoryState:
         for row in mail:
             about = row["source"], row["correlation_id"]
             if row["type"] == "question" and about in asked - answered:
-                is_read = row.get("consumed_by") is not None
+                is_read = row["consumed_by"] is not None
                 yield AskedQuestion(message=build_message(row), is_read=is_read)
 
 
@@ -510,14 +490,14 @@ def lives_of(tables: Tables, agent_id: str) -> list[tuple[str, int]]:
     return [*sorted(shared, key=lambda life: life[1]), (agent_id, AFTER_ALL)]
 
 
-def turns_of(tables: Tables, agent_id: str) -> list[dict[str, Any]]:
+def turns_of(tables: Tables, agent_id: str) -> list[Row]:
     """Return the turns of an agent, and those that were over of whose past it shares."""
     return [
         turn
         for of, until in lives_of(tables, agent_id)
         for turn in tables["turns"].values()
         if turn["agent_id"] == of
-        and (of == agent_id or (turn.get("closed_by") is not None and turn["ended"] <= until))
+        and (of == agent_id or (turn["closed_by"] is not None and turn["ended"] <= until))
     ]
 
 
@@ -525,10 +505,3 @@ def _sum_up(turns: Iterable[Values]) -> Spent | None:
     """Return what the closed ones of some turns used, from their rows; None without any."""
     spent = [read_spent(turn) for turn in turns if turn["closed_by"] is not None]
     return total(one for one in spent if one is not None) if spent else None
-
-
-class _Known(dict[str, Any]):
-    """A row in which columns that were never written hold nothing."""
-
-    def __missing__(self, name: str) -> None:
-        return None

@@ -17,7 +17,7 @@ from prsm_core import attach
 
 _HOMES = {
     "app_contract": "AppContract AppScene",
-    "app_double": "ScriptedApp settle",
+    "app_double": "ScriptedApp ScriptedRun settle",
     "check_contract": "PermissionCheckContract",
     "client_contract": "ClientFrontendContract",
     "doubles": (
@@ -35,17 +35,16 @@ _HOMES = {
     "misbehaving_team": "MisbehavingTeam Outcome RushClock",
     "misbehaviour_contract": "Misbehaviour MisbehaviourContract each fake_command",
     "model_server": "ModelServer",
-    "odd_values": "with_odd_values",
     "program_contract": "ProgramHost ProgramProviderContract",
     "provider_contract": "HarmlessContract MeteringContract ProviderContract",
     "provider_scene": "Scene ScriptedModel Stage call end error failure reason streaming",
     "resume_contract": "ResumeContract",
     "samples": (
-        "later_events sample_contexts sample_events sample_models sample_requests sample_tasks"
+        "later_events sample_contexts sample_events sample_models sample_requests sample_tasks "
+        "with_odd_values"
     ),
     "policy_contract": "CommandPolicyContract",
     "scorer_contract": "ModelScorerContract",
-    "scripted_run": "ScriptedRun",
     "sink_contract": "EventSinkContract",
     "store_contract": "StoreContract",
     "terminal": "Terminal open_terminal",

@@ -3,6 +3,7 @@
 from prsm_testing.app_contract import AppContract as AppContract
 from prsm_testing.app_contract import AppScene as AppScene
 from prsm_testing.app_double import ScriptedApp as ScriptedApp
+from prsm_testing.app_double import ScriptedRun as ScriptedRun
 from prsm_testing.app_double import settle as settle
 from prsm_testing.check_contract import PermissionCheckContract as PermissionCheckContract
 from prsm_testing.client_contract import ClientFrontendContract as ClientFrontendContract
@@ -36,7 +37,6 @@ from prsm_testing.misbehaviour_contract import MisbehaviourContract as Misbehavi
 from prsm_testing.misbehaviour_contract import each as each
 from prsm_testing.misbehaviour_contract import fake_command as fake_command
 from prsm_testing.model_server import ModelServer as ModelServer
-from prsm_testing.odd_values import with_odd_values as with_odd_values
 from prsm_testing.policy_contract import CommandPolicyContract as CommandPolicyContract
 from prsm_testing.program_contract import ProgramHost as ProgramHost
 from prsm_testing.program_contract import ProgramProviderContract as ProgramProviderContract
@@ -59,8 +59,8 @@ from prsm_testing.samples import sample_events as sample_events
 from prsm_testing.samples import sample_models as sample_models
 from prsm_testing.samples import sample_requests as sample_requests
 from prsm_testing.samples import sample_tasks as sample_tasks
+from prsm_testing.samples import with_odd_values as with_odd_values
 from prsm_testing.scorer_contract import ModelScorerContract as ModelScorerContract
-from prsm_testing.scripted_run import ScriptedRun as ScriptedRun
 from prsm_testing.sink_contract import EventSinkContract as EventSinkContract
 from prsm_testing.store_contract import StoreContract as StoreContract
 from prsm_testing.terminal import Terminal as Terminal

@@ -44,7 +44,6 @@ class AnthropicMessages:
     """
 
     def serves(self, path: str) -> bool:
-        """Return whether a POST to `path` is a model request of this format."""
         return path == "/v1/messages"
 
     def aside(self, method: str, path: str, body: Mapping[str, Any]) -> bytes | None:
@@ -56,11 +55,9 @@ class AnthropicMessages:
         return None
 
     def is_streamed(self, path: str, body: Mapping[str, Any]) -> bool:
-        """Return whether the client wants a stream."""
         return bool(body.get("stream"))
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
-        """Return what a request says."""
         messages = [item for item in body.get("messages") or () if isinstance(item, dict)]
         blocks = [block for item in messages for block in _blocks(item.get("content"))]
         names = {b.get("id"): _plain(str(b.get("name"))) for b in blocks if "name" in b}
@@ -90,7 +87,6 @@ class AnthropicMessages:
         return json.dumps(_error(kind, message)).encode()
 
     def whole(self, reply: Reply, body: Mapping[str, Any]) -> bytes:
-        """Return the answer to a request that wants no stream."""
         if reply.step.stream_error:
             return json.dumps(_stream_error(reply)).encode()
         content = list(_content(reply, body))
@@ -103,7 +99,6 @@ class AnthropicMessages:
         return json.dumps(message).encode()
 
     def stream(self, reply: Reply, body: Mapping[str, Any]) -> list[bytes]:
-        """Return the server-sent events of a reply, in order."""
         return [
             f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
             for event in _events(reply, body)

@@ -67,9 +67,10 @@ from prsm_core.interfaces.app_handle import (
     Snapshots,
 )
 from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.interfaces.store import SessionLog
 from prsm_core.kit.arguments import check_limit, known_mode, takes_checked
 from prsm_core.workspace.images import check_images
-from prsm_testing.scripted_run import RUN, SESSION, ScriptedRun
+from prsm_testing.samples import RUN, SESSION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
@@ -92,6 +93,24 @@ _REQUESTS = {"permission_requested": "permission", "question_asked": "question"}
 _UNTOLD = {"tool": "", "question": ""}  # what a test need not say of a request
 _DELIVERIES = {"inject": "injected", "queue": "queued", "interrupt": "interrupting"}
 _ENDS = frozenset({"permission_resolved", "question_answered"})
+_OF_RUNS = frozenset({"run_started", "run_resumed", "run_finished"})
+_LIVE = {"text_delta": "text", "thinking_delta": "thinking"}
+# What is not known of any agent.
+_UNKNOWN: Mapping[str, Any] = {"waiting_on": None, "context": None, "open_tools": [], "prompts": []}
+
+
+class ScriptedRun:
+    """RunHandle whose result a test gives."""
+
+    def __init__(self, session: str = SESSION) -> None:
+        self.run_id = RUN
+        self.session = session
+        self.since = 0
+        self.ended: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+
+    async def result(self) -> RunResult:
+        """Wait until the test has ended the run."""
+        return await asyncio.shield(self.ended)
 
 
 class _Group:
@@ -141,7 +160,6 @@ class ScriptedRuns(_Group, Runs):
         return run
 
     async def interrupt(self) -> bool:
-        """End the run as interrupted."""
         if self._app.run is None or self._app.run.ended.done():
             return False
         why = "the run was interrupted"
@@ -149,7 +167,6 @@ class ScriptedRuns(_Group, Runs):
         return True
 
     async def set_mode(self, mode: PermissionMode) -> None:
-        """Keep the mode in the options."""
         self._app.mode_set = known_mode(mode)
         self._app.options = replace(self._app.options, mode=self._app.mode_set)
 
@@ -169,7 +186,6 @@ class ScriptedAgents(_Group, Agents):
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
     ) -> Sequence[door.HistoryEntry]:
-        """Return what was said of an agent as its conversation."""
         from prsm_testing.memory_store import MemoryStore  # which most frontends' tests spare
 
         agent_id = self._app._resolve(agent)
@@ -198,10 +214,18 @@ class ScriptedAgents(_Group, Agents):
 
     async def set_model(self, agent: str, model: str) -> str:
         """Keep the order; a provider that no row or agent has is none."""
-        agent_id = self._app._resolve(agent)
-        self._app.models_set[agent_id] = named_model(
-            self._app._log, self._app.model_rows, agent_id, model
-        )
+        agent_id, spawned = self._app._resolve(agent), self._app._spawned()
+        if not model.strip():
+            hint = "`prsm models list` tells all"
+            raise ConfigError("no model is named", hint=hint, code="no_model")
+        provider, _, name = model.rpartition("/")
+        provider = provider or spawned[agent_id]["provider"]
+        known = {row.provider for row in self._app.model_rows}
+        known |= {told["provider"] for told in spawned.values()}
+        if provider not in known:
+            hint = f"the nearest names: {', '.join(sorted(known))}"
+            raise ModelNotAvailableError(f"there is no model {model!r}", hint=hint)
+        self._app.models_set[agent_id] = f"{provider}/{name}"
         self._app._wake()
         return self._app.models_set[agent_id]
 
@@ -212,7 +236,6 @@ class ScriptedAgents(_Group, Agents):
         return [agent]
 
     async def restart(self, agent: str, prompt: str) -> None:
-        """Keep the order."""
         self._app.restarted.append((self._app._resolve(agent), prompt))
         self._app._wake()
 
@@ -222,23 +245,15 @@ class ScriptedRequests(_Group, Requests):
     """What a test has agents ask."""
 
     async def open(self) -> Sequence[door.OpenRequest]:
-        """Return the open requests, oldest first."""
         names = self._app._names()
-        told = [
-            {
-                **_UNTOLD,
-                **event.data,
-                "kind": _REQUESTS[event.type],
-                "agent": event.agent or "",
-                "name": names.get(event.agent or "", ""),
-                "opened_at": event.ts,
-            }
-            for event in self._app._open.values()
-        ]
+        told = []
+        for event in self._app._open.values():
+            kind, agent = _REQUESTS[event.type], event.agent or ""
+            about = {"agent": agent, "name": names.get(agent, ""), "opened_at": event.ts}
+            told.append({**_UNTOLD, **event.data, "kind": kind, **about})
         return convert(told, list[door.OpenRequest])
 
     async def resolve(self, request: str, verdict: str, *, via: str = "") -> bool:
-        """Keep the verdict of an open request; raises ConfigError if it was not offered."""
         event = self._app._open_request(request, "permission")
         if event is None:
             return False
@@ -251,7 +266,6 @@ class ScriptedRequests(_Group, Requests):
         return True
 
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Keep the answer to an open question; raises ConfigError for what it does not offer."""
         event = self._app._open_request(request, "question")
         if event is None:
             return False
@@ -264,13 +278,11 @@ class ScriptedRequests(_Group, Requests):
         return True
 
     async def outcome(self, request: str) -> door.RequestOutcome | None:
-        """Return what the event of the end of a request told."""
         ended = [event.data for event in self._app._log if event.type in _ENDS]
         found = [data for data in ended if request and data["request"].startswith(request)]
         return convert(found[0], door.RequestOutcome) if len(found) == 1 else None
 
     async def attend(self) -> None:
-        """Count it."""
         self._app.attended += 1
         self._app._wake()
 
@@ -280,11 +292,9 @@ class ScriptedChanges(_Group, Changes):
     """The changes that a test has given; no file is touched."""
 
     async def list(self) -> Sequence[door.Change]:
-        """Return the changes that the test has given."""
         return [told_change(row, self._app._names()) for row in self._app.change_rows]
 
     async def show(self, change: str) -> door.ChangeDetail:
-        """Return a change that the test has given, with the lines that it has given to it."""
         row = find_row(self._app.change_rows, change)
         diff = self._app.change_diffs.get(row.change.id, "")
         return told_detail(row, self._app._names(), self._reason(row), diff)
@@ -309,8 +319,7 @@ class ScriptedChanges(_Group, Changes):
         possible: bool = False,
     ) -> Sequence[door.DecidedChange]:
         """Take changes back: all of them merge."""
-        rows = self._chosen(changes, agent, call, is_sure=not possible)
-        return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
+        return self._reject(self._chosen(changes, agent, call, is_sure=not possible))
 
     async def commit(
         self,
@@ -350,8 +359,7 @@ class ScriptedChanges(_Group, Changes):
         check_way(what)
         if what == "turn":
             rows = of_last_turn(self._app.change_rows, with_possible=possible)
-            made = [Decision(r.change.id, r.change.path, REJECTED) for r in rows]
-            return door.UndoReport(decided=self._decide(made))
+            return door.UndoReport(decided=self._reject(rows))
         if self._app.has_open_run:
             raise run_open(self._app.session)
         if what == "act":
@@ -361,11 +369,9 @@ class ScriptedChanges(_Group, Changes):
         raise nothing_kept(self._app.session)
 
     async def worktrees(self) -> Sequence[door.LeftWorktree]:
-        """Return nothing: nobody has any."""
         return ()
 
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
-        """Say that nobody writes; nobody does."""
         yield ()
         await asyncio.get_running_loop().create_future()  # until it is closed
 
@@ -389,13 +395,13 @@ class ScriptedChanges(_Group, Changes):
         choice = Choice(ids=tuple(ids), agents=agents, call=call, is_sure=is_sure)
         return choose(self._app.change_rows, choice, states)
 
+    def _reject(self, rows: Iterable[ChangeRow]) -> tuple[door.DecidedChange, ...]:
+        return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
+
     def _decide(self, made: Sequence[Decision]) -> tuple[door.DecidedChange, ...]:
-        by_id = {one.id: one for one in made}
+        by_id = {one.id: {"state": one.state, "why": one.why} for one in made}
         self._app.change_rows = [
-            replace(row, state=by_id[row.change.id].state, why=by_id[row.change.id].why)
-            if row.change.id in by_id
-            else row
-            for row in self._app.change_rows
+            replace(row, **by_id.get(row.change.id, {})) for row in self._app.change_rows
         ]
         told = tuple(map(told_decision, made))
         if told:
@@ -408,7 +414,6 @@ class ScriptedSnapshots(_Group, Snapshots):
     """The snapshots that a test has given, or a frontend took."""
 
     async def list(self) -> Sequence[door.Snapshot]:
-        """Return those that a test has given, and that were taken."""
         return self._app.snapshot_rows
 
     async def take(self, description: str = "") -> door.Snapshot:
@@ -446,7 +451,6 @@ class ScriptedSessions(_Group, Sessions):
     """This session and its forks."""
 
     async def list(self) -> Sequence[door.SessionSummary]:
-        """Return this session and its forks."""
         begun = [event for event in self._app._log if event.type == "run_started"]
         run = (await self._app.view()).run
         own = door.SessionSummary(
@@ -545,11 +549,10 @@ class ScriptedApp:
         **data: Any,
     ) -> None:
         """Commit an event (with `live`: send it as one that is never committed)."""
-        seq = None if live else self._seq + 1
-        ts = float(self._seq + 1)
-        self.tell(
-            Event(type=kind, session=self.session, run=run, ts=ts, agent=agent, data=data, seq=seq)
+        event = Event(
+            type=kind, session=self.session, run=run, ts=self._seq + 1.0, agent=agent, data=data
         )
+        self.tell(event if live else event.at(self._seq + 1))
 
     def tell(self, event: Event) -> None:
         """Pass an event on as it is."""
@@ -607,13 +610,8 @@ class ScriptedApp:
         )
         self.change_rows.append(ChangeRow(change=made, at=float(len(self._log)), **row))
         self.change_diffs[change] = diff
-        told: dict[str, Any] = {
-            "change": change,
-            "path": path,
-            "kind": made.kind,
-            "how": made.how,
-        }
-        self.say("file_changed", agent, **told, added=made.added, removed=made.removed)
+        about = {name: getattr(made, name) for name in ("path", "kind", "how", "added", "removed")}
+        self.say("file_changed", agent, change=change, **about)
 
     def finish(self, result: RunResult | None = None, **data: Any) -> None:
         """End the run, as completed if nothing else is said: `run_finished`, then its result.
@@ -680,7 +678,7 @@ class ScriptedApp:
 
     def switch_mode(self, was: PermissionMode) -> None:
         """Have the last master live on in the mode of the run."""
-        masters = [e.agent for e in self._log if e.type == "agent_spawned" and not e.data["parent"]]
+        masters = [agent for agent, told in self._spawned().items() if not told["parent"]]
         if masters and (mode := self.run_mode.value) != was.value:
             told: dict[str, Any] = {"from": was.value, "to": mode, "mode": mode}
             self.say("agent_mode_changed", masters[-1], **told)
@@ -694,7 +692,6 @@ class ScriptedApp:
             self.say("agent_model_changed", agent_id, **told)
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
-        """Yield the committed events after `after`, then all that the test says."""
         if after > self._seq:
             raise no_such_event(self.session, after)
         replay = [event for event in self._log if event.seq is not None and event.seq > after]
@@ -723,53 +720,39 @@ class ScriptedApp:
             run=RUN,
             is_live=True,
             spent=door.Usage(),
-            agents=convert(told_tree(self._log, tell), tuple[door.AgentNode, ...]),
+            agents=convert(_told_tree(self._log, tell), tuple[door.AgentNode, ...]),
         )
 
     async def view(self) -> door.View:
         """Return what was said as one picture; what is not known is None."""
-        begun = [event for event in self._log if event.type == "run_started"]
-        ended = [event for event in self._log if event.type == "run_finished"]
-        is_over = self.run is None or self.run.ended.done()
-        run = None
-        if begun:
-            run = door.RunState(
-                id=RUN,
-                task=begun[-1].data["task"],
-                status=ended[-1].data["status"] if is_over and ended else "running",
-                started_at=begun[-1].ts,
-                finished_at=ended[-1].ts if is_over and ended else None,
-                summary=(ended[-1].data.get("summary") or "") if is_over and ended else "",
-                error=ended[-1].data.get("error") if is_over and ended else None,
-            )
-        mode, labels = self.options.mode.value, labels_now(self._log)
+        runs = SessionLog()
+        for event in self._log:
+            if event.run == RUN and event.type in _OF_RUNS:
+                runs.add(event)
+        mode, labels = self.options.mode.value, self._labels()
         return door.View(
             seq=self._seq,
             session=self.session,
-            run=run,
+            run=runs.run,
             tree=self._tree(
-                lambda id_: {**MORE, "mode": mode, "labels": labels.get(id_ or "", {})}
+                lambda id_: {**_UNKNOWN, "mode": mode, "labels": labels.get(id_ or "", {})}
             ),
             requests=tuple(await self.requests.open()),
-            turns=running_turns(self._log),
+            turns=_running_turns(self._log),
             mode=mode,
             budget=await self.runs.budget(),
         )
 
     async def providers(self) -> Sequence[door.ProviderReport]:
-        """Return what a test has put into `provider_rows`."""
         return self.provider_rows
 
     async def models(self) -> Sequence[door.ModelRow]:
-        """Return what a test has put into `model_rows`."""
         return self.model_rows
 
     async def policy(self) -> door.PolicyReport:
-        """Return what a test has put into `policy_told`."""
         return self.policy_told
 
     async def complete(self, text: str) -> Sequence[door.Completion]:
-        """Return paths of the workspace, and names of the agents."""
         return await complete_word(text, self.options.workspace, self._names().values())
 
     def _show(self, images: Sequence[str]) -> None:
@@ -806,12 +789,19 @@ class ScriptedApp:
             restored=snapshot, snapshot=SAFETY, act=SAFETY, files=len(changes), changes=changes
         )
 
+    def _spawned(self) -> dict[str, Mapping[str, Any]]:
+        """Return what is told of the agents that were spawned, by their ids."""
+        return {e.agent or "": e.data for e in self._log if e.type == "agent_spawned"}
+
     def _names(self) -> dict[str, str]:
-        spawned = [event for event in self._log if event.type == "agent_spawned"]
-        return {event.agent or "": event.data["name"] for event in spawned}
+        return {agent: told["name"] for agent, told in self._spawned().items()}
+
+    def _labels(self) -> dict[str, Mapping[str, str]]:
+        told = [e for e in self._log if e.type in {"agent_spawned", "agent_labels_changed"}]
+        return {event.agent or "": event.data.get("labels") or {} for event in told}
 
 
-def running_turns(log: Sequence[Event]) -> tuple[door.RunningTurn, ...]:
+def _running_turns(log: Sequence[Event]) -> tuple[door.RunningTurn, ...]:
     """Return the turns of which pieces were told, each with what is not committed yet."""
     turns: dict[str | None, dict[str, Any]] = {}
     for event in log:
@@ -833,35 +823,7 @@ def _turn(agent: str | None, turn_id: Any, message: Any) -> dict[str, Any]:
     return {"agent": agent, "turn": turn_id, "n": 1, **said}
 
 
-_LIVE: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking"}
-
-
-def labels_now(events: Iterable[Event]) -> dict[str, Mapping[str, str]]:
-    """Return what is said of each agent after these events, by its id."""
-    said: dict[str, Mapping[str, str]] = {}
-    for event in events:
-        if event.type in {"agent_spawned", "agent_labels_changed"}:
-            said[event.agent or ""] = event.data.get("labels") or {}
-    return said
-
-
-def named_model(
-    log: Iterable[Event], rows: Iterable[door.ModelRow], agent_id: str, model: str
-) -> str:
-    """Return the model that a name means for an agent; a provider of no row or agent is none."""
-    if not model.strip():
-        raise ConfigError("no model is named", hint="`prsm models list` tells all", code="no_model")
-    spawned = {event.agent: event.data for event in log if event.type == "agent_spawned"}
-    provider, _, name = model.rpartition("/")
-    provider = provider or spawned[agent_id]["provider"]
-    known = {row.provider for row in rows} | {each["provider"] for each in spawned.values()}
-    if provider not in known:
-        hint = f"the nearest names: {', '.join(sorted(known))}"
-        raise ModelNotAvailableError(f"there is no model {model!r}", hint=hint)
-    return f"{provider}/{name}"
-
-
-def told_tree(
+def _told_tree(
     log: Iterable[Event], tell: Callable[[str | None], Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the agents that were spawned, below each other, with what else is told of each."""
@@ -879,6 +841,3 @@ def told_tree(
         elif event.type == "agent_model_changed" and event.agent in nodes:
             nodes[event.agent].update(event.data)
     return roots
-
-
-MORE: Mapping[str, Any] = {"waiting_on": None, "context": None, "open_tools": [], "prompts": []}

@@ -52,7 +52,6 @@ class GeminiGenerateContent:
     """`POST <base>/v1beta/models/MODEL:streamGenerateContent`, as Gemini CLI speaks it."""
 
     def serves(self, path: str) -> bool:
-        """Return whether a POST to `path` is a model request of this format."""
         return _verb(path) in ("streamGenerateContent", "generateContent")
 
     def aside(self, method: str, path: str, body: Mapping[str, Any]) -> bytes | None:
@@ -72,11 +71,9 @@ class GeminiGenerateContent:
         return (f"data: {answer}\n\n" if streamed else answer).encode()
 
     def is_streamed(self, path: str, body: Mapping[str, Any]) -> bool:
-        """Return whether the client wants a stream."""
         return _verb(path) == "streamGenerateContent"
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
-        """Return what a request says; tools of MCP servers have their plain names."""
         contents = [c for c in body.get("contents") or () if isinstance(c, dict)]
         return Conversation(
             user=tuple(text for c in contents if c.get("role") != "model" for text in _texts(c)),
@@ -93,11 +90,9 @@ class GeminiGenerateContent:
         ).encode()
 
     def whole(self, reply: Reply, body: Mapping[str, Any]) -> bytes:
-        """Return the answer to a request that wants no stream."""
         return json.dumps(_end(_chunk(list(_parts(reply, body))), reply)).encode()
 
     def stream(self, reply: Reply, body: Mapping[str, Any]) -> list[bytes]:
-        """Return the server-sent events of a reply, in order."""
         return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in _chunks(reply, body)]
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from prsm_core.door import HistoryEntry
     from prsm_core.interfaces.frontend import AppHandle
-    from prsm_testing.scripted_run import ScriptedRun
+    from prsm_testing.app_double import ScriptedRun
 
 _FINISHED = frozenset({"completed", "failed", "killed"})
 _FORMS = ("json", "jsonl", "html")
@@ -74,7 +74,6 @@ class ScriptedHub:
 
     @asynccontextmanager
     async def open(self, options: RunOptions) -> AsyncIterator[AppHandle]:
-        """Own a session until the context is left, which interrupts what runs; see Hub."""
         app = self._own(options)
         try:
             yield app
@@ -83,13 +82,11 @@ class ScriptedHub:
 
     @asynccontextmanager
     async def attach(self, session: str) -> AsyncIterator[AppHandle]:
-        """Reach a session that is open; see Hub."""
         if session not in self._owned:
             raise ControlError(f"nothing runs in session {session}", code="no_owner")
         yield self._owned[session]
 
     async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
-        """Return the sessions that are or were open, newest first; see Hub."""
         found = [app for app in self.apps if workspace in {None, app.options.workspace}]
         return [await self._row(app) for app in reversed(found)]
 
@@ -128,18 +125,15 @@ class ScriptedHub:
             self._end(app)
 
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
-        """Return what the session's master did last; see Hub."""
         app = self._find(session)
         masters = (await app.agents.tree()).agents
         return await app.agents.history(masters[-1].id, limit=limit) if masters else ()
 
     async def rename(self, session: str, name: str) -> None:
-        """Keep the name; see Hub."""
         self._find(session)
         self._names[session] = checked_name(name)
 
     async def fork(self, session: str, at: int | None = None) -> str:
-        """Make a session that has what this one has; see Hub."""
         app = self._find(session)
         if app.run is None:
             raise _unknown(session)
@@ -151,7 +145,6 @@ class ScriptedHub:
         return fork
 
     async def delete(self, session: str) -> None:
-        """Forget a session; see Hub."""
         app = self._find(session)
         if session in self._owned:
             raise SessionOwnedError(f"session {session} is owned", hint="end it first")

@@ -23,7 +23,6 @@ class OpenAIResponses:
     """`POST <base>/responses`, as Codex speaks it."""
 
     def serves(self, path: str) -> bool:
-        """Return whether a POST to `path` is a model request of this format."""
         return path == "/v1/responses"
 
     def aside(self, method: str, path: str, body: Mapping[str, Any]) -> bytes | None:
@@ -33,11 +32,9 @@ class OpenAIResponses:
         return None
 
     def is_streamed(self, path: str, body: Mapping[str, Any]) -> bool:
-        """Return whether the client wants a stream."""
         return bool(body.get("stream"))
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
-        """Return what a request says."""
         items = [item for item in _items(body) if isinstance(item, dict)]
         names = {i.get("call_id"): i.get("name", "") for i in items if "name" in i}
         outputs = [
@@ -67,11 +64,9 @@ class OpenAIResponses:
         return json.dumps({"error": detail}).encode()
 
     def whole(self, reply: Reply, body: Mapping[str, Any]) -> bytes:
-        """Return the answer to a request that wants no stream."""
         return json.dumps(_response(reply, "completed", list(_outputs(reply)))).encode()
 
     def stream(self, reply: Reply, body: Mapping[str, Any]) -> list[bytes]:
-        """Return the server-sent events of a reply, in order."""
         numbers = itertools.count()
         return [
             f"event: {event['type']}\n"

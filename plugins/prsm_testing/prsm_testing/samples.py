@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import deepcopy
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,11 @@ from prsm_core.domain.events import EVENT_FIELDS, LIVE_TYPES, Event
 from prsm_core.domain.models import ModelCapability, ModelTier, TaskProfile
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 from prsm_core.domain.usage import TokenUsage
-from prsm_testing.scripted_run import RUN, SESSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+RUN, SESSION = "run-1", "session-1"
 MASTER, WORKER = "a" * 32, "b" * 32
 # What an agent may write; none of it may reach a terminal as it is.
 HOSTILE_TEXT = "\x1b]0;owned\x07\x1b[2J\u202egnp\r\x9b1mdone"
@@ -362,3 +363,25 @@ def _event(
     return cls(
         type=kind, session=SESSION, run=RUN, ts=1_700_000_000.0, agent=agent, data=own, seq=seq
     )
+
+
+ODD: tuple[Any, ...] = (
+    *(None, True, 0, -1, 2**70, 1.5, math.nan, "", "x", "\ud800"),
+    *([], [None], [7], ["x"], [[]], [{}], {}, {"x": None}, {"type": []}, {"id": {}, "type": {}}),
+)
+
+
+def with_odd_values(message: Any) -> Iterator[Any]:
+    """Yield the JSON message with each of its values, however deep, replaced by odd ones."""
+    yield from ODD
+    if isinstance(message, dict):
+        parts = list(message.items())
+    elif isinstance(message, list):
+        parts = list(enumerate(message))
+    else:
+        return
+    for place, value in parts:
+        for odd in with_odd_values(value):
+            whole = message.copy()
+            whole[place] = odd
+            yield whole

@@ -24,7 +24,7 @@ import sys
 import time
 import unicodedata
 from abc import ABC, abstractmethod
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -74,16 +74,14 @@ from prsm_testing.provider_scene import (
 from prsm_testing.resume_contract import ResumeContract
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
+    from prsm_core.domain.turns import ProviderEvent
     from prsm_core.interfaces.provider import Provider, ProviderServices
 
     OpenScene = Callable[..., AbstractAsyncContextManager[Scene]]
-    from collections.abc import Callable, Sequence
-
-    from prsm_core.domain.turns import ProviderEvent
 
 
 WHEN = ("none", "turn", "step")
@@ -94,11 +92,8 @@ __all__ = ["ProviderContract", "Scene", "Stage"]
 INTERRUPT_SECONDS = 2.0  # what the contract allows
 BUSY_SECONDS = 3.0  # added to it: a machine that runs other things is not the provider's fault
 COMMAND = "echo hi > made.txt && cat made.txt"
-COMMANDS = (
-    "echo one > made.txt && cat made.txt",
-    "echo two > made.txt; cat made.txt; exit 3",
-    "echo one > made.txt && cat made.txt",
-)
+_ONE = "echo one > made.txt && cat made.txt"
+COMMANDS = (_ONE, "echo two > made.txt; cat made.txt; exit 3", _ONE)
 
 
 @bounded
@@ -123,10 +118,9 @@ class MeteringContract:
         ):
             first = only(UsageReported, await run_turn(session, "Note it."))
             second = only(UsageReported, await run_turn(session, "Go on."))
-        assert sum(report.usage.input_tokens or 0 for report in first) == 300
-        assert sum(report.usage.output_tokens or 0 for report in first) == 3
-        assert sum(report.usage.input_tokens or 0 for report in second) == 300
-        assert sum(report.usage.output_tokens or 0 for report in second) == 3
+        for reports in (first, second):
+            assert sum(report.usage.input_tokens or 0 for report in reports) == 300
+            assert sum(report.usage.output_tokens or 0 for report in reports) == 3
 
     async def test_tokens_and_cost_are_told_when_the_capabilities_say(
         self, open_scene: OpenScene
@@ -139,13 +133,8 @@ class MeteringContract:
             late.extend([kind for kind in promised["step"] if not await told.reaches(kind, number)])
             return ToolOutcome(text="noted")
 
-        calls = [
-            {
-                "call": call("note", f"n{n}", text=str(n)),
-                "usage": {"input_tokens": 100, "output_tokens": 1},
-            }
-            for n in range(3)
-        ]
+        usage = {"input_tokens": 100, "output_tokens": 1}
+        calls = [{"call": call("note", f"n{n}", text=str(n)), "usage": usage} for n in range(3)]
         async with (
             open_scene(*calls, {"say": "done"}) as scene,
             scene.session(RecordingHost(note=note)) as session,
@@ -168,12 +157,16 @@ class MeteringContract:
             assert sum(told.amounts["tokens"]) >= 303
 
 
+def _needs_gate(scene: Scene) -> None:
+    gated = scene.provider.capabilities.enforcement in ("pre_tool", "approval")
+    needs(gated, "enforcement is pre_tool or approval")
+
+
 class _Told:
     """What a turn has told so far."""
 
     def __init__(self) -> None:
         self.amounts: dict[str, list[float]] = {"tokens": [], "cost": []}
-        self._changed = asyncio.Event()
 
     def note(self, event: ProviderEvent) -> None:
         if isinstance(event, UsageReported):
@@ -181,19 +174,12 @@ class _Told:
                 self.amounts["tokens"].append(event.usage.known_total)
             if event.cost_usd is not None:
                 self.amounts["cost"].append(event.cost_usd)
-        if isinstance(event, UsageReported | TurnEnded):
-            self._changed.set()
-            self._changed = asyncio.Event()
 
     async def reaches(self, kind: str, responses: int) -> bool:
         """Whether what so many responses used was told, or is within a moment."""
-        try:
-            async with asyncio.timeout(TOLD_SECONDS):
-                while not self._has(kind, responses):
-                    await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+        with suppress(TimeoutError):
+            await until(lambda: self._has(kind, responses), timeout_s=TOLD_SECONDS)
+        return self._has(kind, responses)
 
     def _has(self, kind: str, responses: int) -> bool:
         if kind == "tokens":
@@ -381,8 +367,7 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
         """The host is asked first, with the text the model wrote and the canonical name."""
         host = RecordingHost(verdict=lambda _: Allow() if allowed else Deny("not in here"))
         async with open_scene({"shell": COMMAND}, {"say": "done"}) as scene:
-            gated = scene.provider.capabilities.enforcement in ("pre_tool", "approval")
-            needs(gated, "enforcement is pre_tool or approval")
+            _needs_gate(scene)
             async with scene.session(host) as session:
                 events = await run_turn(session, "Make it.")
             assert (scene.cwd / "made.txt").exists() is allowed
@@ -407,8 +392,7 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
         """
         host = RecordingHost()
         async with open_scene(*({"shell": one} for one in COMMANDS), {"say": "done"}) as scene:
-            gated = scene.provider.capabilities.enforcement in ("pre_tool", "approval")
-            needs(gated, "enforcement is pre_tool or approval")
+            _needs_gate(scene)
             async with scene.session(host) as session:
                 events = await run_turn(session, "Run them.")
         allowed = [asked.command for asked in host.requests]

@@ -1,10 +1,9 @@
-"""The part of a provider's contract that is about a turn that goes on after the engine's death.
+"""The part of a provider's contract about a turn that goes on after the engine's death.
 
-Plays turns of a provider whose engine is killed at a point, and goes on with another one.
-
-What the engine would have in its ledger by then is kept by `Ledger`, and what it would carry to the
-next session is made of that. A kill is that of all processes first; then the private folder is as
-it was at that moment, whatever the provider still writes while it is taken apart.
+Turns are played on an engine that is killed at a point, and go on with another one. `Ledger` keeps
+what the engine would have in its ledger by then: what the next session is given is made of that. A
+kill is that of all processes first; then the private folder is as it was at that moment, whatever
+the provider still writes while it is taken apart.
 """
 
 # ruff: noqa: S101 - these are tests; a plugin author runs them
@@ -40,34 +39,28 @@ from prsm_testing.doubles import (
     turn_context,
     until,
 )
-from prsm_testing.provider_scene import call as scripted_call
+from prsm_testing.provider_scene import call as _call
 from prsm_testing.provider_scene import is_call, needs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.interfaces.provider import Provider, ProviderServices
+    from prsm_core.domain.turns import AssembledContext, ProviderEvent
+    from prsm_core.interfaces.provider import Provider, ProviderServices, ProviderSession
+    from prsm_testing.doubles import LocalServices
     from prsm_testing.provider_scene import Scene
 
     OpenScene = Callable[..., AbstractAsyncContextManager[Scene]]
-    from collections.abc import AsyncGenerator, Callable
-
-    from prsm_core.domain.turns import AssembledContext, ProviderEvent
-    from prsm_core.interfaces.provider import ProviderSession
-    from prsm_testing.doubles import LocalServices
 
 PROMPT = "Work, please."
 STEPS: tuple[Mapping[str, Any], ...] = (
-    {"call": scripted_call("note", "first", text="x")},
+    {"call": _call("note", "first", text="x")},
     {
         "say": "Two more.",
-        "call": [
-            scripted_call("ask", "second", text="y"),
-            scripted_call("note", "third", text="z"),
-        ],
+        "call": [_call("ask", "second", text="y"), _call("note", "third", text="z")],
     },
-    {"call": scripted_call("ask", "fourth", text="w")},
+    {"call": _call("ask", "fourth", text="w")},
     *({"say": "All done."} for _ in range(4)),  # a response that was cut off is asked for again
 )
 CALLS = ("first", "second", "third", "fourth")
@@ -216,18 +209,6 @@ class ResumeContract:
                 assert all("again" in output for output in outputs)
 
 
-@dataclass(slots=True, kw_only=True)
-class LedgerCall:
-    """A call as the ledger has it; `response` is the number of the model's response."""
-
-    call_id: str
-    tool: str
-    arguments: Mapping[str, Any]
-    orchestration: bool
-    response: int
-    outcome: ToolOutcome | None = None
-
-
 @dataclass(slots=True)
 class Ledger:
     """What an engine that was killed has left of one turn."""
@@ -237,8 +218,9 @@ class Ledger:
     heard: dict[str, str] = field(default_factory=dict)  # before it, since the turn went on last
     told: int = 0  # prompts in all
     texts: list[str] = field(default_factory=list)
-    calls: list[LedgerCall] = field(default_factory=list)
+    calls: list[CarriedCall] = field(default_factory=list)
     end: TurnEnded | None = None
+    _responses: list[int] = field(default_factory=list)  # in which the calls came
     _is_retold: bool = False  # whether the only prompt since tells of all that may be lost
     _response: int = 0  # that is under way, or comes next
     _heard: int = -1
@@ -264,7 +246,7 @@ class Ledger:
         elif isinstance(event, ToolCallFinished):
             text = event.result or event.error or ""
             failed = event.status != "completed"
-            self.find(event.call_id).outcome = ToolOutcome(text=text, is_error=failed)
+            self.close(event.call_id, ToolOutcome(text=text, is_error=failed))
         elif isinstance(event, StepEnded):
             self._response = self._heard + 1
         elif isinstance(event, TurnEnded):
@@ -295,19 +277,25 @@ class Ledger:
     ) -> None:
         """Note that a call has begun."""
         self._hear()
-        self.calls.append(
-            LedgerCall(
-                call_id=call_id,
-                tool=tool,
-                arguments=arguments,
-                orchestration=orchestration,
-                response=self._response,
-            )
+        call = CarriedCall(
+            call_id=call_id, tool=tool, arguments=arguments, orchestration=orchestration
         )
+        self.calls.append(call)
+        self._responses.append(self._response)
 
-    def find(self, call_id: str) -> LedgerCall:
-        """Return the newest call with an id."""
-        return next(call for call in reversed(self.calls) if call.call_id == call_id)
+    def close(self, call_id: str, outcome: ToolOutcome) -> None:
+        """Note the outcome of the newest call with an id."""
+        place = max(n for n, call in enumerate(self.calls) if call.call_id == call_id)
+        self.calls[place] = replace(self.calls[place], outcome=outcome)
+
+    def settle(self, answer: Callable[[str], ToolOutcome]) -> None:
+        """Let the engine answer what is pending, without any process."""
+        self.calls = [
+            replace(call, outcome=answer(call.tool))
+            if call.orchestration and call.outcome is None
+            else call
+            for call in self.calls
+        ]
 
     def _hear(self) -> None:
         self._heard = self._response
@@ -317,17 +305,8 @@ class Ledger:
 
     def carried(self) -> Carried:
         """Return what the vendor's thread may lack."""
-        last = [call for call in self.calls if call.response == self._heard]
-        calls = tuple(
-            CarriedCall(
-                call_id=call.call_id,
-                tool=call.tool,
-                arguments=call.arguments,
-                orchestration=call.orchestration,
-                outcome=call.outcome,
-            )
-            for call in last
-        )
+        came = zip(self.calls, self._responses, strict=True)
+        calls = tuple(call for call, response in came if response == self._heard)
         prompts, heard = self.heard | self.prompts, frozenset(self.heard)
         return Carried(turn_id="turn", prompts=prompts, calls=calls, heard=heard)
 
@@ -369,7 +348,7 @@ class CrashingHost(RecordingHost):
             await asyncio.sleep(0)
         await self.reach("opened")
         outcome = self._settle(name)
-        self.ledger.find(call_id or "").outcome = outcome
+        self.ledger.close(call_id or "", outcome)
         await self.reach("answered")
         return outcome
 
@@ -408,9 +387,7 @@ class Crashes:
                 await self._live(host, context if ledger.token is None else None, taken)
             if host.crashed.is_set():
                 self._restore()
-            for call in ledger.calls:
-                if call.orchestration and call.outcome is None:
-                    call.outcome = self.settle(call.tool)  # without any process
+            ledger.settle(self.settle)
         return ledger, taken
 
     async def _live(

@@ -78,6 +78,11 @@ class Client:
         """Wait until something was told in which this stands."""
         await until(lambda: part in self.heard.decode(errors="replace"))
 
+    async def finish(self, app: ScriptedApp, result: RunResult | None = None) -> None:
+        """End a run; wait until the frontend has left its session."""
+        app.finish(result)
+        await until(lambda: self.hub.owned == [])
+
     def leave(self) -> None:
         """Say nothing more."""
         if self._saying is not None:
@@ -176,13 +181,11 @@ class ClientFrontendContract(ABC):
             await client.say(self.begins("second"))
             await until(lambda: len(client.told) > before)
             assert [len(client.hub.apps), client.hub.owned] == [1, [first.session]]
-            first.finish()
-            await until(lambda: client.hub.owned == [])
+            await client.finish(first)
             await settle()
             second = await self.begin(client, "second")
             assert second.session != first.session
-            second.finish()
-            await until(lambda: client.hub.owned == [])
+            await client.finish(second)
 
     async def test_a_session_that_cannot_be_opened_is_told_and_a_later_run_begins(self) -> None:
         """What opening raises is told, with its cure."""
@@ -194,8 +197,7 @@ class ClientFrontendContract(ABC):
             await client.hears("wait for it")
             hub.faults.clear()
             app = await self.begin(client, "a task")
-            app.finish()
-            await until(lambda: hub.owned == [])
+            await client.finish(app)
         assert client.task.result() == 0
 
     async def test_a_session_that_breaks_is_told_and_a_later_run_begins(self) -> None:
@@ -207,8 +209,7 @@ class ClientFrontendContract(ABC):
             await client.hears("the ledger broke")
             await until(lambda: client.hub.owned == [])
             again = await self.begin(client, "a task")
-            again.finish()
-            await until(lambda: client.hub.owned == [])
+            await client.finish(again)
 
     async def test_every_event_is_taken(self) -> None:
         """Of the contract, and of a later version."""
@@ -219,8 +220,7 @@ class ClientFrontendContract(ABC):
                 await settle()
             for event in later_events(first_seq=2):
                 app.tell(event)
-            app.finish()
-            await until(lambda: client.hub.owned == [])
+            await client.finish(app)
         assert client.task.result() == 0
 
     async def test_whatever_an_agent_writes_a_line_is_one_value(self) -> None:
@@ -231,8 +231,7 @@ class ClientFrontendContract(ABC):
             os.write(1, b"or writes it\n")
             app.spawn("w", "w1", prompt=HOSTILE_TEXT)
             app.say("message_completed", "w", turn="t", role="assistant", text=HOSTILE_TEXT)
-            app.finish(RunResult(status="failed", summary=HOSTILE_TEXT, exit_code=1))
-            await until(lambda: client.hub.owned == [])
+            await client.finish(app, RunResult(status="failed", summary=HOSTILE_TEXT, exit_code=1))
         assert client.heard.endswith(b"\n")
         assert all(isinstance(value, dict) for value in client.told)
 
@@ -245,8 +244,7 @@ class ClientFrontendContract(ABC):
             app.say("question_asked", "m", request="q1", question="Which?", options=["red"])
             await settle()
             assert app.answers == []
-            app.finish()
-            await until(lambda: client.hub.owned == [])
+            await client.finish(app)
 
     @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
     async def test_what_is_no_command_is_refused_and_the_next_one_done(
@@ -257,8 +255,7 @@ class ClientFrontendContract(ABC):
             await client.write(garbage)
             await until(lambda: len(client.told) == 1)
             app = await self.begin(client, "a task")
-            app.finish()
-            await until(lambda: client.hub.owned == [])
+            await client.finish(app)
 
     async def test_where_its_client_leaves_what_runs_is_interrupted(self) -> None:
         """It ends, and leaves no session open; the run can be gone on with."""

@@ -13,7 +13,7 @@ import json
 import math
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_demo.plugin import prsm_providers as scripted
 from prsm_files.session.session_files import opens
-from prsm_policy.plugin import prsm_command_policies as command_policies
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentState
@@ -48,11 +47,10 @@ from prsm_core.interfaces.provider import (
     ProviderStatus,
 )
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.lifecycle import AGENT_MACHINE, RESTART
-from prsm_core.permissions import PermissionBroker, build_policy
 from prsm_core.store import SqliteStore
 from prsm_testing.doubles import until
 from prsm_testing.faults import KEY
+from prsm_testing.whole_runs import PAIRS, is_legal, plain_broker, unmatched
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -135,14 +133,6 @@ LONGEST_REASON = 1000  # characters
 DEADLINE_SECONDS = 0.5  # real ones in which the deadline of a fault passes
 AFTER_DEADLINE = 5.0  # how fast time passes then
 SLACK = 10.0  # seconds that pass with a deadline, for what is on its way meanwhile
-
-# What begins in the ledger also ends there, and by what the two are matched.
-_PAIRS = (
-    ("turn_started", "turn_finished", "turn"),
-    ("tool_call_started", "tool_call_finished", "call"),
-    ("permission_requested", "permission_resolved", "request"),
-    ("question_asked", "question_answered", "request"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,15 +269,7 @@ class MisbehavingTeam:
                 store=store,
                 launcher=launcher,
                 providers={spec.name: spec for spec in specs},
-                broker=PermissionBroker(
-                    settings.permissions,
-                    checks={},
-                    orchestration=tools.names,
-                    commands=build_policy(
-                        {spec.name: spec for spec in command_policies()}, settings.permissions
-                    ),
-                    now=clock.now,
-                ),
+                broker=plain_broker(settings, tools, clock),
                 tools=tools,
                 human=HumanPolicy(interactive=False, on_ask="deny"),
                 clock=clock,
@@ -330,10 +312,10 @@ class MisbehavingTeam:
             await self.meddle(manager)
 
     def _has_said(self, manager: AgentManager) -> bool:
-        session = (
-            manager.lives.session_of(manager.roster.resolve("odd").agent_id) if self.said else None
-        )
-        return not self.said or (session is not None and self.said in session.partial_text)
+        if not self.said:
+            return True
+        session = manager.lives.session_of(manager.roster.resolve("odd").agent_id)
+        return session is not None and self.said in session.partial_text
 
     def _family(self) -> list[int]:
         """Return the processes that the fake left about and that still live."""
@@ -476,18 +458,15 @@ def check_log(log: Sequence[Event]) -> None:
     kinds = [event.type for event in log if event.run]
     assert (kinds[0], kinds[-1]) == ("run_started", "run_finished")
     assert kinds.count("run_finished") == 1
-    for begin, end, key in _PAIRS:
-        begun = Counter((event.agent, event.data[key]) for event in log if event.type == begin)
-        ended = Counter((event.agent, event.data[key]) for event in log if event.type == end)
-        assert begun == ended, (begin, begun - ended, ended - begun)
-    states: dict[str | None, str] = {}
+    for pair in PAIRS:
+        assert not unmatched(log, *pair)
+    states: defaultdict[str | None, list[AgentState]]
+    states = defaultdict(lambda: [AgentState.PENDING])
     for event in log:
         if event.type == "agent_state_changed":
-            source, target = event.data["from"], event.data["to"]
-            assert states.get(event.agent, AgentState.PENDING.value) == source
-            states[event.agent] = target
-            trigger = RESTART if AgentState(source).is_terminal else None
-            AGENT_MACHINE.validate(AgentState(source), AgentState(target), trigger=trigger)
+            assert states[event.agent][-1] == event.data["from"]
+            states[event.agent].append(AgentState(event.data["to"]))
+    assert all(map(is_legal, states.values()))
 
 
 def held() -> dict[str, Any]:

@@ -9,13 +9,8 @@
             return {"command": command}
 
 The fake is the author's: it speaks what the real program speaks, takes a fault from the first of
-its arguments (see `prsm_testing.faults`, which has most faults), and plays it. A fault
-ends as `prsm_testing.misbehaviour_contract` says, but for what `differs`.
-
-What a program may do wrong, as a table: each fault, and what becomes of its agent.
-
-A fault is played by the fake program of a provider; `prsm_testing.faults` has those that
-need no language of the fake's own. What differs for a provider is told by its contract class.
+its arguments (`prsm_testing.faults` has those that need no language of its own), and plays it. A
+fault ends as `TABLE` says, but for what `differs`.
 """
 
 # ruff: noqa: S101 - these are tests; a plugin author runs them
@@ -49,22 +44,8 @@ if TYPE_CHECKING:
 MEMORY_GROWTH = 100 * 2**20  # bytes
 # What every program inherits, where it is set, and what it is told by whoever starts it.
 INHERITED = frozenset(
-    {
-        *GIT_SETTINGS,
-        "PRSM_ENGINE",
-        "HOME",
-        "LANG",
-        "LC_CTYPE",
-        "PATH",
-        "PWD",
-        "SHELL",
-        "SHLVL",
-        "TERM",
-        "TMPDIR",
-        "TZ",
-        "USER",
-        "_",
-    }
+    {*GIT_SETTINGS, "PRSM_ENGINE", "HOME", "LANG", "LC_CTYPE", "PATH", "PWD", "SHELL", "SHLVL"}
+    | {"TERM", "TMPDIR", "TZ", "USER", "_"}
 )
 STOP_SECONDS = 50.0  # from a deadline to the end of the agent, on a clock that runs fast
 VERSION_SECONDS = 5.0  # how long a program may take to tell its version
@@ -129,6 +110,10 @@ def _hangs(fault: str, error: str = _SILENCE, said: str = "") -> Misbehaviour:
     return Misbehaviour(fault=fault, error=error, kind=kind, said=said, wait=60, engine=_SILENT)
 
 
+def _end_well(*faults: str) -> tuple[Misbehaviour, ...]:
+    return tuple(Misbehaviour(fault=fault) for fault in faults)
+
+
 # It never comes to a turn: the agent fails at once and is not tried again.
 NEVER_BEGAN = (
     Misbehaviour(
@@ -178,21 +163,12 @@ HANGS = (
     ),
 )
 # It is a nuisance, but the turn ends well.
-ENDURED = (
-    Misbehaviour(fault="garbage"),
-    Misbehaviour(fault="says_all_twice"),
-    Misbehaviour(fault="says_it_in_disorder"),
-    Misbehaviour(fault="mad_usage"),
-    Misbehaviour(fault="transient_error"),
-    Misbehaviour(fault="ignores_term"),
-    Misbehaviour(fault="version_is_noise"),
+ENDURED = _end_well(
+    *("garbage", "says_all_twice", "says_it_in_disorder", "mad_usage", "transient_error"),
+    *("ignores_term", "version_is_noise"),
 )
 # It wastes what the machine has.
-WASTES = (
-    Misbehaviour(fault="stderr_flood"),
-    Misbehaviour(fault="event_flood"),
-    Misbehaviour(fault="hogs_memory"),
-)
+WASTES = _end_well("stderr_flood", "event_flood", "hogs_memory")
 # A lasting error: it is not tried again.
 LASTING = (
     # A login or a limit holds its agent; who watches the team kills that, and tells the reason.
@@ -286,15 +262,9 @@ class MisbehaviourContract(ABC):
         """Return the team of a row, changed for this provider; `changes` are fields of it."""
         row = replace(row, **self.differs.get(row.fault, {}))
         settings = {**self.settings(self.command(folder, row.fault)), **row.settings}
-        given = {
-            "spec": self.spec,
-            "settings": settings,
-            "wait": row.wait,
-            "rush": row.rush,
-            "said": row.said,
-            "engine": row.engine,
-        }
-        return MisbehavingTeam(folder=folder, **{**given, **changes})
+        given = {name: getattr(row, name) for name in ("wait", "rush", "said", "engine")}
+        given |= {"spec": self.spec, "settings": settings, **changes}
+        return MisbehavingTeam(folder=folder, **given)
 
     async def play(self, folder: Path, row: Misbehaviour, **changes: Any) -> Outcome:
         """Run the team of a row and check that it ended as the row says.

@@ -25,6 +25,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from prsm_demo.script.steps import FOREVER
@@ -42,15 +43,6 @@ _MAX_HEAD = 64 * 1024
 _MAX_BODY = 64 * 1024 * 1024
 _CLOSE_SECONDS = 5.0
 _SECRET_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "cookie"})
-_REASONS = {
-    200: "OK",
-    400: "Bad Request",
-    404: "Not Found",
-    411: "Length Required",
-    413: "Content Too Large",
-    426: "Upgrade Required",
-    503: "Service Unavailable",
-}
 
 
 class Wire(Protocol):
@@ -124,6 +116,9 @@ class _BadRequestError(Exception):
         self.status = status
 
 
+_WIRES: tuple[Wire, ...] = (OpenAIResponses(), AnthropicMessages(), GeminiGenerateContent())
+
+
 class ModelServer:
     """Serves a scenario on 127.0.0.1; requests of one lane are answered in order of arrival.
 
@@ -142,11 +137,6 @@ class ModelServer:
     ) -> None:
         if isinstance(scenario, Mapping):
             scenario = Scenario.from_mapping(scenario)
-        self._wires: tuple[Wire, ...] = (
-            OpenAIResponses(),
-            AnthropicMessages(),
-            GeminiGenerateContent(),
-        )
         self._model: Model = (
             Player(scenario, may_be_late=True) if isinstance(scenario, Scenario) else scenario
         )
@@ -228,8 +218,10 @@ class ModelServer:
             return
         try:
             asked = _decoded(body)
-            aside = self._aside(head, asked)
-            wire = None if aside else self._wire(head)
+            answers = (wire.aside(head.method, head.path, asked) for wire in _WIRES)
+            aside = next((answer for answer in answers if answer is not None), None)
+            serving = (wire for wire in _WIRES if head.method == "POST" and wire.serves(head.path))
+            wire = next(serving, None)
             if aside is not None:
                 await _send(writer, 200, aside)
             elif wire is None:
@@ -240,15 +232,6 @@ class ModelServer:
         except (ValueError, RecursionError, AttributeError, TypeError) as error:
             self.failures.append(f"{head.path}: a body that cannot be read: {error}")
             await _send(writer, 400, _plain_error("the body cannot be read"))
-
-    def _aside(self, head: _Head, body: Mapping[str, Any]) -> bytes | None:
-        answers = (wire.aside(head.method, head.path, body) for wire in self._wires)
-        return next((answer for answer in answers if answer is not None), None)
-
-    def _wire(self, head: _Head) -> Wire | None:
-        if head.method != "POST":
-            return None
-        return next((wire for wire in self._wires if wire.serves(head.path)), None)
 
     async def _answer(
         self,
@@ -277,13 +260,10 @@ class ModelServer:
     async def _record(
         self, head: _Head, body: Mapping[str, Any], conversation: Conversation, reply: Reply
     ) -> None:
-        headers = {
-            name: "(left out)" if name in _SECRET_HEADERS else value
-            for name, value in head.headers.items()
-        }
+        secret = dict.fromkeys(_SECRET_HEADERS & head.headers.keys(), "(left out)")
         request = RecordedRequest(
             path=head.path,
-            headers=headers,
+            headers={**head.headers, **secret},
             body=body,
             conversation=conversation,
             lane=reply.lane,
@@ -335,12 +315,9 @@ async def _send(
 
 
 def _http_head(status: int, content: str, length: int | None, headers: Sequence[str] = ()) -> bytes:
-    lines = [
-        f"HTTP/1.1 {status} {_REASONS.get(status, 'Scripted')}",
-        f"Content-Type: {content}",
-        "Connection: close",
-        *headers,
-    ]
+    phrase = next((known.phrase for known in HTTPStatus if known == status), "Scripted")
+    lines = [f"HTTP/1.1 {status} {phrase}", f"Content-Type: {content}", "Connection: close"]
+    lines += headers
     if length is not None:
         lines.append(f"Content-Length: {length}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
@@ -381,13 +358,8 @@ async def _run(scenario: Scenario, port: int) -> int:
     async with ModelServer(scenario, port=port) as server:
         _print({"base_url": server.base_url})
         await stopped.wait()
-    _print(
-        {
-            "requests": len(server.requests),
-            "failures": server.failures,
-            "unplayed": server.unplayed,
-        }
-    )
+    told = {"failures": server.failures, "unplayed": server.unplayed}
+    _print({"requests": len(server.requests), **told})
     return 1 if server.failures else 0
 
 

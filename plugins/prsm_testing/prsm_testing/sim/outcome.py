@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from prsm_testing.sim.rules import RULES, Violation
 
 if TYPE_CHECKING:
@@ -40,22 +42,9 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
-        return {
-            "seed": self.plan.seed,
-            "status": self.status,
-            "agents": self.agents,
-            "calls": self.calls,
-            "messages": self.messages,
-            "knots": self.knots,
-            "faults": dict(self.faults),
-            "virtual_s": self.virtual_s,
-            "digest": self.digest,
-            "checked": dict(self.checked),
-            "violations": [
-                {"rule": v.rule, "message": v.message, "at_s": v.at_s} for v in self.violations
-            ],
-            "replay": self.plan.command,
-        }
+        told = to_builtins(self)
+        del told["plan"]
+        return {"seed": self.plan.seed, **told, "replay": self.plan.command}
 
     @classmethod
     def from_dict(cls, plan: Plan, values: Mapping[str, Any]) -> Outcome:
@@ -97,10 +86,7 @@ class Report:
         self._checked.update(outcome.checked)
         if not outcome.holds:
             self._broken.append(outcome)
-        if self._as_json:
-            self._write(json.dumps(outcome.to_dict()))
-        else:
-            self._write(describe(outcome))
+        self._write(json.dumps(outcome.to_dict()) if self._as_json else describe(outcome))
         return outcome.holds or not self._stop
 
     def close(self) -> None:

@@ -53,7 +53,13 @@ _CALLS: tuple[tuple[str, Mapping[str, Any]], ...] = (
 
 
 class StaleLives:
-    """Keeps what each life did, has some agents live again, and lets what they did come late."""
+    """Keeps what each life did, has some agents live again, and lets what they did come late.
+
+    One disturbs the agents of one engine: that and its store are set once they are made.
+    """
+
+    engine: OrchestrationEngine
+    store: SimStore
 
     def __init__(
         self, faults: FaultDice, findings: Findings, dice: random.Random, clock: Clock
@@ -62,25 +68,10 @@ class StaleLives:
         self._findings = findings
         self._dice = dice
         self._clock = clock
-        self._engine: OrchestrationEngine | None = None
-        self._store: SimStore | None = None
-        self._steps: defaultdict[str, deque[Step]] = defaultdict(lambda: deque(maxlen=KEPT))
-        self._letters: defaultdict[str, deque[RoutedMessage]] = defaultdict(
-            lambda: deque(maxlen=KEPT)
-        )
+        self._steps = defaultdict[str, deque["Step"]](lambda: deque(maxlen=KEPT))
+        self._letters = defaultdict[str, deque["RoutedMessage"]](lambda: deque(maxlen=KEPT))
         self._works: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue(QUEUE)
         self._written = 0
-
-    def attach(self, engine: OrchestrationEngine, store: SimStore) -> None:
-        """Disturb the agents of an engine."""
-        self._engine, self._store = engine, store
-
-    def detach(self) -> None:
-        """Leave an engine that is closed."""
-        self._engine = self._store = None
-        self._works = asyncio.Queue(QUEUE)
-        self._steps.clear()
-        self._letters.clear()
 
     async def run(self) -> None:
         """Let it come late, for as long as the engine is used."""
@@ -115,9 +106,7 @@ class StaleLives:
     async def _revive(self, agent_id: str) -> None:
         """Give an ended agent a new life, as a person may; the run ends with its master."""
         await self._pause()
-        if self._engine is None:
-            return
-        manager = self._engine.manager
+        manager = self.engine.manager
         try:
             if manager.roster.get(agent_id).descriptor.parent_id is not None:
                 await manager.restart_agent(agent_id, "once more")
@@ -140,9 +129,7 @@ class StaleLives:
 
     def _send(self, message: RoutedMessage) -> None:
         """Put a message for an ended life into its agent's mailbox, as if it had been delayed."""
-        if self._engine is None:
-            return
-        router = self._engine.router
+        router = self.engine.router
         router.send(message)
         self._findings.check(
             "incarnations",
@@ -150,22 +137,16 @@ class StaleLives:
             f"the mailbox took a {message.type.value} for life {message.incarnation}",
         )
 
-    @property
-    def _has_crashed(self) -> bool:
-        return self._store is None or self._store.crashed.is_set()
-
     async def _write(self, step: Step) -> None:
         """Write a step once more, or as one that has only now reached the store."""
-        if self._store is None:
-            return
         is_known = self._dice.random() < 0.3
         if not is_known:
             self._written += 1
             step = replace(step, step_id=f"{step.step_id}:late{self._written}")
         try:
-            committed = await self._store.commit(step)
+            committed = await self.store.commit(step)
         except PrsmError as error:
-            holds = isinstance(error, FencedError) or self._has_crashed
+            holds = isinstance(error, FencedError) or self.store.crashed.is_set()
         else:
             holds = is_known and committed.duplicate
         what = f"{made_of(step).names} of life {step.incarnation}"
@@ -184,14 +165,8 @@ async def call_late(
         holds = outcome.is_error
     elif roll < 0.9:
         what, command = "a permission", dice.choice(("ls", "git push", "rm -r /"))
-        verdict = await host.authorize(
-            PermissionRequest(
-                agent_id=request.agent_id,
-                tool="Bash",
-                cwd=request.cwd,
-                command=f"{command} '{MARK}'",
-            )
-        )
+        asked = PermissionRequest(agent_id=request.agent_id, tool="Bash", cwd=request.cwd)
+        verdict = await host.authorize(replace(asked, command=f"{command} '{MARK}'"))
         holds = isinstance(verdict, Deny)
     else:
         what, holds = "a question", True  # it is not asked: the log tells

@@ -12,26 +12,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prsm_core.domain import writes
 from prsm_core.domain.agents import AgentState, PermissionMode
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.projection import made_of
-from prsm_core.domain.writes import (
-    AgentEnded,
-    AgentRestarted,
-    AgentSpawned,
-    AgentsResumed,
-    CallClosed,
-    CallOpened,
-    MessagesConsumed,
-    MessageSent,
-    ReceivesUndone,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-    TurnClosed,
-    TurnOpened,
-)
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError
 from prsm_core.messaging.waits import ANYONE
 
@@ -46,6 +31,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Call
     from prsm_core.errors import PrsmError
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import SessionRequest
     from prsm_testing.memory_ledger import MemoryLedger
     from prsm_testing.sim.rules import Findings
@@ -86,27 +72,21 @@ class Facts:
     consumed: dict[str, str] = field(default_factory=dict)  # message -> step
     waits_for_one: set[str] = field(default_factory=set)  # calls that take one child's messages
     calls: int = 0
-    asked: dict[str, str] = field(default_factory=dict)
-    numbers: dict[str, int] = field(default_factory=dict)
-    lives: dict[str, int] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)  # call of an agent -> correlation id
+    numbers: dict[str, int] = field(default_factory=dict)  # message -> its place among all
+    lives: dict[str, int] = field(default_factory=dict)  # agent -> messages before its life began
     present: dict[str, int] = field(default_factory=dict)  # agent -> life, if not its first
     is_finished: bool = False
-
-    @property
-    def beginnings(self) -> Beginnings:
-        """Return what the observer of waits needs."""
-        return Beginnings(self.asked, self.numbers, self.lives)
 
 
 class Watch:
     """Owns the facts of a run and checks them; also the store's watcher."""
 
-    def __init__(self, findings: Findings, shape: Shape) -> None:
+    def __init__(self, findings: Findings, shape: Shape, clock: Clock) -> None:
         self.facts = Facts()
+        self._clock = clock
         self._findings = findings
         self._shape = shape
-        self._engine: OrchestrationEngine | None = None
-        self._store: SimStore | None = None
         self._observer: Observer | None = None
         self._seen = -1  # writes at the last look
         self._spending = Spending(findings, shape.budget)
@@ -114,8 +94,7 @@ class Watch:
 
     def attach(self, engine: OrchestrationEngine, store: SimStore) -> None:
         """Watch an engine, and be asked before it acts on a knot."""
-        self._engine, self._store = engine, store
-        self._observer = Observer(engine, self.facts.beginnings)
+        self._observer = Observer(engine, store, self.facts)
         resolve = engine.detector.on_knot
 
         def act(agents: frozenset[str], by_sweep: bool) -> None:
@@ -126,7 +105,7 @@ class Watch:
 
     def detach(self) -> None:
         """Look at the engine no more: it is closed."""
-        self._engine = self._store = self._observer = None
+        self._observer = None
 
     def refused(self, step: Step, error: PrsmError) -> None:
         """Take note of a step that the ledger refused: only what came too late may be."""
@@ -152,7 +131,10 @@ class Watch:
         if facts.is_finished:
             self._findings.check(
                 "log",
-                step.find(RunStarted) is not None or step.find(RunResumed) is not None,
+                any(
+                    isinstance(write, writes.RunStarted | writes.RunResumed)
+                    for write in step.writes
+                ),
                 f"{made_of(step).names} of {self._name(step.agent_id)} came after run_finished",
             )
         self._findings.check(
@@ -161,7 +143,7 @@ class Watch:
             f"{made_of(step).names} of life {step.incarnation} of {self._name(step.agent_id)} was"
             " taken in the next one",
         )
-        for sent in step.all(MessageSent):
+        for sent in step.all(writes.MessageSent):
             message = sent.message
             facts.letters[message.message_id] = message
             facts.numbers[message.message_id] = len(facts.numbers)
@@ -171,25 +153,25 @@ class Watch:
 
     def _take(self, step: Step, write: Write) -> None:
         match write:
-            case AgentSpawned():
+            case writes.AgentSpawned():
                 self._spawned(write.agent)
-            case TurnOpened():
+            case writes.TurnOpened():
                 self._spending.opened(step.at)
                 self._consume(step, write.consumed)
-            case TurnClosed():
-                self._spending.closed(write, self._wall_time())
-            case CallOpened():
+            case writes.TurnClosed():
+                self._spending.closed(write, self._clock.time())
+            case writes.CallOpened():
                 self._call_opened(step, write)
-            case CallClosed():
+            case writes.CallClosed():
                 call = f"{step.agent_id} {write.turn_id} {write.call_id}"
                 self._consume(step, write.consumed, call)
-            case AgentEnded():
+            case writes.AgentEnded():
                 self._ended(step, write)
-            case MessagesConsumed() | ReceivesUndone():
+            case writes.MessagesConsumed() | writes.ReceivesUndone():
                 self._read_or_undone(step, write)
-            case RunStarted() | RunFinished() | RunResumed():
+            case writes.RunStarted() | writes.RunFinished() | writes.RunResumed():
                 self._began_or_ended(write)
-            case AgentRestarted() | AgentsResumed():
+            case writes.AgentRestarted() | writes.AgentsResumed():
                 self._live_again(step, write)
 
     def _is_past(self, step: Step) -> bool:
@@ -217,17 +199,17 @@ class Watch:
                 f"{child.name} may do more than {parent.name} may hand down",
             )
 
-    def _call_opened(self, step: Step, opened: CallOpened) -> None:
+    def _call_opened(self, step: Step, opened: writes.CallOpened) -> None:
         self.facts.calls += 1
         call = opened.call
         key = f"{step.agent_id} {opened.turn_id} {call.id}"
         if call.params.get("wait") or call.tool_name == "consult_expert":
             self.facts.waits_for_one.add(key)
-        for message in [sent.message for sent in step.all(MessageSent)]:
+        for message in [sent.message for sent in step.all(writes.MessageSent)]:
             if message.type is MessageType.QUESTION and message.correlation_id is not None:
                 self.facts.asked[key] = message.correlation_id
 
-    def _ended(self, step: Step, end: AgentEnded) -> None:
+    def _ended(self, step: Step, end: writes.AgentEnded) -> None:
         facts, life = self.facts, (step.agent_id or "", step.incarnation)
         self._findings.check(
             "results",
@@ -236,7 +218,7 @@ class Watch:
         )
         facts.results[life] = end.result
         parent_id = facts.agents[life[0]].parent_id
-        sent = [one.message for one in step.all(MessageSent)]
+        sent = [one.message for one in step.all(writes.MessageSent)]
         told = [message for message in sent if message.type is MessageType.TASK_RESULT]
         self._findings.check(
             "results",
@@ -246,18 +228,18 @@ class Watch:
 
     def _began_or_ended(self, write: Write) -> None:
         facts = self.facts
-        if isinstance(write, RunFinished):
+        if isinstance(write, writes.RunFinished):
             facts.is_finished = True
-        elif isinstance(write, RunStarted):
+        elif isinstance(write, writes.RunStarted):
             facts.is_finished = False
             facts.spawned = 0
             self._spending.begin()
-        elif isinstance(write, RunResumed):
+        elif isinstance(write, writes.RunResumed):
             facts.is_finished = False
             self._reopened.clear()
 
-    def _live_again(self, step: Step, write: AgentRestarted | AgentsResumed) -> None:
-        if isinstance(write, AgentsResumed):
+    def _live_again(self, step: Step, write: writes.AgentRestarted | writes.AgentsResumed) -> None:
+        if isinstance(write, writes.AgentsResumed):
             for agent_id, incarnation in write.lives.items():
                 self._lives_again(agent_id, incarnation, is_resume=True)
         elif step.agent_id is not None:
@@ -293,8 +275,10 @@ class Watch:
             if message is not None and call not in facts.waits_for_one:
                 self._check_order(life, message)
 
-    def _read_or_undone(self, step: Step, write: MessagesConsumed | ReceivesUndone) -> None:
-        if isinstance(write, MessagesConsumed):
+    def _read_or_undone(
+        self, step: Step, write: writes.MessagesConsumed | writes.ReceivesUndone
+    ) -> None:
+        if isinstance(write, writes.MessagesConsumed):
             self._consume(step, write.messages)
             return
         facts, life = self.facts, (step.agent_id or "", step.incarnation)
@@ -308,12 +292,12 @@ class Watch:
 
         One that has a thread is told what that lacks; another one has a history of all that.
         """
-        agent, store = request.agent_id, self._store
-        if store is None or agent in self._reopened:
+        agent = request.agent_id
+        if self._observer is None or agent in self._reopened:
             return
         self._reopened.add(agent)
         if request.resume_token is None:
-            lost = received_unheard(store.ledger, agent)
+            lost = received_unheard(self._observer.store.ledger, agent)
             name = self._name(agent)
             self._findings.check("receives", not lost, f"{name} lost what {lost} had received")
 
@@ -338,19 +322,10 @@ class Watch:
         agent = self.facts.agents.get(agent_id or "")
         return "the run" if agent is None else agent.name
 
-    def _wall_time(self) -> float:
-        return 0.0 if self._engine is None else self._engine.clock.time()
-
-    def _alive(self) -> frozenset[str]:
-        if self._engine is None:
-            return frozenset()
-        records = self._engine.manager.roster.records()
-        return frozenset(record.agent_id for record in records if not record.has_ended)
-
     def _knot(self, agents: frozenset[str], *, by_sweep: bool) -> None:
         if self._observer is None:
             return
-        expected = find_knot(self._observer.blocked(), self._alive())
+        expected = find_knot(self._observer.blocked(), self._observer.alive())
         self._findings.check(
             "victims",
             agents == expected,
@@ -366,9 +341,10 @@ class Watch:
 
     def look(self, seconds: float) -> None:
         """Look at everything when nothing can run and this much time is about to pass."""
-        engine, store, observer = self._engine, self._store, self._observer
-        if engine is None or store is None or observer is None or seconds < QUIET_SECONDS:
+        observer = self._observer
+        if observer is None or seconds < QUIET_SECONDS:
             return
+        engine, store = observer.engine, observer.store
         is_left = store.crashed.is_set() or engine.journal.is_suspended
         if not store.is_idle or store.writes == self._seen or is_left:
             return
@@ -382,7 +358,7 @@ class Watch:
                 f"{record.descriptor.name} has ended, and nobody was told",
             )
         blocked = observer.blocked()
-        knot = find_knot(blocked, self._alive())
+        knot = find_knot(blocked, observer.alive())
         self._findings.check("knots", not knot, f"{self._names(knot)} wait for each other")
         for agent, waits in blocked.items():
             missed = [wait.what for wait in waits if wait.ready and not wait.timed]
@@ -463,7 +439,7 @@ def received_unheard(ledger: MemoryLedger, agent: str) -> list[str]:
     effects = ledger.tables["effects"].values()
     has_acted = {row["call_id"] for row in effects if row["turn_id"] == turn["id"]}
     inbox = ledger.tables["inbox"].values()
-    used = {(row.get("consumed_by"), row.get("ended")) for row in inbox if row["target"] == agent}
+    used = {(row["consumed_by"], row["ended"]) for row in inbox if row["target"] == agent}
     return [
         call
         for call, seq in _unheard_answers(events, turn["id"]).items()
@@ -537,7 +513,7 @@ class Spending:
                 f"a turn began when {used:g} of {limit or 0:g} {kind} were used",
             )
 
-    def closed(self, turn: TurnClosed, at: float) -> None:
+    def closed(self, turn: writes.TurnClosed, at: float) -> None:
         """Note what a turn used, as far as its provider told; `at` is Unix seconds."""
         _, tokens, usd = self._used[-1]
         tokens += turn.result.usage.known_total or 0
@@ -559,24 +535,25 @@ class SeenWait:
     timed: bool = False  # ready because the caller set a limit; nothing need be there
 
 
-@dataclass(frozen=True, slots=True)
-class Beginnings:
-    """What the ledger alone knows: the correlation of each question, the start of each life."""
-
-    asked: Mapping[str, str]  # call of an agent -> correlation id
-    numbers: Mapping[str, int]  # message -> its place among all
-    lives: Mapping[str, int]  # agent -> how many messages there were when its life began
-
-
 class Observer:
-    """Sees who waits for what, by the records and the mailboxes."""
+    """Sees who waits for what, by the records and the mailboxes.
 
-    def __init__(self, engine: OrchestrationEngine, beginnings: Beginnings) -> None:
+    Of the facts it takes what the ledger alone knows: the correlation of each question, the start
+    of each life.
+    """
+
+    def __init__(self, engine: OrchestrationEngine, store: SimStore, facts: Facts) -> None:
+        self.engine, self.store = engine, store
         self._manager = engine.manager
         self._graph = engine.detector.graph
-        self._beginnings = beginnings
+        self._facts = facts
         self._router = engine.router
         self._peers = engine.peers
+
+    def alive(self) -> frozenset[str]:
+        """Return the agents that have not ended."""
+        records = self._manager.roster.records()
+        return frozenset(record.agent_id for record in records if not record.has_ended)
 
     def blocked(self) -> dict[str, list[SeenWait]]:
         """Return the waits of all agents that do nothing but wait."""
@@ -630,7 +607,7 @@ class Observer:
 
     def _answer(self, record: AgentRecord, call: Call) -> SeenWait:
         parent = self._manager.roster.get(record.descriptor.parent_id or "")
-        asked = self._beginnings.asked.get(f"{record.agent_id} {call.turn_id} {call.id}")
+        asked = self._facts.asked.get(f"{record.agent_id} {call.turn_id} {call.id}")
         is_there = any(
             message.type is MessageType.ANSWER and message.correlation_id == asked
             for message in self._router.unread(record.agent_id)
@@ -654,7 +631,7 @@ class Observer:
             for agent in (self._manager.roster.get(child_id) for child_id in record.children)
             if agent.label == label
         )
-        numbers, since = self._beginnings.numbers, self._beginnings.lives[child.agent_id]
+        numbers, since = self._facts.numbers, self._facts.lives[child.agent_id]
         is_there = any(
             message.source == child.agent_id
             and message.type in _FROM_CHILD

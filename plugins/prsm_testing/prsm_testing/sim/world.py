@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import asynccontextmanager, contextmanager, suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 from prsm_files.session.session_files import opens
-from prsm_policy.plugin import prsm_command_policies as command_policies
 
 from prsm_core.config import Settings
 from prsm_core.domain.account import REFUSED
@@ -34,15 +32,12 @@ from prsm_core.errors import (
     AgentSpawnError,
     ConfigError,
     FencedError,
-    InvalidTransitionError,
     PrsmError,
     StoreError,
 )
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.kit.temporary import temporary_folder
-from prsm_core.lifecycle import AGENT_MACHINE, RESTART
-from prsm_core.permissions import PermissionBroker, build_policy
 from prsm_testing.fake_clock import FakeClock
 from prsm_testing.memory_ledger import MemoryLedger
 from prsm_testing.sim.behaviour import Society
@@ -54,6 +49,7 @@ from prsm_testing.sim.shape import Shape
 from prsm_testing.sim.stale_lives import StaleLives, check_marks
 from prsm_testing.sim.store import CRASHED, SimStore
 from prsm_testing.sim.watch import Watch
+from prsm_testing.whole_runs import PAIRS, is_legal, plain_broker, unmatched
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
@@ -79,14 +75,6 @@ ALL = frozenset(role.value for role in AgentRole)
 WORKERS = frozenset({AgentRole.WORKER.value})
 
 LOOKS_EVERY = 30.0  # virtual seconds, on average
-
-# What begins in the log also ends there, and by what the two are matched.
-_PAIRS = (
-    ("turn_started", "turn_finished", "turn"),
-    ("tool_call_started", "tool_call_finished", "call"),
-    ("permission_requested", "permission_resolved", "request"),
-    ("question_asked", "question_answered", "request"),
-)
 
 
 def simulate(plan: Plan) -> Outcome:
@@ -115,9 +103,8 @@ class World:
         self._letters, self._takers = PeerTools(), takers(plan.seed)
         self._faults = FaultDice(plan.faults, self._dice, self._shape.fault_rate)
         self._clock = FakeClock(on_jump=self._before_jump)
-        self._watch = Watch(findings, self._shape)
+        self._watch = Watch(findings, self._shape, self._clock)
         self._ledger = MemoryLedger()
-        self._stale = StaleLives(self._faults, findings, self._dice, self._clock)
         self._is_interrupted = False  # the present engine, by the user
         self._resumes = False  # the present engine goes on with the run of the one before
         self._is_broken = False  # a rule did not hold: the run is taken down
@@ -183,32 +170,31 @@ class World:
     ) -> None:
         self._deadline = self._clock.now() + self._plan.minutes * 60
         self._is_interrupted = False
-        store = SimStore(
+        stale = StaleLives(self._faults, self._findings, self._dice, self._clock)
+        store = stale.store = SimStore(
             self._ledger,
             self._clock,
             self._dice,
-            (self._watch, self._stale),
+            (self._watch, stale),
             slowest_s=self._shape.commit_s,
             crash_at=crash_at,
             tell_at=interrupt_at,
         )
-        engine = OrchestrationEngine(self._config(store))
+        engine = stale.engine = OrchestrationEngine(self._config(store))
         self._letters.mail = engine.peers
         self._watch.attach(engine, store)
-        self._stale.attach(engine, store)
         person = Person(engine, self._shape, self._dice, self._clock)
         async with _running(store.run()):
             with _unless_crashed():
                 async with (
                     engine,
                     _running(person.run()),
-                    _running(self._stale.run()),
+                    _running(stale.run()),
                     _running(self._interrupt(engine, store)),
                 ):
                     await self._play_runs(engine, store)
             await self._until_let_go(engine)
         self._watch.detach()
-        self._stale.detach()
         if store.crashed.is_set():
             self._crashed_run = next(reversed(self._ledger.tables["runs"]), "")
         elif not self._is_broken:
@@ -290,15 +276,7 @@ class World:
             providers={
                 "sim": ProviderSpec(name="sim", summary="simulated", factory=self._provider)
             },
-            broker=PermissionBroker(
-                settings.permissions,
-                checks={},
-                orchestration=tools.names,
-                commands=build_policy(
-                    {spec.name: spec for spec in command_policies()}, settings.permissions
-                ),
-                now=self._clock.now,
-            ),
+            broker=plain_broker(settings, tools, self._clock),
             tools=tools,
             human=HumanPolicy(interactive=self._shape.interactive, on_ask=self._shape.on_ask),
             clock=self._clock,
@@ -621,8 +599,9 @@ def check_ledger(
     for run in ledger.tables["runs"]:
         own = [event for event in events if event.run == run]
         _check_frame(own, findings, is_open=run == crashed)
-        if run != crashed:
-            _check_pairs(own, findings)
+        for pair in PAIRS if run != crashed else ():
+            told = unmatched(own, *pair)
+            findings.check("fold", not told, told)
     internal = [e.data["text"] for e in events if "failed inside prsm" in e.data.get("text", "")]
     findings.check("surprises", not internal, "; ".join(internal[:3]))
     _check_states(ledger, events, findings)
@@ -641,17 +620,6 @@ def _check_frame(events: Sequence[Event], findings: Findings, *, is_open: bool) 
     )
 
 
-def _check_pairs(events: Sequence[Event], findings: Findings) -> None:
-    for begin, end, key in _PAIRS:
-        begun = Counter((e.agent, e.data[key]) for e in events if e.type == begin)
-        ended = Counter((e.agent, e.data[key]) for e in events if e.type == end)
-        findings.check(
-            "fold",
-            not ended - begun and not begun - ended,
-            f"{begin} without {end}, or the other way: {begun - ended}, {ended - begun}",
-        )
-
-
 def _check_states(ledger: MemoryLedger, events: Sequence[Event], findings: Findings) -> None:
     moves: defaultdict[str | None, list[Event]] = defaultdict(list)
     for event in events:
@@ -666,20 +634,9 @@ def _check_states(ledger: MemoryLedger, events: Sequence[Event], findings: Findi
             states[-1] is state and sources == states[:-1],
             f"{name} is {state} in the ledger, by its events {states[-1]}",
         )
-        findings.check("results", _is_legal(states), f"{name} went {' → '.join(states)}")
+        findings.check("results", is_legal(states), f"{name} went {' → '.join(states)}")
         if state.is_terminal:
-            findings.check(
-                "results", row.get("result") is not None, f"{name} ended without a result"
-            )
-
-
-def _is_legal(states: Sequence[AgentState]) -> bool:
-    try:
-        for source, target in pairwise(states):
-            AGENT_MACHINE.validate(source, target, trigger=RESTART if source.is_terminal else None)
-    except InvalidTransitionError:
-        return False
-    return True
+            findings.check("results", row["result"] is not None, f"{name} ended without a result")
 
 
 def _check_messages(ledger: MemoryLedger, events: Sequence[Event], findings: Findings) -> None:

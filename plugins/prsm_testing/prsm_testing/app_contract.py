@@ -9,8 +9,6 @@
 The scene is what the application has behind it: a master that does as a test says.
 """
 
-# ruff: noqa: S101 - these are tests
-
 from __future__ import annotations
 
 import asyncio
@@ -68,8 +66,6 @@ class AppScene(ABC):
     async def finish(self, summary: str) -> None:
         """Have the master end its work, and the run with it."""
 
-
-__all__ = ["AppContract", "AppScene"]
 
 NODE = {
     *("id", "name", "state", "children", "waiting_on", "mode", "context", "open_tools"),

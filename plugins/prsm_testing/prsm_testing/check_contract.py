@@ -6,7 +6,6 @@ class TestMyCheck(PermissionCheckContract):
     async def test_force_pushes_are_denied(self):
         assert isinstance(await self.ask("git push --force"), Deny)
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.permissions import PermissionContext, Verdict
     from prsm_core.interfaces.permission import PermissionCheck, PermissionCheckSpec
-
-__all__ = ["PermissionCheckContract"]
 
 
 @bounded

@@ -11,7 +11,6 @@ Such a frontend has no terminal: a client has started it, and both say a JSON va
 stdin and stdout. It leads one run at a time, which is what `HubFrontendContract` cannot ask. Each
 test runs it on a `ScriptedHub`, and is the client.
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
     from prsm_core.interfaces.hub import HubFrontend
     from prsm_testing.app_double import ScriptedApp
-
-__all__ = ["ClientFrontendContract"]
 
 PLACE = "/work"
 GARBAGE = (

@@ -1,5 +1,4 @@
 """What a contract expects of a refusal: errors of PRSM are told apart by their codes."""
-# ruff: noqa: S101 - a check of tests
 
 from __future__ import annotations
 

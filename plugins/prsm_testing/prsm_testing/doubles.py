@@ -79,6 +79,7 @@ class LocalServices:
     def __init__(
         self, state_dir: Path, launcher: ProcessLauncher, background: Background, clock: Clock
     ) -> None:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.state_dir = state_dir
         self.clock = clock
         self.processes: list[ChildProcess] = []
@@ -165,7 +166,6 @@ async def open_services(
     program is only seen there. Raises ExceptionGroup on leaving when a background task of the
     provider has failed.
     """
-    _make_private(state_dir)
     async with ProcessLauncher(SystemClock()) as launcher, open_background() as background:
         services = LocalServices(state_dir, launcher, background, clock or SystemClock())
         try:
@@ -175,10 +175,6 @@ async def open_services(
             raise
         finally:
             services.close()
-
-
-def _make_private(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 class TestMyExecutor(ExecutorContract):
     spec = next(iter(prsm_executors()))
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.processes.shell import ShellResult
     from prsm_core.executors import ExecutorSpec
-
-__all__ = ["ExecutorContract"]
 
 SECONDS = 60.0
 

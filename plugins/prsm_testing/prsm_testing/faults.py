@@ -112,28 +112,24 @@ def shared_faults(
         start: subprocess.Popen, or what does the same.
         noise: A line on stderr that the vendor's program writes also where nothing is wrong.
     """
-    turns = {fn.__name__: _adapted(fn, adapt) for fn in _TURNS}
-    turns |= {fn.__name__: _adapted(_with(fn, start), adapt) for fn in _FAMILIES}
-    turns["exits_3"] = _adapted(_with(exits_3, noise), adapt)
+
+    def played(fault: Callable[..., Any], *given: object) -> Callable[[Any], Any]:
+        return lambda turn: fault(adapt(turn), *given)
+
+    turns = {fault.__name__: played(fault) for fault in _TURNS}
+    turns |= {fault.__name__: played(fault, start) for fault in _FAMILIES}
+    turns["exits_3"] = played(exits_3, noise)
     faults: dict[str, Fault] = {name: {"turn": turn} for name, turn in turns.items()}
-    well = _adapted(fine, adapt)
-    for point, fn in (
+    well = played(fine)
+    for point, fault in (
         ("version", version_hangs),
         ("version", version_is_noise),
         ("start", leaves_at_start),
     ):
-        faults[fn.__name__] = {"turn": well, point: fn}
+        faults[fault.__name__] = {"turn": well, point: fault}
     faults["dies_at_start"] = {"turn": well, "start": lambda *_: dies_at_start(noise)}
     faults["ignores_term"] = {"turn": well, "start": ignore_term, "end": linger}
     return faults
-
-
-def _adapted(fn: Callable[[FakeTurn], Any], adapt: Callable[[Any], FakeTurn]) -> Callable[..., Any]:
-    return lambda turn: fn(adapt(turn))
-
-
-def _with(fn: Callable[[FakeTurn, Any], Any], given: object) -> Callable[[FakeTurn], Any]:
-    return lambda turn: fn(turn, given)
 
 
 def fine(turn: FakeTurn) -> Any:

@@ -3,7 +3,6 @@
 class TestMyFiles(WorkspaceFilesContract):
     spec = next(iter(prsm_workspace_files()))
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.door.local import LocalApp
     from prsm_core.interfaces.files import WorkspaceFilesSpec
     from prsm_core.interfaces.runs import RunResult
-
-__all__ = ["WorkspaceFilesContract"]
 
 _MODULE = "prsm_files_under_contract"
 _FRONTEND = FrontendSpec(name="none", summary="", interactive=False, priority=0, factory="")

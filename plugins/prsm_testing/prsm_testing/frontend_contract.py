@@ -10,7 +10,6 @@ and `reply` what the person does; for others those tests are skipped. One that d
 run says `stays = True` and tells with `leave` how a person ends it. One that draws a screen, rather
 than writing line by line, says `draws = True`: what it shows is looked for on the screen.
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from prsm_core.interfaces.frontend import Frontend
-
-__all__ = ["FrontendContract"]
 
 SLACK_SECONDS = 5.0  # beyond the deadline, for what was cancelled to end
 NOTHING_SAID = (Answer(), Answer(text=""))

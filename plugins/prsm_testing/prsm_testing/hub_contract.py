@@ -9,7 +9,6 @@ streams, and wants a task begun in two workspaces. One that is told by its setti
 is built so; what a person or a client tells it, `begin` does. One that does not end with its runs
 says `stays = True` and tells with `leave` what ends it.
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.hub import HubFrontend
     from prsm_testing.app_double import ScriptedApp
     from prsm_testing.terminal import Terminal
-
-__all__ = ["HubFrontendContract"]
 
 ONE, TWO = "/one", "/two"
 SLACK_SECONDS = 5.0  # beyond the deadline, for what was cancelled to end

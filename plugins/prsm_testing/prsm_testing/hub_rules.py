@@ -9,7 +9,6 @@
 The scene is what stands behind the hub: masters that ask a person, and end with the answer. What
 `open` and `attach` give is judged by `AppContract`.
 """
-# ruff: noqa: S101 - these are tests
 
 from __future__ import annotations
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from prsm_core.door import HubSession
     from prsm_core.interfaces.frontend import RunOptions
     from prsm_core.interfaces.hub import Hub
-
-__all__ = ["HubContract", "HubScene"]
 
 NOWHERE = "01AAAAAAAAAAAAAAAAAAAAAAAA"
 

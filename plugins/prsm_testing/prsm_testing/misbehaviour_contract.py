@@ -13,8 +13,6 @@ its arguments (`prsm_testing.faults` has those that need no language of its own)
 fault ends as `TABLE` says, but for what `differs`.
 """
 
-# ruff: noqa: S101 - these are tests; a plugin author runs them
-
 from __future__ import annotations
 
 import importlib

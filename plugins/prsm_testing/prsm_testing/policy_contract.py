@@ -3,7 +3,6 @@
 class TestMyPolicy(CommandPolicyContract):
     spec = next(iter(prsm_command_policies()))
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -19,8 +18,6 @@ from prsm_core.policies.written import Written
 
 if TYPE_CHECKING:
     from prsm_core.policies.port import CommandPolicy, CommandPolicySpec, Words
-
-__all__ = ["CommandPolicyContract"]
 
 # Of no program that anybody knows, and what nobody can read.
 _TEXTS = ("frobnicate --all", "frob && rm -rf /", "", "(", "'", "\0", "$(", "a" * 100_000, "\ud800")

@@ -12,7 +12,6 @@ the turn comes to its end. No model of a vendor's is there, so that `ProviderCon
 to play; what it asks of any turn is asked here too. A provider that runs other people's programs
 gives its calls the ids that those choose: by `acts` it says what a turn has done instead.
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.interfaces.provider import Provider, ProviderServices, ProviderSession
     from prsm_testing.doubles import Handler, LocalServices
-
-__all__ = ["ProgramHost", "ProgramProviderContract"]
 
 INTERRUPT_SECONDS = 5.0  # two by the contract, and what a busy machine adds
 

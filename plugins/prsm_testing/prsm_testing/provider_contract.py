@@ -15,7 +15,6 @@ yields the settings that lead to it. What the capabilities do not promise is ski
 HarmlessContract is stricter: what a vendor's program or server says of a failure is shown, logged
 and handed on, so a provider makes it harmless where it comes in, as `prsm_core.kit.one_line` does.
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 

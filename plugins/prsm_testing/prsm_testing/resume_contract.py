@@ -6,8 +6,6 @@ kill is that of all processes first; then the private folder is as it was at tha
 the provider still writes while it is taken apart.
 """
 
-# ruff: noqa: S101 - these are tests; a plugin author runs them
-
 from __future__ import annotations
 
 import asyncio

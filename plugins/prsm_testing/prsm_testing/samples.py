@@ -27,6 +27,8 @@ _BUDGET = {"reserved": 10, "scope": "run", "provenance": "measured"}
 _USAGE = TokenUsage(input_tokens=1200, output_tokens=34, total_tokens=1234).to_dict()
 _COMMAND = {"command": "rm -rf build"}
 _OPTIONS = ["once", "always", "deny"]
+_DECIDED = {"change": "3fa9c1-1", "path": "src/a b.py", "state": "rejected", "why": None}
+_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 # One of each type, in the order of a small run: type, agent, fields.
 _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
@@ -51,15 +53,8 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     (
         "agent_state_changed",
         MASTER,
-        {
-            "from": "running",
-            "to": "completed",
-            "reason": "task_complete",
-            "waiting_on": None,
-            "evidence": "checked",
-            "evidence_gaps": [],
-            "evidence_by": ["`make` was run by w1"],
-        },
+        {"from": "running", "to": "completed", "reason": "task_complete", "waiting_on": None}
+        | {"evidence": "checked", "evidence_gaps": [], "evidence_by": ["`make` was run by w1"]},
     ),
     (
         "agent_held",
@@ -141,11 +136,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     (
         "changes_decided",
         None,
-        {
-            "changes": [
-                {"change": "3fa9c1-1", "path": "src/a b.py", "state": "rejected", "why": None}
-            ]
-        },
+        {"changes": [_DECIDED]},
     ),
     (
         "tool_call_finished",
@@ -168,17 +159,9 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     (
         "snapshot_taken",
         WORKER,
-        {
-            "snapshot": "5a3b0c1d",
-            "kind": "prompt",
-            "folder": "/work",
-            "tree": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-            "branch": "main",
-            "head": None,
-            "description": "before a prompt to worker",
-            "bytes_skipped": 0,
-            "unquiet": ["worker: make all"],
-        },
+        {"snapshot": "5a3b0c1d", "kind": "prompt", "folder": "/work", "tree": _TREE}
+        | {"branch": "main", "head": None, "description": "before a prompt to worker"}
+        | {"bytes_skipped": 0, "unquiet": ["worker: make all"]},
     ),
     (
         "gate_finished",
@@ -189,18 +172,10 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     (
         "worktree_merged",
         WORKER,
-        {
-            "result": "conflict",
-            "branch": "prsm/3k2j7q/worker",
-            "worktree": "/trees/work-1a2b3c4d5e6f/3k2j7q-worker",
-            "commit": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-            "files": ["a.py"],
-            "conflicts": [{"path": "a.py", "why": "the same lines were changed meanwhile"}],
-            "left_out": [],
-            "outside": [],
-            "why": None,
-            "act": None,
-        },
+        {"result": "conflict", "branch": "prsm/3k2j7q/worker", "commit": _TREE, "files": ["a.py"]}
+        | {"worktree": "/trees/work-1a2b3c4d5e6f/3k2j7q-worker", "left_out": [], "outside": []}
+        | {"conflicts": [{"path": "a.py", "why": "the same lines were changed meanwhile"}]}
+        | {"why": None, "act": None},
     ),
     ("budget_warned", None, {"kind": "tokens", "used": 80, "limit": 100, **_BUDGET}),
     ("budget_exceeded", None, {"kind": "tokens", "used": 100, "limit": 100, **_BUDGET}),

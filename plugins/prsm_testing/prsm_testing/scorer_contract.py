@@ -3,7 +3,6 @@
 class TestMyScorer(ModelScorerContract):
     spec = next(iter(prsm_model_scorers()))
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.models import ModelCapability, TaskProfile
     from prsm_core.interfaces.scorer import ModelScorer, ModelScorerSpec
-
-__all__ = ["ModelScorerContract"]
 
 
 class ModelScorerContract(ABC):

@@ -9,7 +9,6 @@
 
 `kept` is optional: the numbers of the events that arrived, where that can be seen.
 """
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.sink import EventSink
-
-__all__ = ["EventSinkContract"]
 
 CLOSE_SECONDS = 2.0  # what the engine gives a sink at the end of a run
 BUSY_SECONDS = 3.0  # added to it: a machine that runs other things is not the sink's fault
@@ -69,39 +66,25 @@ class EventSinkContract(ABC):
         """Every committed type of its `kinds`, with all fields and with none."""
         full = self._stream()
         bare = [replace(event, data={}, seq=len(full) + n) for n, event in enumerate(full, 1)]
-        sink = self.open_sink(_run("one"), tmp_path)
-        async with asyncio.timeout(self.deadline_s):
-            for event in (*full, *bare):
-                await sink.write([event])
-            await sink.aclose()
+        await self._write_all(tmp_path, *([event] for event in (*full, *bare)))
         self._arrived(_run("one"), tmp_path, [*full, *bare])
 
     async def test_it_takes_what_a_later_version_tells(self, tmp_path: Path) -> None:
         """An unknown type or field is no error."""
-        events = later_events(first_seq=1)
-        sink = self.open_sink(_run("one"), tmp_path)
-        async with asyncio.timeout(self.deadline_s):
-            await sink.write(events)
-            await sink.aclose()
+        await self._write_all(tmp_path, later_events(first_seq=1))
 
     async def test_batches_of_any_size_arrive_in_order(self, tmp_path: Path) -> None:
         """After `aclose` everything that was written is where it belongs."""
         events = self._many(3 * BATCH)
-        sink = self.open_sink(_run("one"), tmp_path)
-        async with asyncio.timeout(self.deadline_s):
-            for start, end in [(0, 1), (1, BATCH + 1), (BATCH + 1, 3 * BATCH)]:
-                await sink.write(events[start:end])
-            await sink.aclose()
+        parts = [(0, 1), (1, BATCH + 1), (BATCH + 1, 3 * BATCH)]
+        await self._write_all(tmp_path, *(events[start:end] for start, end in parts))
         self._arrived(_run("one"), tmp_path, events)
 
     async def test_it_changes_no_event(self, tmp_path: Path) -> None:
         """Other sinks and frontends get the same objects."""
         events = self._stream()
         before = copy.deepcopy(events)
-        sink = self.open_sink(_run("one"), tmp_path)
-        async with asyncio.timeout(self.deadline_s):
-            await sink.write(events)
-            await sink.aclose()
+        await self._write_all(tmp_path, events)
         assert events == before
 
     async def test_sinks_of_two_runs_do_not_mix(self, tmp_path: Path) -> None:
@@ -150,6 +133,14 @@ class EventSinkContract(ABC):
             pytest.skip("the sink cannot fail: open_failing_sink returns None")
         with pytest.raises(Exception):  # noqa: B017, PT011 - whichever it is, the engine counts it
             await _write_and_close(sink, self._many(3))
+
+    async def _write_all(self, tmp_path: Path, *batches: Sequence[Event]) -> None:
+        """Write batches to a sink, and close it."""
+        sink = self.open_sink(_run("one"), tmp_path)
+        async with asyncio.timeout(self.deadline_s):
+            for batch in batches:
+                await sink.write(batch)
+            await sink.aclose()
 
     def _stream(self) -> list[Event]:
         """Return sample events as this sink gets them: committed, of its kinds, in order."""

@@ -1,5 +1,4 @@
 """Parts of every Store's contract: a session as a resume adopts it, and its forks."""
-# ruff: noqa: S101 - these are tests; a plugin author runs them
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ class TestMyStore(StoreContract):
         return await MyStore.open(tmp_path / "data")
 """
 
-# ruff: noqa: S101 - these are tests; a plugin author runs them
-
 from __future__ import annotations
 
 import asyncio

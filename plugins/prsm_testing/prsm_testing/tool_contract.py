@@ -11,8 +11,6 @@ class TestMyTool(ToolContract):
         assert call.changes == {"mine/state": "work"}
 """
 
-# ruff: noqa: S101 - these are tests; a plugin author runs them
-
 from __future__ import annotations
 
 import asyncio
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.permissions import Question
     from prsm_core.interfaces.tool import PeerMessage, PeerNow, ToolContribution, WhenLabels
-
-
-__all__ = ["RecordingToolCall"]
 
 
 class RecordingToolCall:
@@ -144,8 +139,6 @@ class RecordingToolCall:
         self.asked.append(question)
         return self._answer
 
-
-__all__ = ["ToolContract"]
 
 OTHER_LABELS: Sequence[Mapping[str, str]] = ({}, {"team": "blue"}, {"a/b": "", "ü": "x" * 4096})
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from collections import deque
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,8 +61,7 @@ class _Row:
 
     def __init__(self, plans: Sequence[Plan], on_outcome: OnOutcome, place: str) -> None:
         self._todo: Iterator[Plan] = iter(plans)
-        self._told: Iterator[Plan] = iter(plans)
-        self._next = next(self._told)
+        self._untold = deque(plan.seed for plan in plans)
         self._on_outcome = on_outcome
         self._place = place
         self._early: dict[int, Outcome] = {}
@@ -85,11 +85,8 @@ class _Row:
 
     def _take(self, outcome: Outcome) -> None:
         self._early[outcome.plan.seed] = outcome
-        while not self._is_over and self._next.seed in self._early:
-            goes_on = self._on_outcome(self._early.pop(self._next.seed))
-            following = next(self._told, None)
-            self._is_over = not goes_on or following is None
-            self._next = following or self._next
+        while not self._is_over and self._untold and self._untold[0] in self._early:
+            self._is_over = not self._on_outcome(self._early.pop(self._untold.popleft()))
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
-        told = to_builtins(self)
+        told = to_builtins(self) | {"violations": to_builtins([*self.violations])}
         del told["plan"]
         return {"seed": self.plan.seed, **told, "replay": self.plan.command}
 

@@ -79,9 +79,6 @@ class StaleLives:
             while True:
                 _ = group.create_task((await self._works.get())())
 
-    def refused(self, step: Step, error: PrsmError) -> None:
-        """Keep nothing of a step that the ledger did not take."""
-
     def applied(self, step: Step) -> None:
         """Keep a step and its messages.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.errors import PrsmError, StoreError
 from prsm_testing.memory_store import MemoryStore
@@ -22,24 +22,13 @@ BATCH = 20  # writes of one transaction
 CRASHED = "crashed"  # the code of the error that ends an engine
 
 
-class Watcher(Protocol):
-    """Who is told what the store does, in the order in which it does it."""
-
-    def applied(self, step: Step) -> None:
-        """Take note of a step that is in the ledger now."""
-        ...
-
-    def refused(self, step: Step, error: PrsmError) -> None:
-        """Take note of a step that the ledger did not take."""
-        ...
-
-
 class SimStore(MemoryStore):
     """A MemoryStore whose writes are applied in order, some time later, and acknowledged later.
 
     `crash_at` is the number of the write at which everything ends: from then on every write
     fails, and the ledger stays as it is. At the write `tell_at` the event `reached` is set.
-    `run` must run for as long as the store is used.
+    Each of `on_applied`, and `on_refused`, is told what the store does, in that order. `run` must
+    run for as long as the store is used.
     """
 
     def __init__(
@@ -47,8 +36,9 @@ class SimStore(MemoryStore):
         ledger: MemoryLedger,
         clock: Clock,
         dice: random.Random,
-        watchers: Sequence[Watcher],
         *,
+        on_applied: Sequence[Callable[[Step], None]],
+        on_refused: Callable[[Step, PrsmError], None],
         slowest_s: float,
         crash_at: int | None = None,
         tell_at: int | None = None,
@@ -59,7 +49,8 @@ class SimStore(MemoryStore):
         self.writes = 0
         self._clock = clock
         self._dice = dice
-        self._watchers = watchers
+        self._on_applied = on_applied
+        self._on_refused = on_refused
         self._slowest_s = slowest_s
         self._crash_at = crash_at
         self._tell_at = tell_at
@@ -143,10 +134,9 @@ class SimStore(MemoryStore):
         try:
             committed = self.ledger.commit(step)
         except PrsmError as error:
-            for watcher in self._watchers:
-                watcher.refused(step, error)
+            self._on_refused(step, error)
             raise
         if not committed.duplicate:
-            for watcher in self._watchers:
-                watcher.applied(step)
+            for take in self._on_applied:
+                take(step)
         return committed

@@ -251,11 +251,16 @@ class RecordingHost:
         if agent is None:
             self.labels = _laid(self.labels, changes)
             return self.labels
-        for place, child in enumerate(self.known):
-            if agent in {child.agent_id, child.name}:
-                self.known[place] = found = replace(child, labels=_laid(child.labels, changes))
-                return found.labels
-        raise MessageRoutingError(f"{agent!r} is no child of yours", code="unknown_agent")
+        place = self._place_of(agent)
+        labels = _laid(self.known[place].labels, changes)
+        self.known[place] = replace(self.known[place], labels=labels)
+        return labels
+
+    def _place_of(self, child: str) -> int:
+        for place, known in enumerate(self.known):
+            if child in {known.agent_id, known.name}:
+                return place
+        raise MessageRoutingError(f"{child!r} is no child of yours", code="unknown_agent")
 
     def children(self) -> Sequence[ChildNow]:
         """Return the children that are known."""
@@ -263,12 +268,9 @@ class RecordingHost:
 
     async def end_child(self, agent: str, reason: str) -> None:
         """Have a child be killed, if it has not ended."""
-        for place, child in enumerate(self.known):
-            if agent in {child.agent_id, child.name}:
-                if not child.state.is_terminal:
-                    self.known[place] = _killed(child, reason)
-                return
-        raise MessageRoutingError(f"{agent!r} is no child of yours", code="unknown_agent")
+        place = self._place_of(agent)
+        if not self.known[place].state.is_terminal:
+            self.known[place] = _killed(self.known[place], reason)
 
     async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
         """Return what the known children with a label have used, and those of `past`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -67,29 +67,25 @@ class ModelCrashError(Exception):
     """A provider's session broke: the simulation's doing, no surprise."""
 
 
+@dataclass(eq=False)
 class SimProvider(Provider):
-    """Gives every agent a behaviour of its own."""
+    """Gives every agent a behaviour of its own; `on_open` is given each request for a session."""
 
-    def __init__(
-        self,
-        society: Society,
-        faults: FaultDice,
-        findings: Findings,
-        services: ProviderServices,
-    ) -> None:
-        self.society = society
-        self.faults = faults
-        self.findings = findings
-        self.services = services
-        if society.shape.residents is not None:
+    society: Society
+    faults: FaultDice
+    findings: Findings
+    services: ProviderServices
+    on_open: Callable[[SessionRequest], None]
+    behaviours: dict[str, Behaviour] = field(default_factory=dict)
+    calls: int = 0
+    lingering: int = 0  # sessions that do not let go just now
+    _working: set[SimSession] = field(default_factory=set)
+    _open: dict[int, SimSession] = field(default_factory=dict)  # by host
+    _lives: dict[str, list[AgentHost]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.society.shape.residents is not None:
             self.capabilities = replace(self.capabilities, own_process=True)
-        self.behaviours: dict[str, Behaviour] = {}
-        self.on_open: Callable[[SessionRequest], None] = lambda request: None
-        self.calls = 0
-        self.lingering = 0  # sessions that do not let go just now
-        self._working: set[SimSession] = set()
-        self._open: dict[int, SimSession] = {}  # by host
-        self._lives: defaultdict[str, list[AgentHost]] = defaultdict(list)
 
     @property
     def dice(self) -> random.Random:
@@ -128,7 +124,7 @@ class SimProvider(Provider):
 
     def _begin_life(self, request: SessionRequest, host: AgentHost) -> None:
         """Keep the hosts of an agent's lives; some that are over are used all the same."""
-        lives = self._lives[request.agent_id]
+        lives = self._lives.setdefault(request.agent_id, [])
         if host in lives:
             return
         for stale in lives:
@@ -299,15 +295,11 @@ class _Turn:
     async def _use_own_tool(self) -> None:
         call_id = f"v{self._dice.randint(1, 5)}"
         if self._dice.random() < 0.3:
-            await self._session.host.authorize(
-                PermissionRequest(
-                    agent_id=self._session.request.agent_id,
-                    tool="Bash",
-                    arguments={},
-                    cwd=self._session.request.cwd,
-                    command=self._dice.choice(("ls", "git push", "rm -r /")),
-                )
+            of, command = self._session.request, self._dice.choice(("ls", "git push", "rm -r /"))
+            asked = PermissionRequest(
+                agent_id=of.agent_id, tool="Bash", arguments={}, cwd=of.cwd, command=command
             )
+            await self._session.host.authorize(asked)
         self._tell(ToolCallStarted(call_id, "Bash", {"command": "ls"}))
         await self._provider.pause(self._provider.society.shape.think_s)
         self._tell(ToolOutput(call_id, "o"))
@@ -318,7 +310,7 @@ class _Turn:
         """Make the calls of one response; return whether the turn ends with them."""
         answers = [self._call(request) for request in requests]
         if self._strikes("duplicate", 0.03):
-            answers.append(self._call_again(requests[-1]))
+            answers.append(self._call(requests[-1], again=True))
         if self._strikes("late", 0.01):  # it does not wait for the answers
             await asyncio.sleep(0)
             return True
@@ -334,18 +326,15 @@ class _Turn:
         self._work()
         return False
 
-    def _call(self, request: Request) -> asyncio.Future[bool]:
-        """Begin a call; the future tells whether the turn ends with its answer."""
-        answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._provider.calls += 1
-        call_id = f"c{self._provider.calls}" if self._dice.random() < 0.8 else None
-        self._tasks.append(self._start(self._deliver, request, call_id, answered))
-        return answered
+    def _call(self, request: Request, *, again: bool = False) -> asyncio.Future[bool]:
+        """Begin a call, or the last one `again`, under its id.
 
-    def _call_again(self, request: Request) -> asyncio.Future[bool]:
-        """Deliver the last call once more, under the same id."""
+        The future tells whether the turn ends with its answer.
+        """
         answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        call_id = f"c{self._provider.calls}"
+        self._provider.calls += not again
+        has_id = again or self._dice.random() < 0.8
+        call_id = f"c{self._provider.calls}" if has_id else None
         self._tasks.append(self._start(self._deliver, request, call_id, answered))
         return answered
 

@@ -7,8 +7,9 @@ import logging
 import random
 from collections import defaultdict
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import UNSET, UnsetType
 from prsm_files.session.session_files import opens
@@ -298,8 +299,8 @@ class World:
             to_spawn=self._plan.agents + self._plan.agents // 5,
             restarts=self._plan.agents // 3,
         )
-        provider = SimProvider(society, self._faults, self._findings, services)
-        provider.on_open = self._watch.opened
+        opened = self._watch.opened
+        provider = SimProvider(society, self._faults, self._findings, services, opened)
         self._providers.append(provider)
         return provider
 
@@ -361,12 +362,12 @@ class World:
         check_ended(self._ledger, self._watch.facts, self._findings, crashed=crashed)
 
 
+@dataclass
 class SimSink(EventSink):
     """A sink that is slow or fails, if that is what strikes."""
 
-    def __init__(self, faults: FaultDice, clock: Clock) -> None:
-        self._faults = faults
-        self._clock = clock
+    _faults: FaultDice
+    _clock: Clock
 
     async def write(self, batch: Sequence[Event]) -> None:
         """Take a batch, perhaps for minutes, perhaps not at all."""
@@ -538,17 +539,16 @@ class Person:
             await manager.restart_agent(record.agent_id, "try again")
 
 
+@dataclass(eq=False)
 class SimProcess:
     """A process of a session."""
 
-    is_own = False  # it is the agent's, no helper of PRSM itself
-
-    def __init__(self, launcher: SimLauncher) -> None:
-        self._launcher = launcher
+    _processes: list[SimProcess]  # that have not ended
+    is_own: ClassVar = False  # it is the agent's, no helper of PRSM itself
 
     def kill(self) -> None:
         """End it at once."""
-        self._launcher.ended(self)
+        self._processes.remove(self)
 
 
 class SimLauncher(ProcessLauncher):
@@ -573,7 +573,7 @@ class SimLauncher(ProcessLauncher):
     async def start(self, *_: Any, **__: Any) -> Any:
         """Count one more, which begins a little later."""
         await self._clock.sleep(0.05)
-        self._processes.append(process := SimProcess(self))
+        self._processes.append(process := SimProcess(self._processes))
         count = len(self._processes)
         self._findings.check(
             "processes",
@@ -581,10 +581,6 @@ class SimLauncher(ProcessLauncher):
             f"{count} processes run at one time, of {self._limit} that may",
         )
         return process
-
-    def ended(self, process: SimProcess) -> None:
-        """Count one less."""
-        self._processes.remove(process)
 
 
 def check_ledger(

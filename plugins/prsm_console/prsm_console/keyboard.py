@@ -102,7 +102,8 @@ class Keyboard:
         if not self.ended.is_set() and self._is_in_front():
             self._read(waiting=False)
             if self._view is None:
-                self._flush()
+                with contextlib.suppress(termios.error):
+                    termios.tcflush(self._descriptor, termios.TCIFLUSH)
         while not self._answers.empty():
             self._answers.get_nowait()
         self._listing += 1 + self._listing % 2
@@ -141,10 +142,6 @@ class Keyboard:
                 self._before = list(now)
             tty.setcbreak(self._descriptor, termios.TCSANOW)  # what is typed already is read
             view.write(_PASTES_ON)
-
-    def _flush(self) -> None:
-        with contextlib.suppress(termios.error):
-            termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
     async def _wait_for_keys(self) -> None:
         loop = asyncio.get_running_loop()

@@ -43,7 +43,8 @@ class Compiled:
     def __init__(self, page: Page, homes: Mapping[str, str]) -> None:
         self.page = page
         self._homes = homes
-        self.states = {name: State(name=name) for name in _mentioned(page) if name not in homes}
+        named = (*(each.source for each in page.transitions), *_targets(page))
+        self.states = {name: State(name=name) for name in named if name not in homes}
         self.states |= {state.name: state for state in page.states}
         self.machine: Machine[str] = Machine(
             f"protocol {page.name}",
@@ -126,7 +127,9 @@ class ProtocolSet:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._texts = {source.page.name: source.text for source in sources}
-        self._pages = _linked([source.page for source in sources])
+        pages = [source.page for source in sources]
+        homes = _homes(pages)
+        self._pages = {page.name: Compiled(page, _of_page(page, homes)) for page in pages}
         self._protocols: dict[str, Protocol] = {}
 
     @property
@@ -174,11 +177,6 @@ def _closure(name: str, pages: Mapping[str, Compiled], texts: Mapping[str, str])
     )
 
 
-def _linked(pages: Sequence[Page]) -> dict[str, Compiled]:
-    homes = _homes(pages)
-    return {page.name: Compiled(page, _of_page(page, homes)) for page in pages}
-
-
 def _homes(pages: Iterable[Page]) -> dict[str, list[str]]:
     """Return by state the pages that declare it; that of its own name comes first."""
     homes: dict[str, list[str]] = {}
@@ -197,11 +195,6 @@ def _of_page(page: Page, homes: Mapping[str, Sequence[str]]) -> dict[str, str]:
 def _targets(page: Page) -> Iterator[str]:
     yield from (each.target for each in page.transitions)
     yield from (state.within.to for state in page.states if state.within is not None)
-
-
-def _mentioned(page: Page) -> Iterator[str]:
-    yield from (each.source for each in page.transitions)
-    yield from _targets(page)
 
 
 def _times(page: Page) -> list[tuple[str, str]]:

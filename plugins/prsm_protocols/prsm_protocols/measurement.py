@@ -120,7 +120,12 @@ class MeasurementSink(EventSink):
         if event.type in {"agent_spawned", "agent_labels_changed"}:
             agent.labels = event.data.get("labels") or {}
             agent.name = str(event.data.get("name") or agent.name)
-        if not is_under_protocol(agent.labels) and not _is_own_call(event):
+        # Only agents under a protocol make these calls, also one that nobody knows yet.
+        is_own = event.type == "tool_call_started" and event.data.get("tool") in {
+            TRANSITION,
+            MEASURE,
+        }
+        if not is_under_protocol(agent.labels) and not is_own:
             return
         for kind, fields in _facts(event, agent, was):
             agent.counts[kind] += 1
@@ -216,11 +221,6 @@ def _value(arguments: Mapping[str, Any]) -> dict[str, Any]:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     told = {"name": str(arguments.get("name", "")), "data": arguments.get("data")}
     return {**told, "value": value} if is_number else told
-
-
-def _is_own_call(event: Event) -> bool:
-    """Whether it is a call that only agents under a protocol make, also one known to nobody yet."""
-    return event.type == "tool_call_started" and event.data.get("tool") in {TRANSITION, MEASURE}
 
 
 def _day(at: float) -> date:

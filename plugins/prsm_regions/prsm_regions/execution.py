@@ -258,8 +258,8 @@ class Execution:
         await self._team.respond(f"answer{self._steps}", message, answer)
 
     async def _ended(self, one: Subtask, message: Mapping[str, Any]) -> None:
-        asks = find_requests(message.get("summary", "")) if message["success"] else ()
-        if asks and self._rounds[one.index] < ROUNDS and await self._go_on(one, message):
+        asks = find_requests(message.get("summary", "")) if message["success"] else {}
+        if asks and self._rounds[one.index] < ROUNDS and await self._go_on(one, asks):
             return
         await self._log_reads(one)
         tree = message.get("worktree", {})
@@ -272,7 +272,7 @@ class Execution:
             gaps=tuple(message.get("evidence_gaps", ())),
             outside=tuple(each["path"] for each in tree.get("outside", ())),
             conflicts=tuple(each["path"] for each in tree.get("conflicts", ())),
-            asks=tuple(each.name for each in asks),
+            asks=tuple(asks),
         )
         judged = await self._at.judges.judge(given)
         await self._end(one, SubtaskState(judged.state), judged.reason or None)
@@ -282,14 +282,14 @@ class Execution:
         key = f"s{one.index}a{self._attempts[one.index]}reads"
         agent, regions = self.agents[one.index], Regions((one.region,), self._others(one))
         asked = {"child_id": agent, "detail_level": "calls"}
-        told = data_of(await self._team.say(key, "get_child_history", **asked))
-        if not told["entries"]:
+        history = data_of(await self._team.say(key, "get_child_history", **asked))
+        if not history["entries"]:
             return
         folder = self._root(agent) or self._at.workspace
         found = await asyncio.to_thread(
             lambda: dict.fromkeys(
                 read
-                for call in told["entries"]
+                for call in history["entries"]
                 for read in foreign_reads(agent, call, folder, self._at.workspace, regions)
                 if read not in self._told
             )
@@ -298,25 +298,25 @@ class Execution:
         if found:
             shown = ", ".join(f"{read.path} ({read.tool})" for read in list(found)[:MOST_READS])
             more = f" and {len(found) - MOST_READS} more" if len(found) > MOST_READS else ""
-            more += f" ({told['left_out']} calls were not looked at)" if told["left_out"] else ""
+            if history["left_out"]:
+                more += f" ({history['left_out']} calls were not looked at)"
             text = f"{one.name} has read of regions that are not its own: {shown}{more}"
             await self._team.event(key, Notice("info", text))
 
-    async def _go_on(self, one: Subtask, message: Mapping[str, Any]) -> bool:
+    async def _go_on(self, one: Subtask, asks: Mapping[str, str]) -> bool:
         """Give an agent, in its next prompt, what its last words asked for; whether it goes on."""
         self._rounds[one.index] += 1
         agent = self.agents[one.index]
         key = f"s{one.index}a{self._attempts[one.index]}more{self._rounds[one.index]}"
 
         async def found() -> str:
-            asked = find_requests(message["summary"])
-            router = self._at.router
-            return "\n\n".join(
-                [await router.resolve(agent, each.name, each.context) for each in asked]
-            )
+            resolve = self._at.router.resolve
+            return "\n\n".join([await resolve(agent, name, asks[name]) for name in asks])
 
-        told = await self._routed(f"{key}route", found)
-        text = f"Here is the information you requested:\n{told}\nContinue with your implementation."
+        answers = await self._routed(f"{key}route", found)
+        text = (
+            f"Here is the information you requested:\n{answers}\nContinue with your implementation."
+        )
         outcome = await self._team.say(key, "restart_child", child_id=agent, prompt=text)
         return not outcome.is_error
 
@@ -388,12 +388,8 @@ class ReadyQueue:
 _WHAT = (
     r"(?:type signature|signature|type|definition|interface|field|member|parameter|declaration)s?"
 )
-_NAME = r"[`'\"]?(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*)(?:\(\))?[`'\"]?"
-_FROM = (
-    r"(?:\s*,?\s*\(?(?:from|in|of|at|defined in|which is in)\s+"
-    r"[`'\"]?(?P<where>[\w./@~-]*[/.][\w./@~-]*)[`'\"]?\)?)?"
-)
-_ASKED = re.compile(rf"\b{_WHAT}\s+(?:of|for)\s+(?:the\s+)?(?:{_WHAT}\s+)?{_NAME}{_FROM}")
+_NAME = r"[`'\"]?([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*)"
+_ASKED = re.compile(rf"\b{_WHAT}\s+(?:of|for)\s+(?:the\s+)?(?:{_WHAT}\s+)?{_NAME}")
 _IS_NEED = re.compile(
     r"\b(?:need|needs|want|require|describe|tell me|give me|what (?:is|are)|which (?:is|are))\b",
     re.IGNORECASE,
@@ -403,24 +399,15 @@ _PLAIN = frozenset({"the", "a", "an", "this", "that", "it", "its", "my", "your",
 MOST = 10  # of one text
 
 
-class SymbolRequest(msgspec.Struct, frozen=True):
-    """A symbol that is asked for, and what was said about where it is."""
-
-    name: str
-    context: str = ""
-
-
-def find_requests(text: str) -> tuple[SymbolRequest, ...]:
-    """Return the symbols that sentences say are needed, each once, at most ten."""
-    found: dict[str, SymbolRequest] = {}
-    for sentence in _SENTENCE.split(text):
-        if not _IS_NEED.search(sentence):
-            continue
-        for asked in _ASKED.finditer(sentence):
-            name, where = asked["name"], asked["where"] or ""
-            if name.lower() not in _PLAIN:
-                found.setdefault(name, SymbolRequest(name, where.rstrip(".") or sentence.strip()))
-    return tuple(found.values())[:MOST]
+def find_requests(text: str) -> dict[str, str]:
+    """Return the symbols that sentences say are needed, at most ten, each with its sentence."""
+    needs = [sentence.strip() for sentence in _SENTENCE.split(text) if _IS_NEED.search(sentence)]
+    found: dict[str, str] = {}
+    for sentence in needs:
+        for name in _ASKED.findall(sentence):
+            if name.lower() not in _PLAIN and len(found) < MOST:
+                found.setdefault(name, sentence)
+    return found
 
 
 class Regions(msgspec.Struct, frozen=True):

@@ -72,13 +72,10 @@ class Notes:
             return self._kept.known[key]  # type: ignore[no-any-return]
         made = await make()
         self._kept.known[key] = made
-        self._add({key: made})
-        return made
-
-    def _add(self, known: dict[str, Any]) -> None:
         with self._path.open("r+b") as file:  # it is there since the turn began
             file.seek(0, os.SEEK_END)
-            file.write(b"\n" + self._line(known))
+            file.write(b"\n" + self._line({key: made}))
+        return made
 
     def _write(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -110,15 +110,11 @@ def costs_text(plan: Plan, agents: dict[int, str], children: Sequence[ChildNow])
         for one in plan.subtasks
         if agents.get(one.index) in used
     ]
-    others = [one for one in children if one.labels.get("regions/role") != "subtask"]
-    lines += [f"  {_role(one)} {one.name}: {_told(one)}" for one in others]
+    for one in children:
+        role = one.labels.get("regions/role", "other")
+        if role != "subtask":  # an agent that answers for an owner is the cost of a question
+            lines.append(f"  {'question' if role == 'owner' else role} {one.name}: {_told(one)}")
     return "\n".join(["Costs:", *lines])
-
-
-def _role(child: ChildNow) -> str:
-    """Return what an agent is told as: who answers for an owner is the cost of a question."""
-    role = child.labels.get("regions/role", "other")
-    return "question" if role == "owner" else role
 
 
 def _told(child: ChildNow) -> str:

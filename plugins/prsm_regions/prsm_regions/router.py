@@ -23,7 +23,7 @@ from prsm_regions.symbols.files import look
 from prsm_regions.symbols.grammars import without_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from prsm_core import ProviderServices
     from prsm_regions.symbols.answers import Found
@@ -199,7 +199,10 @@ class A2ARouter:
             async with deadline(self._services, self._limits.oracle_s):
                 found = await self._find(name, owner, context)
             if found:
-                return self._keep_found(key, found)
+                text = render([one for _, one in found])
+                stamps: Stamps = {(root, one.path): look(root, one.path) for root, one in found}
+                self._cache[key] = _Cached(text, stamps)
+                return text
         except TimeoutError:
             late = " (the workspace could not be looked through in time)"
         if owner and owner != requesting:
@@ -231,12 +234,6 @@ class A2ARouter:
         regions = [each.region for each in self._agents.get(owner, ())]
         theirs = [one for one in found if any(is_below(one[1].path, r) for r in regions)]
         return theirs or found
-
-    def _keep_found(self, key: tuple[str, str], found: Sequence[tuple[str, Found]]) -> str:
-        text = render([one for _, one in found])
-        stamps = {(root, one.path): look(root, one.path) for root, one in found}
-        self._cache[key] = _Cached(text, stamps)
-        return text
 
     async def _by_owner(self, key: tuple[str, str], context: str) -> str | None:
         """Ask the owner, None where it cannot be asked, is late or says nothing."""
@@ -322,7 +319,7 @@ def symbols_in(text: str) -> list[str]:
             _add(found, each.split(" as ")[0].strip(), match.start(), text)
     for match in _WORD.finditer(text):
         name, called = match.group(1), match.group(2)
-        if called or any(_LIKE_CODE.match(part) for part in _parts(name)):
+        if called or any(map(_LIKE_CODE.match, re.split(r"\.|::|#", name))):
             _add(found, name, match.start(), text)
     ordered = sorted(found, key=lambda name: (found[name], name))
     return [name for name in ordered if not _is_within(name, ordered)][:MOST]
@@ -332,10 +329,6 @@ def _add(found: dict[str, int], name: str, place: int, text: str) -> None:
     if name.lower() in _PROSE or len(name) < 2 or _PLACE.search(text[:place]):
         return
     found.setdefault(name, place)
-
-
-def _parts(name: str) -> list[str]:
-    return re.split(r"\.|::|#", name)
 
 
 def _is_within(name: str, others: list[str]) -> bool:

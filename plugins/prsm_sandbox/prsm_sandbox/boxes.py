@@ -144,17 +144,16 @@ class Containers:
         root = str(self._bundles.root(start.view))
         if runtime == PODMAN:
             return podman_argv(start, root)
-        config = runc_config(start, root, _ids(), swap=self._counts_swap())
+        ids = None if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+        memory = self._bundles.parents.get("memory")
+        swap = memory is None or (memory / _SWAP_FILE).exists()
+        config = runc_config(start, root, ids, swap=swap)
         # In memory: among the variables are keys, which are written to no disk.
         inherit.append(descriptor := os.memfd_create("prsm-box"))
         with os.fdopen(os.dup(descriptor), "wb") as file:
             file.write(msgspec.json.encode(config))
         (bundle / "config.json").symlink_to(f"/proc/self/fd/{descriptor}")
         return runc_argv(self._bundles.state(), str(bundle), start.name)
-
-    def _counts_swap(self) -> bool:
-        memory = self._bundles.parents.get("memory")
-        return memory is None or (memory / _SWAP_FILE).exists()
 
     def _ended(self, start: BoxStart) -> str:
         """Remove a box whose program has ended; return which of its limits it has met."""
@@ -177,7 +176,8 @@ class Containers:
                 holds, why = await self._try(runtime, limits)
                 if holds is not None:
                     return self._state_of(runtime, holds, reasons)
-                reasons.append(f"{runtime} {_fails(limits)}: {why}")
+                fails = "cannot set limits here" if limits else "does not work here"
+                reasons.append(f"{runtime} {fails}: {why}")
         return self._state_of("", frozenset(), reasons)
 
     def _state_of(self, runtime: str, holds: frozenset[str], reasons: list[str]) -> BoxState:
@@ -221,10 +221,6 @@ def _require_runnable(program: BoxProgram) -> None:
         )
 
 
-def _fails(limits: Mapping[str, float]) -> str:
-    return "cannot set limits here" if limits else "does not work here"
-
-
 def describe_end(limits: Mapping[str, float], *, kills: int, refusals: int) -> str:
     """Return which limits of a box a process has met, blank if none; a line each."""
     lines = []
@@ -241,10 +237,6 @@ def describe_end(limits: Mapping[str, float], *, kills: int, refusals: int) -> s
             f" another one {refusals} times: give it more pids"
         )
     return "\n".join(lines)
-
-
-def _ids() -> tuple[int, int] | None:
-    return None if os.geteuid() == 0 else (os.geteuid(), os.getegid())
 
 
 def _with_program(name: str, program: str, view: BoxView, environ: Mapping[str, str]) -> BoxView:

@@ -12,6 +12,8 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import TYPE_CHECKING
 
+from prsm_core.policies import is_within
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -42,7 +44,7 @@ def find_parents(own: str, mounts: str) -> dict[str, Path]:
     for controllers, top, folder in _mounted(mounts):
         for controller in controllers & places.keys():
             place = places[controller]
-            below = os.path.relpath(place, top) if _is_below(place, top) else "."
+            below = os.path.relpath(place, top) if is_within(place, top) else "."
             found.setdefault(controller, Path(os.path.normpath(f"{folder}/{below}")))
     return found
 
@@ -70,10 +72,6 @@ def _mounted(mounts: str) -> Iterator[tuple[set[str], str, str]]:
         elif kind == "cgroup":
             names = {name.removeprefix("name=") for name in options.split(",")}
             yield names, fields[3], fields[4]
-
-
-def _is_below(place: str, top: str) -> bool:
-    return top == "/" or place == top or place.startswith(f"{top}/")
 
 
 def held_limits(parents: Mapping[str, Path], name: str) -> frozenset[str]:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core import OrchestrationError, ProviderNotAvailableError, ToolInputError
@@ -27,24 +28,13 @@ MAX_CLIENTS = 32  # connections of one agent
 MAX_ASKED = 32  # lines of one connection without an answer; then it is read no further
 
 
-class Line:
-    """The socket of one agent, and who is connected to it."""
-
-    def __init__(self, desk: Desk, services: ProviderServices) -> None:
-        self.desk = desk
-        self.services = services
-        self.clients: set[Client] = set()
-
-    def accept(self) -> Client:
-        """Return what speaks with a new connection."""
-        return Client(self)
-
-
 class Client(asyncio.Protocol):
-    """One connection."""
+    """One connection; `clients` are those of the same socket that are open."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, desk: Desk, services: ProviderServices, clients: set[Client]) -> None:
+        self._desk = desk
+        self._services = services
+        self._clients = clients
         self._rest = b""
         self._asked = 0
         self._is_over = False  # it sends no more
@@ -54,7 +44,7 @@ class Client(asyncio.Protocol):
         """Take a connection, if there is room for it."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - it is a stream
         self._transport = transport
-        if len(self._line.clients) >= MAX_CLIENTS:
+        if len(self._clients) >= MAX_CLIENTS:
             error = OrchestrationError(
                 f"{MAX_CLIENTS} connections of this agent are open",
                 hint="close those that are not needed",
@@ -64,12 +54,12 @@ class Client(asyncio.Protocol):
             self._is_over = True
             transport.close()
             return
-        self._line.clients.add(self)
+        self._clients.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection; what it asked goes on."""
         self._is_over = True
-        self._line.clients.discard(self)
+        self._clients.discard(self)
 
     def eof_received(self) -> bool:
         """Stay open for as long as an answer is owed."""
@@ -92,7 +82,7 @@ class Client(asyncio.Protocol):
         self._asked += 1
         if self._asked >= MAX_ASKED:
             self._transport.pause_reading()
-        self._line.services.start_soon(self._answer, line, name="aism")
+        self._services.start_soon(self._answer, line, name="aism")
 
     async def _answer(self, line: bytes) -> None:
         try:
@@ -101,7 +91,7 @@ class Client(asyncio.Protocol):
             self._told(refusal("", error))
             return
         try:
-            answer = await self._line.desk.answer(request)
+            answer = await self._desk.answer(request)
         except asyncio.CancelledError:
             self.close()  # there is none to come: whoever waits for it must not wait on
             raise
@@ -111,7 +101,7 @@ class Client(asyncio.Protocol):
         self._asked -= 1
         self._say(answer)
         if self._transport.is_closing():  # nobody was there to hear it
-            self._line.desk.undelivered(answer)
+            self._desk.undelivered(answer)
         elif self._is_over and not self._asked:
             self._transport.close()
         elif not self._is_over:
@@ -133,7 +123,7 @@ async def open_line(path: Path, desk: Desk, services: ProviderServices) -> Async
 
     Raises ProviderNotAvailableError where no socket can be had.
     """
-    line = Line(desk, services)
+    clients: set[Client] = set()
     try:
         bound = _bind(path)
     except OSError as error:
@@ -141,12 +131,14 @@ async def open_line(path: Path, desk: Desk, services: ProviderServices) -> Async
             f"no socket for aism to ask at: {error}",
             hint="look at the folder of PRSM's state; see PRSM_HOME",
         ) from error
-    server = await asyncio.get_running_loop().create_unix_server(line.accept, sock=bound)
+    server = await asyncio.get_running_loop().create_unix_server(
+        partial(Client, desk, services, clients), sock=bound
+    )
     try:
         yield
     finally:
         server.close()
-        for client in tuple(line.clients):
+        for client in tuple(clients):
             client.close()
         _unbind(path)
 

@@ -389,14 +389,11 @@ def put_blob(
     return int(number or 0)
 
 
-def _is_folder(root: str) -> bool:
-    return os.path.isdir(root)  # noqa: PTH112 - Path raises for a name that is too long here
-
-
 def prune(db: sqlite3.Connection) -> None:
     """Forget trees whose folder is gone, and texts that no file holds."""
-    gone = [n for n, root in db.execute("SELECT id, root FROM tree") if not _is_folder(root)]
-    for number in gone:
+    trees = db.execute("SELECT id, root FROM tree").fetchall()
+    # Path would raise for a name that is too long here.
+    for number in (number for number, root in trees if not os.path.isdir(root)):  # noqa: PTH112
         db.execute("DELETE FROM file WHERE tree = ?", (number,))
         db.execute("DELETE FROM tree WHERE id = ?", (number,))
     db.execute("DELETE FROM blob WHERE id NOT IN (SELECT blob FROM file)")

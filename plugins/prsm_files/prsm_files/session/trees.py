@@ -38,13 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.door import LeftWorktree
-    from prsm_core.files import (
-        AgentDescriptor,
-        AgentRecord,
-        FilesContext,
-        Roster,
-        SpawnRequest,
-    )
+    from prsm_core.files import AgentDescriptor, AgentRecord, FilesContext, Roster, SpawnRequest
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.shadow.records import Left
     from prsm_files.shadow.whereabouts import Where

@@ -13,13 +13,7 @@ from msgspec.structs import replace
 from prsm_core import ConfigError
 from prsm_core.commands import SessionLock, held, require_quiet
 from prsm_core.door import CommitReport, UndoReport
-from prsm_core.files import (
-    ACCEPTED,
-    OPEN_STATES,
-    NoChanges,
-    NoSnapshots,
-    tell_snapshot,
-)
+from prsm_core.files import ACCEPTED, OPEN_STATES, NoChanges, NoSnapshots, tell_snapshot
 from prsm_files.session.committing import Wording, told_outcome
 from prsm_files.session.deciding import (
     Choice,

@@ -14,7 +14,7 @@ from prsm_core.door import FileLeft
 from prsm_core.files import path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 LINK, PROGRAM, FILE = "120000", "100755", "100644"
 FILE_BYTES = 100 * 2**20  # of one file whose content is kept
@@ -186,13 +186,19 @@ def joined(root: str, path: str) -> str:
     return f"{root}/{path}" if root else path
 
 
+def beginning_with(wanted: str, ids: Iterable[str]) -> list[str]:
+    """Return the ids that begin with what is wanted; none for an empty text."""
+    text = wanted.strip().lower()
+    return [one for one in ids if text and one.startswith(text)]
+
+
 def find_id(ids: Sequence[str], wanted: str, what: str) -> str | None:
     """Return the id that is meant by itself or its beginning; None: it is of none.
 
     Raises ConfigError for the beginning of several.
     """
     text = wanted.strip().lower()
-    fits = [text] if text in ids else [one for one in ids if text and one.startswith(text)]
+    fits = [text] if text in ids else beginning_with(text, ids)
     if len(fits) > 1:
         raise ConfigError(
             f"several {what}s begin with {wanted!r}: {', '.join(fits[:5])}",

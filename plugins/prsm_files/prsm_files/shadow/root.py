@@ -20,14 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import ConfigError
-from prsm_files.shadow.files import (
-    is_reachable,
-    put,
-    put_if_new,
-    put_json,
-    read_json,
-    stamp_of,
-)
+from prsm_files.shadow.files import is_reachable, put, put_if_new, put_json, read_json, stamp_of
 from prsm_files.shadow.git import (
     ContentGoneError,
     GitDir,

@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from prsm_core import ConfigError, StoreError
 from prsm_core.cli.sessions.listing import at_text
 from prsm_core.commands import (
-    find_owner,
     held,
     install_child_watcher,
-    open_control,
     print_table,
     require_quiet,
     run_to_end,
@@ -41,6 +38,7 @@ from prsm_files.commands.changes.knowing import (
 )
 from prsm_files.commands.snapshots.opening import (
     SHOWN,
+    open_engine,
     open_shadow,
     require_terminal,
     shown,
@@ -49,10 +47,8 @@ from prsm_files.commands.snapshots.opening import (
 from prsm_files.commands.snapshots.restoring import restore_snapshot, undo_restore
 from prsm_files.session.committing import Wording, told_outcome
 from prsm_files.session.deciding import accepted, of_last_turn, told_act, told_decision
-from prsm_files.session.taking_back import (
-    find_act,
-    told_acted,
-)
+from prsm_files.session.taking_back import find_act, told_acted
+from prsm_files.shadow.records import beginning_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,8 +84,9 @@ def reject_changes(
 
 async def _accept(workspace: str, session: str | None, which: Which) -> Sequence[DecidedChange]:
     known = await known_changes(workspace, session, which)
-    if (made := await _asked(workspace, known, "accept")) is not None:
-        return made
+    async with open_engine(workspace, known.session) as engine:
+        if engine is not None:
+            return await engine.changes.accept(known.ids) if known.ids else []
     async with open_verdicts(workspace, known.session) as verdicts:
         return [told_decision(one) for one in await verdicts.decide(accepted(known.rows))]
 
@@ -102,23 +99,12 @@ async def _reject(
     # The session's own engine holds itself.
     async with held(state, Path(workspace), but=known.session) as writers:
         require_quiet(writers)
-        if (made := await _asked(workspace, known, "reject")) is not None:
-            return known, made
+        async with open_engine(workspace, known.session) as engine:
+            if engine is not None:
+                return known, await engine.changes.reject(known.ids) if known.ids else []
         async with open_verdicts(workspace, known.session) as verdicts:
             decisions, act = await verdicts.reject(known.choice)
     return known, [told_decision(one, act) for one in decisions]
-
-
-async def _asked(workspace: str, known: Known, op: str) -> Sequence[DecidedChange] | None:
-    """Have the session's engine decide; None where it has none."""
-    state = workspace_paths(workspace).state
-    if find_owner(state, known.session) is None:
-        return None
-    async with open_control(state, known.session) as client:
-        ids = [row.change.id for row in known.rows]
-        if not ids:
-            return []
-        return await (client.changes.accept if op == "accept" else client.changes.reject)(ids)
 
 
 def _ask(known: Known) -> None:
@@ -149,23 +135,19 @@ def say_unsure(count: int) -> None:
 
 
 def _tell(made: Sequence[DecidedChange], what: str, *, as_json: bool) -> None:
+    act = next((one.act for one in made if one.act), None)
     if as_json:
         changes = [replace(one, act=UNSET) for one in made]
-        click.echo(json.dumps(msgspec.to_builtins({"changes": changes, "act": _act_of(made)})))
+        click.echo(json.dumps(to_builtins({"changes": changes, "act": act})))
         return
     done = [one for one in made if one.state != UNMERGED]
     for one in done[:SHOWN]:
         say(f"  {one.change}  {escape_exact(one.path)}")
-    act = _act_of(made)
     say(f"{what}: {len(done)}" + (f"; undo it: prsm undo {act}" if act else ""))
     for one in made:
         if one.state == UNMERGED:
             path, why = escape_exact(one.path), escape_exact(one.why or "")
             say(f"prsm: {one.change} of {path} stays: {why}", err=True)
-
-
-def _act_of(made: Sequence[DecidedChange]) -> str | None:
-    return next((one.act for one in made if one.act), None)
 
 
 class ToCommit(Struct, frozen=True, kw_only=True):
@@ -197,27 +179,16 @@ def commit_changes(wanted: ToCommit, *, is_dry: bool, is_sure: bool, as_json: bo
 async def _commit(wanted: ToCommit, *, is_dry: bool) -> CommitReport:
     which = Which(ids=wanted.ids, agent=wanted.agent)
     known = await known_changes(wanted.workspace, wanted.session, which, states={ACCEPTED})
-    if (told := await _commit_asked(wanted, known, is_dry=is_dry)) is not None:
-        return told
+    by, message = wanted.wording.by, wanted.wording.message
+    async with open_engine(wanted.workspace, known.session) as engine:
+        if engine is not None and not known.ids:
+            return CommitReport()
+        if engine is not None:
+            return await engine.changes.commit(known.ids, by=by, message=message, dry_run=is_dry)
     async with open_verdicts(wanted.workspace, known.session, may_write=not is_dry) as verdicts:
         commit = verdicts.plan_commits if is_dry else verdicts.commit
         outcome, rows = await commit(known.choice, wanted.wording)
     return told_outcome(outcome, rows, known.names)
-
-
-async def _commit_asked(wanted: ToCommit, known: Known, *, is_dry: bool) -> CommitReport | None:
-    """Have the session's engine commit; None where it has none."""
-    state = workspace_paths(wanted.workspace).state
-    if find_owner(state, known.session) is None:
-        return None
-    ids = [row.change.id for row in known.rows]
-    if not ids:
-        return CommitReport()
-    wording = wanted.wording
-    async with open_control(state, known.session) as client:
-        return await client.changes.commit(
-            ids, by=wording.by, message=wording.message, dry_run=is_dry
-        )
 
 
 def _ask_commit(planned: CommitReport) -> None:
@@ -228,7 +199,7 @@ def _ask_commit(planned: CommitReport) -> None:
 
 def _tell_commit(told: CommitReport, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(told)))
+        click.echo(json.dumps(to_builtins(told)))
         return
     _print(told)
     if not told.commits:
@@ -263,13 +234,12 @@ def undo_turn(
     known = run_to_end(all_changes(workspace, session))
     rows = of_last_turn(known.rows, with_possible=with_possible)
     say_unsure(len(of_last_turn(known.rows)) - len(rows))
-    ids = tuple(row.change.id for row in rows)
-    if not ids:
-        told = json.dumps({"changes": [], "act": None})
-        click.echo(told) if as_json else say("nothing is pending")
-        return 0
-    which = Which(ids=ids)
-    return reject_changes(workspace, known.session, which, is_sure=is_sure, as_json=as_json)
+    if rows:
+        which = Which(ids=tuple(row.change.id for row in rows))
+        return reject_changes(workspace, known.session, which, is_sure=is_sure, as_json=as_json)
+    told = json.dumps({"changes": [], "act": None})
+    click.echo(told) if as_json else say("nothing is pending")
+    return 0
 
 
 def undo_wanted(
@@ -283,19 +253,13 @@ def undo_wanted(
 ) -> int:
     """Take back what an id names, or the last act; return the exit code. Raises PrsmError."""
     act = _act(workspace, session, wanted)
-    if act is None and wanted is not None:
-        if _snapshots(workspace, wanted):
-            return restore_snapshot(
-                workspace, wanted, is_sure=is_sure, with_staging=True, as_json=as_json
-            )
-        which = Which(ids=(wanted,))
-        return reject_changes(workspace, session, which, is_sure=is_sure, as_json=as_json)
+    asking = {"is_sure": is_sure, "as_json": as_json}
+    if act is None and wanted is not None and _snapshots(workspace, wanted):
+        return restore_snapshot(workspace, wanted, with_staging=True, **asking)
     if act is None:
-        raise RuntimeError("no act is meant")
+        return reject_changes(workspace, session, Which(ids=(wanted or "",)), **asking)
     if act.is_restore:
-        return undo_restore(
-            workspace, act, conversation=conversation, is_sure=is_sure, as_json=as_json
-        )
+        return undo_restore(workspace, act, conversation=conversation, **asking)
     if not is_sure:
         _ask_undo(act, with_shadow(workspace, lambda shadow: Rejecter(shadow).plan_undo(act)))
     return _tell_undone(run_to_end(_undo(workspace, act)), act, as_json=as_json)
@@ -344,9 +308,10 @@ async def _undo(workspace: str, act: Act) -> UndoReport:
     state = workspace_paths(workspace).state
     async with held(state, Path(workspace), but=act.session) as writers:
         require_quiet(writers)
-        if act.session is not None and find_owner(state, act.session) is not None:
-            async with open_control(state, act.session) as client:
-                return await client.changes.undo("act", act.id)
+        if act.session is not None:
+            async with open_engine(workspace, act.session) as engine:
+                if engine is not None:
+                    return await engine.changes.undo("act", act.id)
         session = await _session_of(workspace, act)
         if session is not None:
             async with open_verdicts(workspace, session) as verdicts:
@@ -399,11 +364,9 @@ def _changes(workspace: str, session: str | None, wanted: str) -> list[str]:
         if session is not None or error.code not in {"no_ledger", "unknown_session"}:
             raise
         return []
-    text = wanted.strip().lower()
-    return [row.change.id for row in known.rows if text and row.change.id.startswith(text)]
+    return beginning_with(wanted, known.ids)
 
 
-def _snapshots(workspace: str, wanted: str) -> Sequence[str]:
-    text = wanted.strip().lower()
+def _snapshots(workspace: str, wanted: str) -> list[str]:
     found = with_shadow(workspace, lambda shadow: shadow.snapshots())
-    return [one.id for one in found if text and one.id.startswith(text)]
+    return beginning_with(wanted, [one.id for one in found])

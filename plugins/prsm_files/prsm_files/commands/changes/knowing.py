@@ -40,6 +40,7 @@ from prsm_files.session.deciding import (
 )
 from prsm_files.session.verdicts import SessionOwner, Verdicts
 from prsm_files.shadow.opening import Shadows
+from prsm_files.shadow.records import beginning_with
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -83,6 +84,11 @@ class Known(Struct, frozen=True, kw_only=True):
     unsure: tuple[ChangeRow, ...] = ()  # left out: a person may have made them
     last_seq: int = 0  # of the session's events, all of which are known
     outside: tuple[ChangeRow, ...] = ()  # of no agent of the session: decided by their ids alone
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the changes."""
+        return [row.change.id for row in self.rows]
 
 
 async def known_changes(
@@ -135,7 +141,8 @@ async def _check_ids(
             if error.code != "unknown_change":
                 raise
             for info in await store.sessions():
-                if _has(await store.changes(info.session_id), wanted):
+                others = await store.changes(info.session_id)
+                if beginning_with(wanted, [row.change.id for row in others]):
                     raise ConfigError(
                         f"change {wanted!r} is not of session {session}",
                         hint=f"it is of session {info.session_id}: give --session "
@@ -143,11 +150,6 @@ async def _check_ids(
                         code="unknown_change",
                     ) from error
             raise
-
-
-def _has(rows: Sequence[ChangeRow], wanted: str) -> bool:
-    text = wanted.strip().lower()
-    return any(text and row.change.id.startswith(text) for row in rows)
 
 
 def who(row: ChangeRow, names: Mapping[str, str]) -> str:

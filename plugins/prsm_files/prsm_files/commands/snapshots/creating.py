@@ -20,10 +20,8 @@ from prsm_core.cli.ledger import is_gone
 from prsm_core.cli.sessions.exporting import session_text
 from prsm_core.commands import (
     SessionLock,
-    find_owner,
     held,
     install_child_watcher,
-    open_control,
     open_ledger,
     open_session,
     run_to_end,
@@ -34,7 +32,7 @@ from prsm_core.commands import (
 from prsm_core.engine.door.offers import Owning
 from prsm_core.files import repo_identity
 from prsm_core.kit import escape_exact
-from prsm_files.commands.snapshots.opening import open_shadow, with_shadow
+from prsm_files.commands.snapshots.opening import open_engine, open_shadow, with_shadow
 from prsm_files.commands.snapshots.showing import say_taken, told
 from prsm_files.session.deciding import names_of, told_change
 from prsm_files.session.naming import naming, newest_commit, taken_by_hand
@@ -114,12 +112,11 @@ def _owned(workspace: str, teller: _Teller, stack: ExitStack) -> _Teller | None:
 
 async def _asked(workspace: str, teller: _Teller, description: str) -> Snapshot | None:
     """Have the session's engine take it; None where it has none, or keeps no files."""
-    state = workspace_paths(workspace).state
-    if find_owner(state, teller.session) is None:
-        return None
-    async with open_control(state, teller.session) as client:
+    async with open_engine(workspace, teller.session) as engine:
+        if engine is None:
+            return None
         try:
-            taken = await client.snapshots.take(description)
+            taken = await engine.snapshots.take(description)
         except PrsmError as error:
             if error.code != "no_snapshots":
                 raise

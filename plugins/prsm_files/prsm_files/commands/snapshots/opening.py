@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core import ConfigError
-from prsm_core.commands import install_child_watcher, run_to_end, say, workspace_paths
+from prsm_core.commands import (
+    find_owner,
+    install_child_watcher,
+    open_control,
+    run_to_end,
+    say,
+    workspace_paths,
+)
 from prsm_core.files import ProcessLauncher
 from prsm_core.kit import escape_exact
 from prsm_core.terminal import SystemClock
@@ -20,6 +27,7 @@ from prsm_files.shadow.opening import Shadows
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from prsm_core import AppHandle
     from prsm_files.shadow.worktree import Shadow
 
 T = TypeVar("T")
@@ -71,6 +79,17 @@ async def _finish(shadow: Shadow, workspace: str) -> None:
         note = await finish_owed(store, owed, ids=Ids(time.time), now=time.time())
     await asyncio.to_thread(shadow.journal.settle)
     say(f"prsm: note: {escape_exact(note)}", err=True)
+
+
+@asynccontextmanager
+async def open_engine(workspace: str, session: str) -> AsyncIterator[AppHandle | None]:
+    """Open the engine of a session; None where it has none."""
+    state = workspace_paths(workspace).state
+    if find_owner(state, session) is None:
+        yield None
+        return
+    async with open_control(state, session) as engine:
+        yield engine
 
 
 def require_terminal(what: str) -> None:

@@ -16,10 +16,8 @@ from msgspec import Struct, to_builtins
 from prsm_core import ConfigError
 from prsm_core.commands import (
     SessionLock,
-    find_owner,
     held,
     install_child_watcher,
-    open_control,
     open_ledger,
     open_session,
     require_quiet,
@@ -30,7 +28,13 @@ from prsm_core.commands import (
 from prsm_core.files import Ids, repo_identity
 from prsm_core.kit import escape_exact
 from prsm_files.commands.changes.knowing import carry_out_now, end_restore, settle_all
-from prsm_files.commands.snapshots.opening import SHOWN, open_shadow, require_terminal, with_shadow
+from prsm_files.commands.snapshots.opening import (
+    SHOWN,
+    open_engine,
+    open_shadow,
+    require_terminal,
+    with_shadow,
+)
 from prsm_files.commands.snapshots.showing import say_plan, told_plan
 from prsm_files.session.taking_back import (
     Prompt,
@@ -165,11 +169,10 @@ async def _way_back(workspace: str, act: Act) -> Owed | None:
 
 async def _ask_engine(workspace: str, act: Act, owed: Owed | None) -> UndoReport | None:
     """Have the engine of one of the sessions do it; None where they have none."""
-    state = workspace_paths(workspace).state
     for session in sessions_of(owed):
-        if find_owner(state, session) is not None:
-            async with open_control(state, session) as client:
-                return await client.changes.undo("act", act.id)
+        async with open_engine(workspace, session) as engine:
+            if engine is not None:
+                return await engine.changes.undo("act", act.id)
     return None
 
 
@@ -295,17 +298,9 @@ async def _undo(request: Undoing, prompt: Prompt) -> tuple[UndoReport, bool]:
 
 async def _ask_engine_of(request: Undoing, prompt: Prompt) -> UndoReport | None:
     """Have the session's engine do it; None where it has none."""
-    state = workspace_paths(request.workspace).state
-    if find_owner(state, prompt.session) is None:
-        return None
-    async with open_control(state, prompt.session) as client:
-        return await client.changes.undo(
-            "prompt",
-            prompt.pinned,
-            files=request.files,
-            conversation=request.conversation,
-            mine=request.mine,
-        )
+    how = {name: getattr(request, name) for name in ("files", "conversation", "mine")}
+    async with open_engine(request.workspace, prompt.session) as engine:
+        return await engine.changes.undo("prompt", prompt.pinned, **how) if engine else None
 
 
 async def _conversation(request: Undoing, prompt: Prompt) -> UndoReport:

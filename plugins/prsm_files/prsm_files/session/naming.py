@@ -8,10 +8,8 @@ from prsm_core import StoreError
 from prsm_core.files import SessionSnapshot, SnapshotTaken, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from prsm_core import Store
-    from prsm_files.shadow.records import Snapshot
+    from prsm_files.shadow.records import About, Snapshot
 
 
 async def newest_commit(store: Store, session: str, seq: int) -> int:
@@ -33,31 +31,30 @@ async def newest_event(store: Store, session: str) -> int:
     return next(found, 0)
 
 
-def session_snapshot(
-    taken: Snapshot, kind: str, description: str, agent: str | None, position: int | None
-) -> SessionSnapshot:
-    """Return a snapshot as a session names it."""
-    main = taken.main
+async def newest_run(store: Store, session: str) -> str:
+    """Return the newest run of a session; empty: it has had none."""
+    found = (info.run_id for info in await store.sessions() if info.session_id == session)
+    return next(found, None) or ""
+
+
+def session_snapshot(taken: Snapshot, about: About | None = None) -> SessionSnapshot:
+    """Return a snapshot as a session names it; `about` what it is taken for, if not as it says."""
+    main, what = taken.main, about or taken
     return SessionSnapshot(
         snapshot_id=taken.id,
-        last_commit=position or 0,
+        last_commit=what.position or 0,
         taken_at=taken.created_at,
-        kind=kind,
+        kind=what.kind,
         folder=taken.folder,
         tree=main.tree,
         staged=None if main.staging is None else main.staging.tree,
         branch=main.branch,
         head=main.head,
-        agent_id=agent,
-        description=description,
+        agent_id=what.agent,
+        description=what.description,
         bytes_skipped=taken.bytes_skipped,
         unquiet=taken.unquiet,
     )
-
-
-def taken_by_hand(taken: Snapshot) -> SessionSnapshot:
-    """Return a snapshot that a person took, as the session that it names has it."""
-    return session_snapshot(taken, taken.kind, taken.description, None, taken.position)
 
 
 def session_step(session: str, step_id: str, run: str, at: float, *writes: Any) -> Step:
@@ -67,9 +64,7 @@ def session_step(session: str, step_id: str, run: str, at: float, *writes: Any) 
     )
 
 
-def naming(
-    snapshots: Iterable[SessionSnapshot], *, step_id: str, session: str, run: str, at: float
-) -> Step:
-    """Return the step by which a session names snapshots."""
-    writes = (SnapshotTaken(snapshot=one) for one in snapshots)
-    return session_step(session, step_id, run, at, *writes)
+def naming(session: str, row: SessionSnapshot, run: str, at: float) -> Step:
+    """Return the step by which a session names a snapshot that a person took."""
+    step_id = f"{session}:snapshot:{row.snapshot_id}"
+    return session_step(session, step_id, run, at, SnapshotTaken(snapshot=row))

@@ -16,15 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from prsm_core.files import WorkspaceFiles
+from prsm_core.files import SnapshotTaken, WorkspaceFiles
 from prsm_core.kit import first_of
 from prsm_files.session.evidence.evidence import ClaimProof, GateRunner, Sources
 from prsm_files.session.keeper import FilesKeeper
 from prsm_files.session.late import LateWatch
 from prsm_files.session.trees import TreeKeeper, Workspaces
 from prsm_files.shadow.opening import Shadows
+from prsm_files.shadow.records import About
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -164,14 +163,6 @@ class SessionFiles(WorkspaceFiles):
         return Witness(watch, keeper, self.context)
 
 
-class _Wanted(Struct, frozen=True, kw_only=True):
-    kind: str
-    folder: Path
-    agent: str | None
-    description: str
-    last_commit: int
-
-
 class PromptSnapshots:
     """Owns the snapshots that are being taken for prompts of one session."""
 
@@ -193,19 +184,20 @@ class PromptSnapshots:
         """Hold the gate while a prompt is put into the ledger; then take a snapshot."""
         hold = self._of.quiet.close_gate()
         try:
-            wanted = _Wanted(
+            about = About(
                 kind=RUN if agent is None else PROMPT,
-                folder=Path(folder),
-                agent=agent,
                 description=_description(said),
-                last_commit=await self._newest_commit(),
+                session=self._of.session,
+                position=await self._newest_commit(),
+                agent=agent,
             )
             self._is_ending = False
             yield
         except BaseException:
             hold.release()
             raise
-        task = self._of.background.start(self._take(hold, wanted), name="snapshot before a prompt")
+        taking = self._take(hold, Path(folder), about)
+        task = self._of.background.start(taking, name="snapshot before a prompt")
         self._at_work.add(task)
         task.add_done_callback(lambda done: self._over(done, hold))
 
@@ -234,37 +226,34 @@ class PromptSnapshots:
     async def _newest_commit(self) -> int:
         """Return the position of the session's newest commit that told something; 0: none has."""
         await self._of.journal.spoken.writing.past()  # what is in the ledger is then heard of
-        session = self._of.journal.session_id
+        from prsm_files.session.naming import newest_commit, newest_event
+
+        store, session = self._of.store, self._of.session
         if self._seq is None:
-            known = {info.session_id: info.last_seq for info in await self._of.store.sessions()}
-            self._seq = known.get(session, 0)
-        if self._seq == 0:
-            return 0
-        from prsm_files.session.naming import newest_commit  # no first run needs it
+            self._seq = await newest_event(store, session)
+        return await newest_commit(store, session, self._seq)
 
-        return await newest_commit(self._of.store, session, self._seq)
-
-    async def _take(self, hold: Hold, wanted: _Wanted) -> None:
-        if wanted.kind == RUN:
+    async def _take(self, hold: Hold, folder: Path, about: About) -> None:
+        if about.kind == RUN:
             await self._until_due(hold)
         if self._is_ending:
             return
         await hold.settle()
         taken = await self._keeper.attempt(
-            wanted.folder, lambda shadow: self._taken(shadow, hold, wanted), _UNTAKEN
+            folder, lambda shadow: self._taken(shadow, hold, about), _UNTAKEN
         )
         hold.release()
         if taken is None:
             return
-        securing = self._keeper.secure(wanted.folder)
+        securing = self._keeper.secure(folder)
         self._of.background.launch(securing, name="what snapshots borrow")
         async with self._naming:
             if self._of.journal.is_over:
                 return
             is_first = self._known is None
-            await self._note(wanted, *taken)
+            await self._note(about, *taken)
         if is_first:
-            await self._retire(wanted.folder)
+            await self._retire(folder)
 
     async def _until_due(self, hold: Hold) -> None:
         """Wait until the model is asked and nothing else is told, or a call wants to write."""
@@ -287,52 +276,33 @@ class PromptSnapshots:
             del self._due[due]
 
     def _taken(
-        self, shadow: Shadow, hold: Hold, wanted: _Wanted
+        self, shadow: Shadow, hold: Hold, about: About
     ) -> tuple[Snapshot, Sequence[Snapshot]]:
         """Take a snapshot, in the thread; return it, and all that there are of the session."""
-        from prsm_files.shadow.records import About  # once one is taken
-
-        session = self._of.journal.session_id
-        about = About(
-            kind=wanted.kind,
-            description=self._of.journal.redact(wanted.description),
-            session=session,
-            position=wanted.last_commit,
-            agent=wanted.agent,
-        )
+        redact = self._of.journal.redact
 
         def unquiet() -> tuple[str, ...]:
-            return tuple(self._of.journal.redact(str(call)) for call in hold.disturbing)
+            return tuple(redact(str(call)) for call in hold.disturbing)
 
-        taken = shadow.take(about, unquiet=unquiet, may_be_known=True)
+        told = about._replace(description=redact(about.description))
+        taken = shadow.take(told, unquiet=unquiet, may_be_known=True)
         kept = () if self._known is not None else shadow.snapshots()
-        return taken, [one for one in kept if one.session == session]
+        return taken, [one for one in kept if one.session == about.session]
 
-    async def _note(self, wanted: _Wanted, taken: Snapshot, kept: Sequence[Snapshot]) -> None:
+    async def _note(self, about: About, taken: Snapshot, kept: Sequence[Snapshot]) -> None:
         """Have the ledger name a snapshot, and those that a dead engine took and never named."""
-        from prsm_files.session.naming import naming, session_snapshot  # once one is taken
+        from prsm_files.session.naming import session_snapshot, session_step  # once one is taken
 
+        session, journal = self._of.session, self._of.journal
         if self._known is None:
-            state = await self._of.store.state(self._of.journal.session_id)
+            state = await self._of.store.state(session)
             self._known = {one.snapshot_id for one in state.snapshots}
         lost = [one for one in kept if one.id not in self._known and one.id != taken.id]
-        now = session_snapshot(
-            taken, wanted.kind, wanted.description, wanted.agent, wanted.last_commit
-        )
-        rows = [
-            session_snapshot(one, one.kind, one.description, one.agent, one.position)
-            for one in lost
-        ]
         self._known |= {taken.id, *(one.id for one in lost)}
-        journal = self._of.journal
-        step = naming(
-            (*rows[::-1], now),
-            step_id=journal.run_step_id(),
-            session=journal.session_id,
-            run=journal.run_id,
-            at=self._of.clock.time(),
-        )
-        await journal.commit(step)
+        rows = (*map(session_snapshot, lost[::-1]), session_snapshot(taken, about))
+        writes = (SnapshotTaken(snapshot=row) for row in rows)
+        step_id, at = journal.run_step_id(), self._of.clock.time()
+        await journal.commit(session_step(session, step_id, journal.run_id, at, *writes))
 
     async def _retire(self, folder: Path) -> None:
         """Drop old snapshots, but none of this session, and none that a fork begins at."""

@@ -26,7 +26,13 @@ from prsm_files.session.deciding import (
     told_decision,
     told_detail,
 )
-from prsm_files.session.naming import naming, newest_commit, newest_event, taken_by_hand
+from prsm_files.session.naming import (
+    naming,
+    newest_commit,
+    newest_event,
+    newest_run,
+    session_snapshot,
+)
 from prsm_files.session.reasons import Reasons, of_line, of_path, told_reason
 from prsm_files.session.taking_back import (
     carry_out,
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
         Rationale,
         Snapshot,
     )
-    from prsm_core.files import ChangeRow, Decision, FilesContext, Hold, SessionSnapshot
+    from prsm_core.files import ChangeRow, Decision, FilesContext, Hold
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
@@ -385,23 +391,11 @@ class KeptSnapshots(NoSnapshots):
                 self._files.folder, lambda shadow: shadow.take(about, unquiet=writers)
             )
         await keeper.secure(self._files.folder)
-        row = taken_by_hand(taken)
+        row = session_snapshot(taken)
         if seq:
-            await self._name(row)
+            run = of.journal.run_id or await newest_run(of.store, of.session)
+            await of.journal.commit(naming(of.session, row, run, of.clock.time()))
         return tell_snapshot(about.session, row)
-
-    async def _name(self, row: SessionSnapshot) -> None:
-        of = self._context
-        known = await of.store.sessions()
-        newest = next((one.run_id for one in known if one.session_id == of.session), None)
-        step = naming(
-            [row],
-            step_id=f"{of.session}:snapshot:{row.snapshot_id}",
-            session=of.session,
-            run=of.journal.run_id or newest or "",
-            at=of.clock.time(),
-        )
-        await of.journal.commit(step)
 
     async def restore(self, snapshot: str, *, dry_run: bool = False) -> UndoReport:
         """Let the files be as in a snapshot, or say what that would change; see Snapshots."""

@@ -26,7 +26,7 @@ from prsm_files.session.deciding import (
     taken_back_text,
     wanted,
 )
-from prsm_files.session.naming import session_step
+from prsm_files.session.naming import newest_run, session_step
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -231,11 +231,7 @@ class Verdicts:
         if made:
             owner, session = self._owner, self._session
             step_id = f"{session}:decided:{secrets.token_hex(5)}"
-            run = owner.run_id or await self._newest_run()
+            run = owner.run_id or await newest_run(self._store, session)
             decided = ChangesDecided(decisions=tuple(made))
             await owner.commit(session_step(session, step_id, run, owner.now(), decided))
         return made
-
-    async def _newest_run(self) -> str:
-        infos = await self._store.sessions()
-        return next((one.run_id or "" for one in infos if one.session_id == self._session), "")

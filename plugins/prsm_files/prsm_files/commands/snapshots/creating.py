@@ -19,7 +19,6 @@ from prsm_core import ConfigError, PrsmError, SessionOwnedError, StoreError
 from prsm_core.cli.ledger import is_gone
 from prsm_core.cli.sessions.exporting import session_text
 from prsm_core.commands import (
-    SessionLock,
     held,
     install_child_watcher,
     open_ledger,
@@ -32,10 +31,11 @@ from prsm_core.commands import (
 from prsm_core.engine.door.offers import Owning
 from prsm_core.files import repo_identity
 from prsm_core.kit import escape_exact
+from prsm_files.commands.changes.knowing import owned
 from prsm_files.commands.snapshots.opening import open_engine, open_shadow, with_shadow
 from prsm_files.commands.snapshots.showing import say_taken, told
 from prsm_files.session.deciding import names_of, told_change
-from prsm_files.session.naming import naming, newest_commit, taken_by_hand
+from prsm_files.session.naming import naming, newest_commit, session_snapshot
 from prsm_files.shadow.exchange import export_folder, import_folder
 from prsm_files.shadow.records import About
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from prsm_core import Store
     from prsm_core.door import Change
     from prsm_files.shadow.records import Snapshot
-    from prsm_files.shadow.worktree import Shadow
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # of a call, as the name of a file
 
@@ -73,8 +72,8 @@ async def _create(workspace: str, description: str) -> Snapshot:
         if taken is not None:
             return taken
     with ExitStack() as stack:
-        if teller is not None:
-            teller = _owned(workspace, teller, stack)
+        if teller is not None and not _owns(workspace, teller, stack):
+            teller = None
         about = About(description=description)
         if teller is not None:
             about = about._replace(session=teller.session, position=teller.position)
@@ -99,15 +98,14 @@ async def _teller(workspace: str) -> _Teller | None:
     return None
 
 
-def _owned(workspace: str, teller: _Teller, stack: ExitStack) -> _Teller | None:
-    """Own the session meanwhile; None where another process has come to own it."""
+def _owns(workspace: str, teller: _Teller, stack: ExitStack) -> bool:
+    """Own the session meanwhile; False where another process has come to own it."""
     try:
-        state = workspace_paths(workspace).state
-        stack.enter_context(SessionLock.take(state, teller.session, since=time.time()))
+        stack.enter_context(owned(workspace, teller.session))
     except PrsmError as error:
         _say_untold(error)
-        return None
-    return teller
+        return False
+    return True
 
 
 async def _asked(workspace: str, teller: _Teller, description: str) -> Snapshot | None:
@@ -133,29 +131,19 @@ async def _take(workspace: str, about: About) -> Snapshot:
     ):
         take = partial(shadow.take, about, unquiet=lambda: tuple(writers))
         taken = await asyncio.to_thread(take)
-        await asyncio.to_thread(_secure, shadow)
+        try:
+            await asyncio.to_thread(shadow.secure)
+        except PrsmError as error:
+            # The snapshot is there all the same.
+            say(f"what git throws away one day, snapshots lose: {escape_exact(error.message)}")
         return taken
-
-
-def _secure(shadow: Shadow) -> None:
-    """Take in what git throws away one day; the snapshot is there also where that fails."""
-    try:
-        shadow.secure()
-    except PrsmError as error:
-        say(f"what git throws away one day, snapshots lose: {escape_exact(error.message)}")
 
 
 async def _name(workspace: str, teller: _Teller, snapshot: Snapshot) -> None:
     try:
         async with write_ledger(workspace) as store:
-            step = naming(
-                [taken_by_hand(snapshot)],
-                step_id=f"{teller.session}:snapshot:{snapshot.id}",
-                session=teller.session,
-                run=teller.run,
-                at=time.time(),
-            )
-            await store.commit(step)
+            row = session_snapshot(snapshot)
+            await store.commit(naming(teller.session, row, teller.run, time.time()))
     except StoreError as error:
         _say_untold(error)
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from prsm_core.door import LeftWorktree
     from prsm_core.files import AgentDescriptor, AgentRecord, FilesContext, Roster, SpawnRequest
     from prsm_files.session.keeper import FilesKeeper
-    from prsm_files.shadow.records import Left
     from prsm_files.shadow.whereabouts import Where
     from prsm_files.shadow.worktree import Shadow
     from prsm_files.worktrees.records import Outcome, Tree
@@ -103,10 +102,10 @@ class TreeKeeper(Trees):
 
     async def ensure(self, record: AgentRecord) -> None:
         """Have the worktree of an agent that is to live again: as it was left, or made anew."""
-        task, tree_id = self._leaving.get(record.agent_id), self._own(record)
+        tree_id = self._own(record)
         if tree_id is None:
             return
-        if task is not None:
+        if (task := self._leaving.get(record.agent_id)) is not None:
             await asyncio.wait({task})
         if not await asyncio.to_thread(Path(self._top(record)).exists):
             await self._make(record, tree_id)
@@ -274,46 +273,36 @@ class TreeKeeper(Trees):
 
         try:
             made: Made = await self._use(self._folder_above(record), work)
-        except (PrsmError, OSError) as error:
-            hint = getattr(error, "hint", None)
-            raise AgentSpawnError(
-                error.message if isinstance(error, PrsmError) else str(error),
-                hint="; or ".join(filter(None, (hint, "spawn it with worktree: false"))),
-                code="no_worktree",
-            ) from error
-        for note in made.notes:
-            text = f"the worktree of {made.tree.name}: {note}"
-            self._of.journal.note("notice", agent.parent_id, level="warning", text=text)
+        except PrsmError as error:
+            raise _none(error.message, error.hint) from error
+        except OSError as error:
+            raise _none(str(error)) from error
+        self._warn(agent, made.notes)
         self._folders.note_port(made.tree.folder, made.tree.port)
         return made.tree
 
     async def _furnish(self, record: AgentRecord, tree_id: str) -> None:
         """Have in a new worktree what its agent needs, or remove it. Raises AgentSpawnError."""
+        agent, above = record.descriptor, self._folder_above(record)
+        source, target = (Path(self._folders.of(one)) for one in (str(above), agent.cwd))
+        names = self._of.settings.workspace.worktree_copy
         try:
-            await self._fill(record)
+            await asyncio.to_thread(Path(agent.cwd).mkdir, parents=True, exist_ok=True)
+            self._warn(agent, await asyncio.to_thread(list, copy_all(names, source, target)))
+            await set_up(self._of, target, self._folders.variables(agent.cwd))
         except BaseException:
-            await self._attempt(self._folder_above(record), lambda trees: trees.discard(tree_id))
+            await self._attempt(above, lambda trees: trees.discard(tree_id))
             raise
 
-    async def _fill(self, record: AgentRecord) -> None:
-        agent, workspaces = record.descriptor, self._folders
-        await asyncio.to_thread(Path(agent.cwd).mkdir, parents=True, exist_ok=True)
-        source = Path(workspaces.of(str(self._folder_above(record))))
-        target = Path(workspaces.of(agent.cwd))
-        names = self._of.settings.workspace.worktree_copy
-        for note in await asyncio.to_thread(list, copy_all(names, source, target)):
+    def _warn(self, agent: AgentDescriptor, notes: Iterable[str]) -> None:
+        for note in notes:
             text = f"the worktree of {agent.name}: {note}"
             self._of.journal.note("notice", agent.parent_id, level="warning", text=text)
-        await set_up(self._of, target, workspaces.variables(agent.cwd))
 
     async def _use(self, folder: Path, work: Callable[[Worktrees], Any]) -> Any:
         keeper, where = self._keeper, self._folders.where
         if keeper is None or where is None:
-            raise AgentSpawnError(
-                "nobody looks after the files here, so there are no worktrees",
-                hint="spawn it with worktree: false",
-                code="no_worktree",
-            )
+            raise _none("nobody looks after the files here, so there are no worktrees")
         return await keeper.use(folder, lambda shadow: work(_worktrees(shadow, where)))
 
     async def _attempt(self, folder: Path, work: Callable[[Worktrees], Any]) -> Any:
@@ -400,42 +389,35 @@ def _note(outcome: Outcome) -> str:
         return "It changed no files."
     if outcome.result == "merged":
         return f"Its changes are merged into your files: {files}."
-    if outcome.result == "partial":
-        return _note_of_part(outcome)
     if outcome.result == "kept":
         return (
             f"What it changed ({files}) is not in your files: it is in its worktree, and on the "
             f"branch {outcome.branch}."
         )
+    left, them = outcome.conflicts, "it"
+    where = f"on the branch {outcome.branch}, and in its worktree:"
     head = (
         f"Nothing of what it changed ({files}) is in your files, for it does not merge with them. "
-        f"It is on the branch {outcome.branch}, and in its worktree:"
+        f"It is {where}"
     )
-    cure = f"See it by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
-    return "\n".join((head, *_lines(outcome.conflicts[:SHOWN]), cure))
-
-
-def _lines(files: Iterable[Left]) -> list[str]:
-    return [f"- {path_text(one.path)}: {one.why}" for one in files]
+    if outcome.result == "partial":
+        left, them = outcome.outside, "them"
+        outside = {one.path for one in left}
+        merged = _few([path for path in outcome.files if path not in outside]) or "nothing"
+        head = (
+            f"Of its changes those in its region are merged into your files: {merged}. These are "
+            f"not: they are {where}"
+        )
+    lines = [f"- {path_text(one.path)}: {one.why}" for one in left[:SHOWN]]
+    if outcome.result == "partial" and len(left) > SHOWN:
+        lines.append(f"- and {len(left) - SHOWN} more")
+    cure = f"See {them} by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
+    return "\n".join((head, *lines, cure))
 
 
 def _few(files: Sequence[str]) -> str:
     more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
     return ", ".join(map(path_text, files[:SHOWN])) + more
-
-
-def _note_of_part(outcome: Outcome) -> str:
-    outside = {one.path for one in outcome.outside}
-    merged = _few([path for path in outcome.files if path not in outside]) or "nothing"
-    lines = _lines(outcome.outside[:SHOWN])
-    if len(outcome.outside) > SHOWN:
-        lines.append(f"- and {len(outcome.outside) - SHOWN} more")
-    head = (
-        f"Of its changes those in its region are merged into your files: {merged}. These are not: "
-        f"they are on the branch {outcome.branch}, and in its worktree:"
-    )
-    cure = f"See them by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
-    return "\n".join((head, *lines, cure))
 
 
 async def set_up(of: FilesContext, target: Path, variables: Mapping[str, str]) -> None:
@@ -471,11 +453,12 @@ async def set_up(of: FilesContext, target: Path, variables: Mapping[str, str]) -
 
 
 def _failed(why: str, hint: str = "correct workspace.worktree_setup") -> AgentSpawnError:
-    return AgentSpawnError(
-        f"the set-up of the worktree failed: {why}",
-        hint=f"{hint}; or spawn it with worktree: false",
-        code="no_worktree",
-    )
+    return _none(f"the set-up of the worktree failed: {why}", hint)
+
+
+def _none(what: str, hint: str | None = None) -> AgentSpawnError:
+    cure = "; or ".join(filter(None, (hint, "spawn it with worktree: false")))
+    return AgentSpawnError(what, hint=cure, code="no_worktree")
 
 
 def copy_all(names: Sequence[str], source: Path, target: Path) -> Iterator[str]:

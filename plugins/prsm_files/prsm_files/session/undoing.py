@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         Rationale,
         Snapshot,
     )
-    from prsm_core.files import ChangeRow, Decision, FilesContext, Hold
+    from prsm_core.files import ChangeRow, FilesContext, Hold
     from prsm_files.session.changes import ChangeWatch
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from prsm_files.session.trees import TreeKeeper
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Restored
-    from prsm_files.shadow.worktree import Spare
 
 T = TypeVar("T")
 
@@ -285,30 +284,28 @@ class KeptChanges(NoChanges):
         return await self._prompt(wanted, files=files, conversation=conversation, mine=mine)
 
     async def _turn(self, *, with_possible: bool) -> UndoReport:
-        changes = self._watch
-        made: Sequence[Decision] = ()
-        act = None
-        if changes is not None:
-            rows = of_last_turn(await changes.get().rows(), with_possible=with_possible)
-            if rows:
-                ids = tuple(row.change.id for row in rows)
-                made, act = await changes.get().verdicts.reject(Choice(ids=ids))
+        if self._watch is None:
+            return UndoReport()
+        watch = self._watch.get()
+        rows = of_last_turn(await watch.rows(), with_possible=with_possible)
+        if not rows:
+            return UndoReport()
+        made, act = await watch.verdicts.reject(Choice(ids=tuple(row.change.id for row in rows)))
         return UndoReport(decided=tuple(map(told_decision, made)), act=act)
 
     async def _act(self, wanted: str | None, *, conversation: bool) -> UndoReport:
         """Take an act back: a restore if no run is open, any other one of this session."""
-        changes = self._watch
         act = await self._files.use(lambda shadow: find_act(shadow, wanted))
         if act.is_restore:
             self._files.check_idle()
             return await self._restore(act, conversation=conversation)
-        if act.session != self._session or changes is None:
+        if act.session != self._session or self._watch is None:
             raise ConfigError(
                 f"act {act.id} is of session {act.session}",
                 hint=f"take it back by a command: prsm undo {act.id}",
                 code="other_session",
             )
-        acted, made = await changes.get().verdicts.undo(act)
+        acted, made = await self._watch.get().verdicts.undo(act)
         return told_acted(acted, map(told_decision, made))
 
     async def _restore(self, last: Act, *, conversation: bool) -> UndoReport:
@@ -319,7 +316,8 @@ class KeptChanges(NoChanges):
                 if session != self._session and self._files.state is not None:
                     since = self._context.clock.time()
                     take = partial(SessionLock.take, self._files.state, session, since=since)
-                    owned.enter_context(await asyncio.to_thread(take))  # nobody goes on with it
+                    # Nobody goes on with it.
+                    owned.enter_context(await asyncio.to_thread(take))
             restored = await keeper.use(
                 self._files.folder, lambda shadow: shadow.undo(owed, of=last)
             )
@@ -335,17 +333,15 @@ class KeptChanges(NoChanges):
         if not files:
             return told(prompt, await self._carry_out(owed, None), None)
         async with self._files.quiet() as keeper:
-            spare = None if mine else await self._spare(prompt, keeper)
+            spare = None
+            if not mine:
+                shadow = await keeper.use(self._files.folder, lambda shadow: shadow)
+                spare = (await known_since(self._store, prompt, shadow)).spare
             name = prompt.snapshot.snapshot_id
             restore = partial(Shadow.restore, wanted=name, then=owed, spare=spare)
             restored = await keeper.use(self._files.folder, restore)
             await self._files.settle()
             return self._files.told(prompt, await self._carry_out(owed, keeper), restored)
-
-    async def _spare(self, prompt: Prompt, keeper: FilesKeeper) -> Spare:
-        """Return what tells of the files that the person has changed since a prompt."""
-        shadow = await keeper.use(self._files.folder, lambda shadow: shadow)
-        return (await known_since(self._store, prompt, shadow)).spare
 
     async def _carry_out(self, owed: Owed | None, keeper: FilesKeeper | None) -> str | None:
         """Do what is owed, beside a restore by the keeper; return what is gone on with now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -30,6 +31,23 @@ possible_option = click.option(
     "--possible", is_flag=True, help="Also what you may have made: changes marked with ?."
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+Decorator = Callable[[Any], Any]
+
+
+def _all_of(*options: Decorator) -> Decorator:
+    """Return what gives a command several options, in their order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+place_options = _all_of(session_option, workspace_option, json_option)
+which_options = _all_of(ids_argument, agent_option, call_option)
 
 
 @click.group(
@@ -66,9 +84,7 @@ def changes(ctx: click.Context, last: int | None, follow: bool) -> None:
 @agent_option
 @last_option
 @follow_option
-@session_option
-@workspace_option
-@json_option
+@place_options
 @agents_may
 def list_changes(**given: Any) -> None:
     """List the changes about which nothing is decided, by agent, conflicts first.
@@ -84,9 +100,7 @@ def list_changes(**given: Any) -> None:
 
 @changes.command(short_help="Show one change: whose it is, and what it did.")
 @click.argument("change_id", metavar="ID")
-@session_option
-@workspace_option
-@json_option
+@place_options
 @agents_may
 def show(change_id: str, session: str | None, workspace: str, as_json: bool) -> None:
     """Show one change: whose it is, how that is known, who else is on the file, and its lines."""
@@ -96,9 +110,7 @@ def show(change_id: str, session: str | None, workspace: str, as_json: bool) -> 
 
 
 @changes.command(short_help="List worktrees that are not merged.")
-@session_option
-@workspace_option
-@json_option
+@place_options
 @agents_may
 def worktrees(session: str | None, workspace: str, as_json: bool) -> None:
     """List the worktrees of ended agents that are not merged: their branches, folders, conflicts.
@@ -112,9 +124,7 @@ def worktrees(session: str | None, workspace: str, as_json: bool) -> None:
 
 @changes.command(short_help="Show why a file, or a line of it, was changed.")
 @click.argument("place", metavar="PATH[:LINE]")
-@session_option
-@workspace_option
-@json_option
+@place_options
 @agents_may
 def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
     """Show why a file was changed last, or who made a line of it, and why.
@@ -128,12 +138,8 @@ def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
 
 
 @changes.command(short_help="Print changes as a patch.")
-@ids_argument
-@agent_option
-@call_option
-@session_option
-@workspace_option
-@json_option
+@which_options
+@place_options
 @agents_may
 def diff(session: str | None, workspace: str, as_json: bool, **which: Any) -> None:
     """Print changes as a patch, each for itself: those of the ids, or all that are pending."""
@@ -144,13 +150,9 @@ def diff(session: str | None, workspace: str, as_json: bool, **which: Any) -> No
 
 
 @changes.command(short_help="Accept changes: they stay, and are pending no more.")
-@ids_argument
-@agent_option
-@call_option
+@which_options
 @all_option
-@session_option
-@workspace_option
-@json_option
+@place_options
 def accept(session: str | None, workspace: str, as_json: bool, **which: Any) -> None:
     """Accept changes: they stay as they are, and are pending no more."""
     from prsm_files.commands.changes.deciding import accept_changes
@@ -160,15 +162,11 @@ def accept(session: str | None, workspace: str, as_json: bool, **which: Any) -> 
 
 
 @changes.command(short_help="Take changes back, each alone.")
-@ids_argument
-@agent_option
-@call_option
+@which_options
 @all_option
 @possible_option
 @yes_option
-@session_option
-@workspace_option
-@json_option
+@place_options
 @click.pass_context
 def reject(
     ctx: click.Context,
@@ -207,9 +205,7 @@ def reject(
 @click.option("--message", "-m", metavar="TEXT", help="Says this, in place of their reasons.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be committed.")
 @yes_option
-@session_option
-@workspace_option
-@json_option
+@place_options
 @click.pass_context
 @agents_may_unless(lambda given: not given["dry_run"])
 def commit(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from msgspec.structs import replace
 
 from prsm_core.cli.sessions.listing import at_text
 from prsm_core.commands import open_session, print_table, run_to_end, say, workspace_paths
@@ -28,11 +27,12 @@ from prsm_files.commands.changes.knowing import (
     who,
 )
 from prsm_files.commands.snapshots.opening import with_shadow
-from prsm_files.session.deciding import Choice, choose, is_of_agents, told_change, told_detail
+from prsm_files.session.deciding import find_change, is_of_agents, told_change, told_detail
 from prsm_files.session.deciding import wanted as in_order
 from prsm_files.session.reasons import LONGEST, Reasons, of_line, of_path, told_reason
 from prsm_files.shadow.whereabouts import Where
 from prsm_files.worktrees.records import BACKING, MERGING, PARTIAL, left_of, read_all, told_left
+from prsm_files.worktrees.worktrees import Worktrees
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from prsm_core.door import LeftWorktree, Reason
     from prsm_core.files import ChangeRow
     from prsm_files.commands.changes.knowing import Known
-    from prsm_files.shadow.worktree import Shadow
 
 _NEWS = frozenset({"file_changed", "changes_decided"})
 _HEADERS = ("CHANGE", "AGENT", "", "FILE", "LINES", "HOW", "STATE", "CALL")
@@ -73,18 +72,14 @@ def print_changes(
         for row in rows:
             click.echo(_json(row, known.names))
     else:
-        _print_table(rows, known, unmerged(workspace, known.session))
+        if rows:
+            print_table(_HEADERS, [_cells(row, known.names) for row in rows], spare=("CALL", "HOW"))
+        else:
+            say("nothing is pending")
+        for line in (*summary(rows), *map(_line, _left(workspace, known.session))):
+            say(line, err=True)
     if follow:
         run_to_end(_follow(workspace, known, agent, is_all=is_all, as_json=as_json))
-
-
-def _print_table(rows: Sequence[ChangeRow], known: Known, left: Sequence[str]) -> None:
-    if not rows:
-        say("nothing is pending")
-        _say_all(left)
-        return
-    print_table(_HEADERS, [_cells(row, known.names) for row in rows], spare=("CALL", "HOW"))
-    _say_all((*summary(rows, known.names), *left))
 
 
 async def _follow(
@@ -112,12 +107,7 @@ def _json(row: ChangeRow, names: Mapping[str, str]) -> str:
     return json.dumps(msgspec.to_builtins(told_change(row, names)))
 
 
-def _say_all(lines: Sequence[str]) -> None:
-    for line in lines:
-        say(line, err=True)
-
-
-def summary(rows: Sequence[ChangeRow], names: Mapping[str, str]) -> Sequence[str]:
+def summary(rows: Sequence[ChangeRow]) -> Sequence[str]:
     """Return what is pending, in a few lines: conflicts, what is outside, and what to do."""
     pending = [row for row in rows if row.state in OPEN_STATES]
     if not pending:
@@ -161,9 +151,7 @@ def _cells(row: ChangeRow, names: Mapping[str, str]) -> tuple[str | None, ...]:
 def print_change(workspace: str, session: str | None, wanted: str, *, as_json: bool) -> None:
     """Print one change, decided or not. Raises PrsmError."""
     known = run_to_end(known_changes(workspace, session, Which(ids=(wanted,)), None))
-    rows = [replace(row, state="pending") for row in known.rows]  # whatever is decided
-    (found,) = choose(rows, Choice(ids=(wanted,)))
-    row = next(one for one in known.rows if one.change.id == found.change.id)
+    row = find_change(known.rows, wanted)
     text = with_shadow(workspace, lambda shadow: patch(shadow, [row.change]))
     reason = run_to_end(_reason(workspace, known.session, row))
     if as_json:
@@ -200,9 +188,8 @@ def print_why(workspace: str, session: str | None, wanted: str, *, as_json: bool
     row = rows[0]
     if line is not None:
         asked = in_order(rows[::-1])
-        row = of_line(
-            rows, with_shadow(workspace, lambda shadow: find_origin(shadow, asked, line)), line
-        )
+        origin = with_shadow(workspace, lambda shadow: find_origin(shadow, asked, line))
+        row = of_line(rows, origin, line)
     reason = run_to_end(_reason(workspace, known.session, row))
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(told_reason(row, known.names, reason))))
@@ -232,25 +219,15 @@ def print_diff(workspace: str, session: str | None, which: Which, *, as_json: bo
     rows = known.rows
     if which == Which():
         rows = tuple(sorted((*rows, *known.outside), key=lambda row: row.at))
-    texts = _patches(workspace, rows) if rows else []
+    texts: list[str] = []
+    if rows:
+        texts = with_shadow(workspace, lambda at: [patch(at, [row.change]) for row in rows])
     if as_json:
         changes = msgspec.to_builtins([told_change(row, known.names) for row in rows])
         told = zip(changes, texts, strict=True)
         click.echo(json.dumps([{**change, "diff": text} for change, text in told]))
         return
     click.echo("".join(texts), nl=False)
-
-
-def _patches(workspace: str, rows: Sequence[ChangeRow]) -> list[str]:
-    def all_(shadow: Shadow) -> list[str]:
-        return [patch(shadow, [row.change]) for row in rows]
-
-    return with_shadow(workspace, all_)
-
-
-def unmerged(workspace: str, session: str) -> Sequence[str]:
-    """Return what is not merged, a worktree a line. Raises PrsmError."""
-    return [_line(told) for told in _left(workspace, session)]
 
 
 def print_worktrees(workspace: str, session: str | None, *, as_json: bool) -> None:
@@ -270,14 +247,8 @@ def _left(workspace: str, session: str) -> Sequence[LeftWorktree]:
     paths = workspace_paths(workspace)
     where, key = Where(paths.state, paths.trees.resolve()), repo_identity(Path(workspace)).key
     if any(tree.state in {MERGING, BACKING} for tree in read_all(where, key)):
-        with_shadow(workspace, lambda shadow: _swept(shadow, where))
+        with_shadow(workspace, lambda shadow: Worktrees(shadow, where).sweep(lambda _: False))
     return [told_left(tree) for tree in left_of(where, key, session)]
-
-
-def _swept(shadow: Shadow, where: Where) -> Sequence[str]:
-    from prsm_files.worktrees.worktrees import Worktrees  # few were cut off
-
-    return Worktrees(shadow, where).sweep(lambda _: False)
 
 
 def _line(told: LeftWorktree) -> str:

@@ -7,6 +7,7 @@ ledger what it decided. Whoever comes next finishes what a death cut off.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from prsm_core.files import PENDING, REJECTED, UNMERGED, path_text, text_path
 from prsm_files.changes.merging import Side, Wanted, find_side, without
 from prsm_files.changes.writing import planned, write
 from prsm_files.shadow.acts import KEPT, REFS, REJECT, UNDO, Act, Operation, Verdict, owed_by
-from prsm_files.shadow.files import put_json, read_note, sync
+from prsm_files.shadow.files import folders_above, put_json, read_note, sync
 from prsm_files.shadow.git import GitFailedError
 from prsm_files.shadow.records import Left
 from prsm_files.shadow.trackers import note
@@ -102,12 +103,13 @@ class Acting:
         """
         act = replace(act, wrote=tuple(operations))
         lost = keep(self._shadow, act)
+        stays = tuple(Left(one.name, why) for one, why in lost.items())
         act = _without(act, lost)
-        if not act.wrote and not any(one.new != UNMERGED for one in act.verdicts):
-            return Acted(act, _stays(lost))
+        if not act.wrote and all(one.new == UNMERGED for one in act.verdicts):
+            return Acted(act, stays)
         put_json(self._intent, act, is_durable=True)
         acted = self._carry_out(act)
-        return acted._replace(stays=(*_stays(lost), *acted.stays))
+        return acted._replace(stays=(*stays, *acted.stays))
 
     def _carry_out(self, act: Act) -> Acted:
         """Write what is not written yet; who has changed a file meanwhile keeps it."""
@@ -123,7 +125,7 @@ class Acting:
         self._intent.unlink(missing_ok=True)
         sync(self._intent.parent)
         self._trim()
-        return Acted(act, _stays(lost))
+        return Acted(act, tuple(Left(one.name, why) for one, why in lost.items()))
 
     def _write(self, one: Operation, name: str) -> str:
         """Write one file; return why it stays as it was, "" if it does not."""
@@ -154,18 +156,14 @@ def _without(act: Act, lost: Mapping[Operation, str]) -> Act:
     A rejection that does not come to be is decided so. An undo leaves what was decided.
     """
     stays = {id_: why for one, why in lost.items() for id_ in one.ids}
-    verdicts = []
-    for one in act.verdicts:
-        if one.change not in stays:
-            verdicts.append(one)
-        elif act.kind == REJECT and one.new == REJECTED:
-            verdicts.append(replace(one, new=UNMERGED, why=stays[one.change]))
+    verdicts = [one for one in act.verdicts if one.change not in stays]
+    if act.kind == REJECT:
+        verdicts = [
+            replace(one, new=UNMERGED, why=stays[one.change]) if one.change in stays else one
+            for one in act.verdicts
+        ]
     wrote = tuple(one for one in act.wrote if one not in lost)
     return replace(act, wrote=wrote, verdicts=tuple(verdicts))
-
-
-def _stays(lost: Mapping[Operation, str]) -> tuple[Left, ...]:
-    return tuple(Left(one.name, why) for one, why in lost.items())
 
 
 def keep(shadow: Shadow, act: Act) -> Mapping[Operation, str]:
@@ -232,7 +230,10 @@ class Rejecter(Acting):
                 )
                 for one in wanted
             )
-            act = self._shadow.new_act(REJECT, session, what=_files(operations))
+            names = sorted(path_text(one.name) for one in operations)
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            what = f"{names[0]}{more}" if names else ""
+            act = self._shadow.new_act(REJECT, session, what=what)
             return self.begin(replace(act, verdicts=verdicts), operations)
 
     def plan_undo(self, act: Act) -> UndoPlan:
@@ -273,11 +274,23 @@ class Rejecter(Acting):
         by_path: dict[str, list[str]] = {}
         for one in verdicts:
             by_path.setdefault(text_path(one.path), []).append(one.change)
-        return UndoPlan(
-            tuple(_back(one, files[one.ids[0]], by_path) for one in operations),
-            tuple(verdicts),
-            tuple(Left(files[number].name, why) for number, why in stays.items()),
-        )
+        back = []
+        for file in operations:
+            undone = files[file.ids[0]]
+            # A file that is made anew has the permissions that it had.
+            is_new = (
+                file.before is None or file.after is None or file.before.mode != file.after.mode
+            )
+            back.append(
+                replace(
+                    file,
+                    ids=tuple(by_path.get(file.name, ())),
+                    after_bits=undone.before_bits if is_new else None,
+                    folders=file.folders or undone.folders,
+                )
+            )
+        left = tuple(Left(files[number].name, why) for number, why in stays.items())
+        return UndoPlan(tuple(back), tuple(verdicts), left)
 
     def _planned(self, wanted: Sequence[Wanted]) -> tuple[list[Operation], dict[str, str]]:
         """Return what to write, and by id the changes that stay, with the reason.
@@ -289,25 +302,20 @@ class Rejecter(Acting):
             path = change.inner
             one = files.setdefault((change.root, path), _File(self.root(change.root), path))
             one.changes.append(change)
-        _decide(files)
+        rooms = defaultdict[str, _Room](_Room)
+        waiting, count = list(files.items()), -1
+        while len(waiting) != count:
+            count = len(waiting)
+            waiting = [
+                ((root, path), one)
+                for (root, path), one in waiting
+                if not one.is_decided_now(rooms[root])
+            ]
         stay = {id_: why for one in files.values() for id_, why in one.stay().items()}
         operations = [one.operation() for one in files.values() if one.side.entry != one.was]
         # What makes room comes first.
         operations.sort(key=lambda one: one.after is not None)
         return operations, {one.id: stay[one.id] for one in wanted if one.id in stay}
-
-
-def _back(one: Operation, undone: Operation, by_path: Mapping[str, Sequence[str]]) -> Operation:
-    is_new = one.before is None or one.after is None or one.before.mode != one.after.mode
-    bits = undone.before_bits if is_new else None
-    ids = tuple(by_path.get(one.name, ()))
-    return replace(one, ids=ids, after_bits=bits, folders=one.folders or undone.folders)
-
-
-def _files(operations: Sequence[Operation]) -> str:
-    names = sorted(path_text(one.name) for one in operations)
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more}" if names else ""
 
 
 class _File:
@@ -369,22 +377,9 @@ class _Room:
                 self.going.add(path)
             return True
         if new is not None:
-            parts = path.split("/")
-            above = {"/".join(parts[:count]) for count in range(1, len(parts))}
+            above = set(folders_above(path))
             if path in self._folders or above & self._coming:
                 return False
             self._coming.add(path)
             self._folders |= above
         return True
-
-
-def _decide(files: Mapping[tuple[str, str], _File]) -> None:
-    rooms: dict[str, _Room] = {}
-    waiting, count = list(files.items()), -1
-    while len(waiting) != count:
-        count = len(waiting)
-        waiting = [
-            ((root, path), one)
-            for (root, path), one in waiting
-            if not one.is_decided_now(rooms.setdefault(root, _Room()))
-        ]

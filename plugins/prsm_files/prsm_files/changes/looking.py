@@ -73,21 +73,12 @@ class RootLook:
         output = self.git.ask("ls-files", *args, index=self._index)
         if output.code:
             raise GitFailedError(("ls-files",), output)
-        changed: dict[str, None] = {}
-        found = Differing([], [], [])
-        for line in names(output.out):
-            tag, path = line[0], line[2:]
-            if tag != "?":
-                changed[path] = None
-            elif path.startswith(self._hidden):
-                continue
-            elif path.endswith("/"):
-                found.tops.append(path.rstrip("/"))
-            else:
-                found.others.append(path)
-        found.changed.extend(changed)
-        found.changed.extend(self._behind([one for one in found.others if one not in known]))
-        return found
+        lines = [(line[0], line[2:]) for line in names(output.out)]
+        changed = list(dict.fromkeys(path for tag, path in lines if tag != "?"))
+        new = [path for tag, path in lines if tag == "?" and not path.startswith(self._hidden)]
+        others = [path for path in new if not path.endswith("/")]
+        changed += self._behind([one for one in others if one not in known])
+        return Differing(changed, others, [path.rstrip("/") for path in new if path.endswith("/")])
 
     def _behind(self, new: Sequence[str]) -> Iterator[str]:
         """Yield files of the index hidden by a link above: git sees what it leads to instead."""
@@ -163,12 +154,17 @@ class RootLook:
 
     def _stored(self, paths: Sequence[str]) -> dict[str, str]:
         """Store contents here, whatever the repository has; return their ids."""
-        plain = [path for path in paths if _is_plain(path, self._top)]
+        # What git can read from a list of lines.
+        plain = [
+            path
+            for path in paths
+            if not (set("\r\n") & set(path) or os.path.islink(self._top + path))  # noqa: PTH114
+        ]
         blobs: dict[str, str] = {}
         if plain:
-            asked = b"".join(os.fsencode(path) + b"\n" for path in plain)
+            asked = b"".join(map(_quoted, plain))
             args = ("hash-object", "-w", "--no-filters", "--stdin-paths")
-            said = self.git.run(*args, stdin=_quoted(asked), alone=True)
+            said = self.git.run(*args, stdin=asked, alone=True)
             blobs.update(zip(plain, said.decode("ascii").split(), strict=True))
         for path in set(paths) - set(plain):
             blobs[path] = self.git.store(content(self._top + path))
@@ -191,11 +187,6 @@ def _stamp(path: str) -> Stamp | None:
     return found if found and (stat.S_ISREG(found[0]) or stat.S_ISLNK(found[0])) else None
 
 
-def _is_plain(path: str, top: str) -> bool:
-    """Return whether git reads a path, and what is there, from a list of lines."""
-    return not (set("\r\n") & set(path) or os.path.islink(top + path))  # noqa: PTH114 - as it is
-
-
 def content(path: str) -> bytes:
     """Return what a file holds, or where a link leads. Raises OSError."""
     if os.path.islink(path):  # noqa: PTH114 - as it is written
@@ -204,12 +195,9 @@ def content(path: str) -> bytes:
         return file.read()
 
 
-def _quoted(paths: bytes) -> bytes:
-    """Return paths as git reads them line by line: one that begins with a quote is a quotation."""
-    lines = paths.split(b"\n")
-    return b"\n".join(
-        b'"' + line.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
-        if line.startswith(b'"')
-        else line
-        for line in lines
-    )
+def _quoted(path: str) -> bytes:
+    """Return a path as git reads it in a line: one that begins with a quote is a quotation."""
+    line = os.fsencode(path)
+    if line.startswith(b'"'):
+        line = b'"' + line.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+    return line + b"\n"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from prsm_files.changes.looking import content
-from prsm_files.shadow.files import is_inside, status
+from prsm_files.shadow.files import folders_above, is_inside, status
 from prsm_files.shadow.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry
 
 if TYPE_CHECKING:
@@ -52,24 +52,18 @@ def find_side(root: Root, path: str, going: Collection[str] = ()) -> Side:
 
     Files that are `going` count as gone, and so do folders that hold nothing else.
     """
-    try:
-        return _find_side(root, path, going)
-    except OSError as error:
-        return Side(None, f"it cannot be read: {error.strerror}")
-
-
-def _find_side(root: Root, path: str, going: Collection[str]) -> Side:
     if not is_inside(path):
         return Side(None, "that is no path of a file")
-    parts = path.split("/")
-    for count in range(1, len(parts)):
-        above = "/".join(parts[:count])
-        found = status(f"{root.folder}/{above}")
-        if found is None or above in going:
-            return Side(None)
-        if not stat.S_ISDIR(found.st_mode):
-            return Side(None, "a folder above it is a folder no more")
-    return _what_is_at(root, path, going)
+    try:
+        for above in folders_above(path):
+            found = status(f"{root.folder}/{above}")
+            if found is None or above in going:
+                return Side(None)
+            if not stat.S_ISDIR(found.st_mode):
+                return Side(None, "a folder above it is a folder no more")
+        return _what_is_at(root, path, going)
+    except OSError as error:
+        return Side(None, f"it cannot be read: {error.strerror}")
 
 
 def _what_is_at(root: Root, path: str, going: Collection[str]) -> Side:
@@ -90,16 +84,14 @@ def _what_is_at(root: Root, path: str, going: Collection[str]) -> Side:
 
 def _holds_only(root: Root, top: str, going: Collection[str]) -> bool:
     """Return whether a folder holds nothing but files that are going; an empty one stays."""
-    found = False
+    is_read = False
     for folder, folders, files in os.walk(root.folder / top):
-        below = os.path.relpath(folder, root.folder)
+        is_read, below = True, os.path.relpath(folder, root.folder)
         links = [name for name in folders if os.path.islink(f"{folder}/{name}")]  # noqa: PTH114
-        if not all(f"{below}/{name}" in going for name in (*files, *links)):
+        is_empty = not (files or folders)
+        if is_empty or not all(f"{below}/{name}" in going for name in (*files, *links)):
             return False
-        if not (files or folders):  # it would stay
-            return False
-        found = True
-    return found
+    return is_read
 
 
 class Words(Struct, frozen=True, kw_only=True):

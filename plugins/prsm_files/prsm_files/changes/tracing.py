@@ -27,12 +27,8 @@ _PLAIN = ("--unified=0", "--text", "--no-color", "--no-ext-diff", "--no-textconv
 def patch(shadow: Shadow, changes: Iterable[FileChange]) -> str:
     """Return changes one after the other, each with its head. Raises PrsmError."""
     with shadow.at_work():
-        parts = []
-        for change in changes:
-            root = text_path(change.root)
-            if shadow.has_root(root):
-                parts.append(_one(shadow.root(root), change))
-        return "".join(parts)
+        roots = [(text_path(change.root), change) for change in changes]
+        return "".join(_one(shadow.root(at), one) for at, one in roots if shadow.has_root(at))
 
 
 def _one(root: Root, change: FileChange) -> str:

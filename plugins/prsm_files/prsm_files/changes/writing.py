@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from prsm_files.changes.merging import find_side
 from prsm_files.shadow.acts import Operation
-from prsm_files.shadow.files import stamp_of, status
+from prsm_files.shadow.files import folders_above, stamp_of, status, write_new
 from prsm_files.shadow.modes import Modes, mode_of
 from prsm_files.shadow.records import LINK, PROGRAM, Entry
 from prsm_files.shadow.whereabouts import stray_notes
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from prsm_files.shadow.root import Root
 
-_OWNERS = 0o600  # while it is written
 _READERS = 0o444
 _LEAD, _END = ".prsm-", ".new"
 # What says that a file cannot be prepared in one place, and may be in another.
@@ -43,9 +42,7 @@ def planned(
 
 
 def _folders_above(top: Path, path: str) -> Iterator[tuple[str, int]]:
-    parts = path.split("/")
-    for count in range(1, len(parts)):
-        folder = "/".join(parts[:count])
+    for folder in folders_above(path):
         found = status(f"{top}/{folder}")
         if found is not None and stat.S_ISDIR(found.st_mode):
             yield folder, stat.S_IMODE(found.st_mode)
@@ -78,7 +75,10 @@ def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
     wanted, mode = one.after, _mode(root, one, one.after)
 
     def make(new: Path) -> None:
-        _make(new, data, wanted, mode)
+        if wanted.mode == LINK:
+            new.symlink_to(os.fsdecode(data))
+        else:
+            write_new(new, data, mode)
         if stamp_of(str(place)) != stamp:  # as late as can be
             raise _ChangedError
 
@@ -98,24 +98,11 @@ def _makes_room(top: Path, path: str) -> bool:
 
     So it is where something else has taken the place since, of the same act that was cut off.
     """
-    parts = path.split("/")
-    above = (status(f"{top}/{'/'.join(parts[:count])}") for count in range(1, len(parts)))
+    above = (status(f"{top}/{folder}") for folder in folders_above(path))
     if any(one is not None and not stat.S_ISDIR(one.st_mode) for one in above):
         return True
     found = status(f"{top}/{path}")
     return found is not None and stat.S_ISDIR(found.st_mode)
-
-
-def _make(file: Path, data: bytes, entry: Entry, mode: int) -> None:
-    if entry.mode == LINK:
-        file.symlink_to(os.fsdecode(data))
-        return
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNERS)
-    with os.fdopen(descriptor, "wb") as new:
-        new.write(data)
-        new.flush()
-        os.fsync(descriptor)
-        os.fchmod(descriptor, mode)
 
 
 def _mode(root: Root, one: Operation, entry: Entry) -> int:

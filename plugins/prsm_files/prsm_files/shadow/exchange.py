@@ -18,12 +18,13 @@ import shutil
 import stat
 import zlib
 from base64 import b85decode
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from prsm_core import ConfigError
-from prsm_files.shadow.files import status
+from prsm_files.shadow.files import status, write_new
 from prsm_files.shadow.git import GitFailedError, scratch
 from prsm_files.shadow.modes import Modes
 from prsm_files.shadow.records import FILE, LINK, PROGRAM, RootState, Staging
@@ -62,6 +63,7 @@ class Most(Struct, frozen=True, kw_only=True):
 
 
 MOST = Most()
+_write = partial(write_new, is_durable=False)
 _QUIET = ("--no-renames", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
 
 
@@ -398,12 +400,6 @@ def _patch(git: GitDir, old: str, new: str, place: Path) -> bytes:
             hint="commit, or leave out, large files, and take another snapshot",
         )
     return patch
-
-
-def _write(file: Path, data: bytes) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as new:
-        new.write(data)
 
 
 def _write_file(file: Path, mode: str, data: bytes) -> None:

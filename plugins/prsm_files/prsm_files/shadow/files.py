@@ -53,6 +53,12 @@ def is_inside(path: str) -> bool:
     return not {"", ".", "..", ".git"} & set(path.split("/"))
 
 
+def folders_above(path: str) -> list[str]:
+    """Return the folders above a path, from the top of its root; the highest first."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
 def put(file: Path, data: bytes, *, is_durable: bool = False) -> None:
     """Write a file whole, or leave it as it was: who is killed in the midst leaves no half of one.
 
@@ -121,6 +127,18 @@ def read_note(
     except ValueError as error:
         said = f"what {file.name} says of {what} cannot be read: {file}"
         raise ConfigError(said, hint=cure, code="damaged_note") from error
+
+
+def write_new(file: Path, data: bytes, mode: int | None = None, *, is_durable: bool = True) -> None:
+    """Write a file that is not there yet, private at first. Raises OSError."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as new:
+        new.write(data)
+        if is_durable:
+            new.flush()
+            os.fsync(descriptor)
+        if mode is not None:
+            os.fchmod(descriptor, mode)
 
 
 def begin_hash(size: int, like: str) -> hashlib._Hash:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core import PrsmError
-from prsm_files.shadow.files import begin_hash, status
+from prsm_files.shadow.files import begin_hash, folders_above, status
 from prsm_files.shadow.git import ContentGoneError
 from prsm_files.shadow.modes import FileModes
 from prsm_files.shadow.place import RealFolders, find_repository, read_head
@@ -70,15 +70,13 @@ def in_the_way(root: Root, changes: Sequence[Change], tops: Iterable[str] = ()) 
 
 
 def _obstacles(root: Root, path: str, goes: set[str], *, is_file: bool = True) -> Iterable[str]:
-    parts = path.split("/")
-    for count in range(1, len(parts) + 1):
-        name = "/".join(parts[:count])
+    for name in (*folders_above(path), path):
         found = status(f"{root.folder}/{name}")
         if found is None or name in goes:
             return
         kind = found.st_mode
         if stat.S_ISDIR(kind):
-            if count == len(parts) and is_file:
+            if name == path and is_file:
                 yield from _files(root.folder, name, goes)
             continue
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
@@ -242,9 +240,7 @@ def write_all(
 
 def _make_folder(top: Path, path: str) -> None:
     """Make the folder of a root; what is in the way of it has gone before."""
-    parts = path.split("/") if path else []
-    for count in range(1, len(parts) + 1):
-        above = "/".join(parts[:count])
+    for above in (*folders_above(path), path):
         if status(f"{top}/{above}") is None:
             (top / above).mkdir()
 

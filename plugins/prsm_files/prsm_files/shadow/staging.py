@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core import ConfigError, PrsmError
-from prsm_files.shadow.files import put_json, read_json, stamp_of, sync
+from prsm_files.shadow.files import put_json, read_json, stamp_of, sync, write_new
 from prsm_files.shadow.git import GitFailedError
 from prsm_files.shadow.records import Staging
 
@@ -58,13 +58,8 @@ class IndexLock:
     def take(self, data: bytes, mtime_ns: int | None = None) -> None:
         """Take the lock, with what the index is to become. Raises ConfigError, and OSError."""
         self._new.unlink(missing_ok=True)
-        descriptor = os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-            if self._index.exists():
-                os.fchmod(descriptor, self._index.stat().st_mode & 0o777)
+        mode = self._index.stat().st_mode & 0o777 if self._index.exists() else None
+        write_new(self._new, data, mode)
         if mtime_ns is not None:
             os.utime(self._new, ns=(mtime_ns, mtime_ns))
         try:

@@ -36,6 +36,7 @@ from prsm_files.changes.looking import RootLook
 from prsm_files.changes.merging import Words, find_side, merged, merged_lines
 from prsm_files.changes.writing import planned, write
 from prsm_files.shadow.acts import MERGE, Operation
+from prsm_files.shadow.files import folders_above
 from prsm_files.shadow.git import GitFailedError, listed, scratch
 from prsm_files.shadow.records import FILE_BYTES, LINK, Entry, Left, joined
 from prsm_files.shadow.restoring import HinderedError
@@ -637,8 +638,7 @@ class Projection:
 
     def top_of(self, path: str) -> str:
         """Return the file or folder of the region that a path is in, as the path spells it."""
-        parts, own = path.split("/"), self._region or ()
-        tops = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        tops, own = (*folders_above(path), path), self._region or ()
         return next((top for top in tops if self._fold(top) in own), "")
 
     def touches(self, path: str) -> bool:

@@ -48,10 +48,10 @@ from prsm_files.session.verdicts import SessionOwner, Verdicts
 from prsm_files.shadow.files import put_json, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 
     from prsm_core.files import ChangeRow, FilesContext, Folders, Hold, Step, WritingCall
-    from prsm_files.changes.attribution import Attributed, Found
+    from prsm_files.changes.attribution import Attributed
     from prsm_files.changes.tracing import Origin
     from prsm_files.changes.tracker import Scan
     from prsm_files.session.keeper import FilesKeeper
@@ -326,30 +326,30 @@ class ChangeWatch(SessionOwner):
             )
 
     def _change(self, scan: Scan, number: int, one: Attributed) -> FileChange:
+        folder = self._folder if self._tracker is None else self._tracker.shadow.folder
         found = one.found
-        old, new = found.before, found.after
+        (old_mode, before), (new_mode, after) = (
+            (None, None) if side is None else (side.mode, side.blob)
+            for side in (found.before, found.after)
+        )
         return FileChange(
             id=f"{scan.id}-{number}",
             scan=scan.id,
             path=path_text(found.path),
             root=path_text(found.root),
-            folder=path_text(str(self._top)),
+            folder=path_text(str(folder)),
             kind=found.kind,
-            old_mode=None if old is None else old.mode,
-            new_mode=None if new is None else new.mode,
-            before=None if old is None else old.blob,
-            after=None if new is None else new.blob,
+            old_mode=old_mode,
+            new_mode=new_mode,
+            before=before,
+            after=after,
             added=found.added,
             removed=found.removed,
             how=one.how,
             authors=tuple(ChangeAuthor(call.agent, call.call, call.turn) for call in one.calls),
             beside=one.beside,
-            note=_note(found),
+            note=next((side.why for side in (found.before, found.after) if side and side.why), ""),
         )
-
-    @property
-    def _top(self) -> Path:
-        return self._folder if self._tracker is None else self._tracker.shadow.folder
 
     def _tell_conflicts(self, changes: Sequence[Attributed]) -> None:
         """Tell each agent on a file who else is on it: it may know an older text of it."""
@@ -395,17 +395,15 @@ class ChangeWatch(SessionOwner):
         if tracker is None or call.command is not None:
             return frozenset()
         places = (_at(call.cwd, path) for path in call.paths)
-        found = {tracker.place_of(place) or OUTSIDE for place in places}
-        return frozenset(found)
+        return frozenset(tracker.place_of(place) or OUTSIDE for place in places)
 
     def _edits(self, call: WritingCall) -> tuple[Edit, ...]:
-        tracker = self._tracker
-        if tracker is None or call.command is not None:
+        if call.command is not None:
             return ()
         found = []
         for edit in edits_of(call.tool, call.arguments, call.paths):
             path, source = (
-                None if one is None else tracker.place_of(_at(call.cwd, one))
+                None if one is None else self._place(_at(call.cwd, one))
                 for one in (edit.path, edit.source)
             )
             if path is not None:
@@ -423,24 +421,17 @@ class ChangeWatch(SessionOwner):
         is_apart = record is not None and self._folders.top(record.descriptor.cwd) is not None
         return () if is_apart else None
 
-    def _places(self, files: Sequence[str]) -> tuple[str, ...]:
-        tracker = self._tracker
-        if tracker is None:
-            return ()
-        return tuple(place for file in files if (place := tracker.place_of(file)) is not None)
+    def _place(self, path: str) -> str | None:
+        return None if self._tracker is None else self._tracker.place_of(path)
+
+    def _places(self, files: Iterable[str]) -> tuple[str, ...]:
+        return tuple(place for file in files if (place := self._place(file)) is not None)
 
     def _leased(self, agent: str) -> tuple[str, ...]:
         """Return the folders that an agent has for itself: others are kept from them."""
-        tracker, region = self._tracker, self._of.roster.get(agent).descriptor.grant.region
-        if tracker is None or region is None:
-            return ()
-        places = (tracker.place_of(folder) for folder in region)
-        others = {folder for folder, _ in self._of.leases(agent)}
-        return tuple(
-            place
-            for place, folder in zip(places, region, strict=True)
-            if place is not None and not is_below(folder, others)
-        )
+        region = self._of.roster.get(agent).descriptor.grant.region or ()
+        others = {folder for folder, _ in self._of.leases(agent)} if region else set()
+        return self._places(folder for folder in region if not is_below(folder, others))
 
     async def rows(self) -> Sequence[ChangeRow]:
         """Return all changes of the session, oldest first; those of calls that have ended too."""
@@ -488,11 +479,6 @@ def _at(folder: str, path: str) -> str:
 
 def _new_id() -> str:
     return secrets.token_hex(_ID_BYTES)
-
-
-def _note(found: Found) -> str:
-    whys = (one.why for one in (found.before, found.after) if one is not None)
-    return next((why for why in whys if why), "")
 
 
 UNNAMED = ""  # the id of a call that its provider has not named
@@ -545,32 +531,34 @@ class OpenCalls:
         self._running.append((one, call))
         self._write()
 
+    def _find(self, one: WritingCall) -> int | None:
+        return next((at for at, (call, _) in enumerate(self._running) if call is one), None)
+
     def is_named(self, old: WritingCall, new: WritingCall, edits: tuple[Edit, ...]) -> None:
         """Take note of what a call is called, and of what it says it does."""
-        for number, (one, call) in enumerate(self._running):
-            if one is old:
-                known = replace(call, call=new.call or UNNAMED, edits=call.edits or edits)
-                self._running[number] = new, known
+        if (at := self._find(old)) is not None:
+            call = self._running[at][1]
+            known = replace(call, call=new.call or UNNAMED, edits=call.edits or edits)
+            self._running[at] = new, known
 
     def owns(self, one: WritingCall, owned: tuple[str, ...]) -> None:
         """Take note of the files that a call writes alone from now on. Raises OSError."""
-        for number, (running, call) in enumerate(self._running):
-            if running is one:
-                known = replace(call, region=owned, leased=owned, is_apart=True, began=self._tick())
-                self._running[number] = one, known
-                self._write()
+        if (at := self._find(one)) is not None:
+            call, began = self._running[at][1], self._tick()
+            known = replace(call, region=owned, leased=owned, is_apart=True, began=began)
+            self._running[at] = one, known
+            self._write()
 
     def ends(self, one: WritingCall, *, has_run: bool) -> WrittenCall | None:
         """Take note of a call that writes no more, and return it if it has run at all."""
-        for number, (running, call) in enumerate(self._running):
-            if running is one:
-                del self._running[number]
-                if not has_run:
-                    return None
-                ended = replace(call, ended=self._tick(), span=(call.span[0], time.time()))
-                self._ended.append(ended)
-                return ended
-        return None
+        if (at := self._find(one)) is None:
+            return None
+        _, call = self._running.pop(at)
+        if not has_run:
+            return None
+        ended = replace(call, ended=self._tick(), span=(call.span[0], time.time()))
+        self._ended.append(ended)
+        return ended
 
     def looked(self, moment: int) -> None:
         """Forget those that had ended when a look began that has found what they did."""

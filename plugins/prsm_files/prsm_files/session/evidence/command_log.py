@@ -37,21 +37,13 @@ _ENDED = frozenset(state.value for state in AgentState if state.is_terminal)
 _SHELLS = {False: "Bash", True: "run_bash"}  # the vendor's, and PRSM's own
 
 
-class _Run(Struct, frozen=True):
-    """A run of a command that was named: when it was let in, who ran it, and how it ended."""
-
-    let_in: int
-    who: str  # "" is the agent itself
-    end: End
-
-
 class _Shell(Struct, frozen=True, kw_only=True):
     """A call of a shell: the numbers of its events, and how it ended."""
 
     began: int
     let_in: int  # the event that allowed it, if somebody was asked: it ran only after that
     ended: int
-    who: str
+    who: str  # "" is the agent itself
     read: ReadCommand
     folder: str
     end: End
@@ -101,18 +93,16 @@ class CommandLog:
             if data["result"] in {"merged", "partial"}:
                 self._edits.append(seq)
         elif event.type == "agent_state_changed" and data.get("from") in _ENDED and not who:
-            self._open.clear()  # another life has begun
-            self._asked.clear()
-            self._shells.clear()
-            self._spans.clear()
-            self._edits.clear()
+            # Another life has begun.
+            for known in (self._open, self._asked, self._shells, self._spans, self._edits):
+                known.clear()
             self._since = seq
 
     def gaps(self) -> list[str]:
         """Return what is wrong with the named commands, and whose run was the last."""
         gaps = [
             f"`{command}` was not run" if run is None else f"`{command}` {_told(run)}"
-            for command, run in self._found()
+            for command, run in self._runs()
             if run is None or run.end is not End.SUCCEEDED
         ]
         more = [f"{self._left_out} more commands were not checked"] * (self._left_out > 0)
@@ -122,7 +112,7 @@ class CommandLog:
         """Return who ran the named commands that the agent itself did not, where they succeeded."""
         return [
             f"`{command}` was run by {run.who}"
-            for command, run in self._found()
+            for command, run in self._runs()
             if run is not None and run.who and run.end is End.SUCCEEDED
         ]
 
@@ -156,11 +146,9 @@ class CommandLog:
 
     def has_checked_since(self, edit: int) -> bool:
         """Return whether a check, or a named command, began after an edit and succeeded."""
-        for shell in self._shells.values():
-            if shell.let_in > edit and any(end is End.SUCCEEDED for _, _, end in _checks(shell)):
-                return True
-        runs = (run for _, run in self._found() if run is not None)
-        return any(run.let_in > edit and run.end is End.SUCCEEDED for run in runs)
+        checks = [(one.let_in, end) for one in self._shells.values() for *_, end in _checks(one)]
+        named = [(run.let_in, run.end) for _, run in self._runs() if run is not None]
+        return any(at > edit and end is End.SUCCEEDED for at, end in (*checks, *named))
 
     def _edit_of(self, call: str, began: int, ended: int, who: str) -> int:
         """Return when a call was over with writing; what a check writes itself is no edit."""
@@ -175,13 +163,14 @@ class CommandLog:
         """Return the calls of shells; the last is the one that was heard of last."""
         return sorted(self._shells.values(), key=lambda shell: shell.heard)
 
-    def _found(self) -> list[tuple[str, _Run | None]]:
-        last: dict[str, _Run] = {}
+    def _runs(self) -> list[tuple[str, _Shell | None]]:
+        """Return the last run of each named command, with how that command has ended in it."""
+        last: dict[str, _Shell] = {}
         for shell in self._in_order() if self._wanted else ():
             for command in self._wanted:
                 end = shell.read.end_of(command, shell.end)
                 if end is not None:
-                    last[command] = _Run(shell.let_in, shell.who, end)
+                    last[command] = replace(shell, end=end)
         return [(command, last.get(one)) for one, command in self._wanted.items()]
 
     def _started(self, agent: str | None, data: Any, seq: int, who: str, folder: str) -> None:
@@ -207,10 +196,8 @@ class CommandLog:
     def _let_in(self, asked: tuple[str, str] | None, seq: int) -> None:
         """Take that a call was answered for, which ran after that only."""
         begun = None if asked is None else self._open.get(asked)
-        if asked is None or begun is None:
-            return
-        key = (*asked, begun[0])
-        if key in self._shells:
+        if asked is not None and begun is not None and (*asked, begun[0]) in self._shells:
+            key = (*asked, begun[0])
             self._shells[key] = replace(self._shells[key], let_in=seq)
 
     def _finished(self, agent: str | None, data: Any, seq: int, who: str) -> None:
@@ -243,7 +230,7 @@ def _end(data: Any) -> End:
     return End.UNKNOWN if code is None else End.SUCCEEDED
 
 
-def _told(run: _Run) -> str:
+def _told(run: _Shell) -> str:
     return f"{run.end}, run by {run.who}" if run.who else str(run.end)
 
 
@@ -283,10 +270,9 @@ class Check(Struct, frozen=True, kw_only=True):
 
     def covers(self, earlier: Check) -> bool:
         """Return whether a run of this one looks at all that an earlier one looked at."""
-        if (self.name, self.folder) != (earlier.name, earlier.folder):
-            return False
-        if not all(
-            map(_SHOWS.fullmatch, (one.split()[0] for one in self.options - earlier.options))
+        more = (option.split()[0] for option in self.options - earlier.options)
+        if (self.name, self.folder) != (earlier.name, earlier.folder) or not all(
+            map(_SHOWS.fullmatch, more)
         ):
             return False
         if not self.operands:
@@ -302,25 +288,22 @@ class ReadCommand(Struct, frozen=True):
     text: str
     parts: tuple[CommandPart, ...] | None
 
-    @property
-    def is_told(self) -> bool:
-        """Whether the code 0 says that all has succeeded that does the work."""
-        parts = self.parts or ()
-        own = [part for part in parts if part.program not in _BESIDE]
-        return bool(parts) and all(part.is_told for part in own)
-
     def whole(self, end: End) -> End:
-        """Return how all of it has ended, by how its shell has."""
-        return End.HIDDEN if end is End.SUCCEEDED and not self.is_told else end
+        """Return how all of it has ended, by how its shell has.
+
+        The code 0 says that all has succeeded if it is told of all that does the work.
+        """
+        own = [part for part in self.parts or () if part.program not in _BESIDE]
+        is_told = bool(self.parts) and all(part.is_told for part in own)
+        return End.HIDDEN if end is End.SUCCEEDED and not is_told else end
 
     def ends(self, end: End, folder: str) -> list[tuple[Check, str, End]]:
         """Return the checks in it, each with its text and its end, by how its shell has ended."""
-        found = []
-        for part in self.parts or ():
-            if (check := _check(part, folder)) is not None:
-                known = end if part.is_told or end is End.UNKNOWN else End.HIDDEN
-                found.append((check, part.text, known))
-        return found
+        return [
+            (check, part.text, end if part.is_told or end is End.UNKNOWN else End.HIDDEN)
+            for part in self.parts or ()
+            if (check := _check(part, folder)) is not None
+        ]
 
     def end_of(self, command: str, end: End) -> End | None:
         """Return how a command has ended that is this one, or a part of it; None: it is none."""
@@ -334,10 +317,8 @@ class ReadCommand(Struct, frozen=True):
     @property
     def may_write_behind(self) -> bool:
         """Whether something that may write comes behind its last check; also if it has none."""
-        parts, last = self.parts or (), -1
-        for at, part in enumerate(parts):
-            if _check(part, "") is not None:
-                last = at
+        parts = self.parts or ()
+        last = max((n for n, part in enumerate(parts) if part.check is not None), default=-1)
         return last < 0 or any(part.program not in _LOOKS for part in parts[last + 1 :])
 
 

@@ -76,7 +76,6 @@ PIECE = "The second message begins with a few words, and goes on. "  # some may 
 
 
 @bounded
-@pytest.mark.asyncio
 class AppContract(ABC):
     """What every AppHandle does; each test's docstring is the rule."""
 

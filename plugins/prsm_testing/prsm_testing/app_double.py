@@ -712,8 +712,13 @@ class ScriptedApp:
 
     def _tree(self, more: Callable[[str | None], Mapping[str, Any]]) -> door.AgentTree:
         def tell(agent: str | None) -> Mapping[str, Any]:
+            waiting = [
+                {**event.data, "kind": _REQUESTS[event.type], "since": event.ts}
+                for event in self._open.values()
+                if event.agent == agent
+            ]
             chosen = self.models_set.get(agent or "")
-            return {"waits_for_user": self._waiting(agent), "next_model": chosen, **more(agent)}
+            return {"waits_for_user": waiting, "next_model": chosen, **more(agent)}
 
         return door.AgentTree(
             session=self.session,
@@ -761,13 +766,6 @@ class ScriptedApp:
         check_images(images, Path(self.options.workspace))
         if images:
             self.shown.append(tuple(images))
-
-    def _waiting(self, agent: str | None) -> list[dict[str, Any]]:
-        return [
-            {**event.data, "kind": _REQUESTS[event.type], "since": event.ts}
-            for event in self._open.values()
-            if event.agent == agent
-        ]
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

@@ -34,16 +34,17 @@ EXIT_SECONDS = 5.0  # for what the tests have left, once they are over
 
 _KIT = str(Path(__file__).parent)
 _ASYNCIO = str(Path(asyncio.__file__).parent)
+_LIBRARY = str(Path(os.__file__).parent)
 _left: list[asyncio.Task[Any]] = []  # kept: collected they would only complain
 
 C = TypeVar("C", bound=type)
 
 
 def bounded(contract: C) -> C:
-    """Bound each asynchronous test of a contract class by its `bound_s`, in seconds."""
+    """Mark each asynchronous test of a contract class, and bound it by `bound_s`, in seconds."""
     for name, test in list(vars(contract).items()):
         if name.startswith("test_") and inspect.iscoroutinefunction(test):
-            setattr(contract, name, _bounded(test))
+            setattr(contract, name, pytest.mark.asyncio(_bounded(test)))
     return contract
 
 
@@ -178,13 +179,9 @@ class _Watch:
 
 def _tested(frame: FrameType | None) -> str:
     """Return where a stack is in the code that is tested."""
-    while frame is not None and (_is_kit(frame) or _is_library(frame)):
+    while frame is not None and frame.f_code.co_filename.startswith((_KIT, _LIBRARY)):
         frame = frame.f_back
     return "it" if frame is None else _place(frame)
-
-
-def _is_library(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(str(Path(os.__file__).parent))
 
 
 def see_out() -> None:

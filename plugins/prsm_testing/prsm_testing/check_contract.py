@@ -17,7 +17,6 @@ from abc import ABC
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pytest
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 
 @bounded
-@pytest.mark.asyncio
 class PermissionCheckContract(ABC):
     """What every permission check does; each test's docstring is the rule."""
 

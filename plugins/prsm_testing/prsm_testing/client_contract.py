@@ -106,7 +106,6 @@ def _replaced(stdin: int, stdout: int) -> Iterator[None]:
 
 
 @bounded
-@pytest.mark.asyncio
 class ClientFrontendContract(ABC):
     """What every HubFrontend does that a program leads; each test's docstring is the rule."""
 

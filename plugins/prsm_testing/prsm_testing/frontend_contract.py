@@ -49,7 +49,6 @@ class Showing:
 
 
 @bounded
-@pytest.mark.asyncio
 class FrontendContract(ABC):
     """What every Frontend does; each test's docstring is the rule.
 
@@ -114,10 +113,6 @@ class FrontendContract(ABC):
             await self.leave(showing.terminal)
         await asyncio.wait({showing.task})
 
-    def _code(self, of_run: int) -> int:
-        """Return the exit code that a run has, or that of a frontend which a person left."""
-        return 0 if self.stays else of_run
-
     async def _shows(self, terminal: Terminal, text: str) -> None:
         await (terminal.draws(text) if self.draws else terminal.shows(text))
 
@@ -151,7 +146,7 @@ class FrontendContract(ABC):
         async with self.showing(app) as showing:
             app.spawn()
             app.finish(RunResult(status=status, summary="Said.", exit_code=exit_code))
-        assert showing.task.result() == self._code(exit_code)
+        assert showing.task.result() == (0 if self.stays else exit_code)
 
     async def test_one_that_stays_waits_where_it_has_no_task(self) -> None:
         """It starts no run by itself, shows one that another begins, and can be left."""
@@ -387,7 +382,8 @@ class FrontendContract(ABC):
         except OSError:
             return "OSError"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is an answer
-            return "OSError" if _is_about_output(error) else type(error).__name__
+            is_of_output = isinstance(error, ExceptionGroup) and error.split(OSError)[1] is None
+            return "OSError" if is_of_output else type(error).__name__
 
     def _with_a_person(self) -> ScriptedApp:
         self._if(self.interactive, "no person can answer through it: interactive is False")
@@ -411,10 +407,6 @@ _QUESTION: Mapping[str, Any] = {
     "question": "Which colour?",
     "options": ["red", "blue"],
 }
-
-
-def _is_about_output(error: Exception) -> bool:
-    return isinstance(error, ExceptionGroup) and error.split(OSError)[1] is None
 
 
 @contextmanager

@@ -57,7 +57,9 @@ class GeminiGenerateContent:
     def aside(self, method: str, path: str, body: Mapping[str, Any]) -> bytes | None:
         """Answer what no scenario knows: models, token counts, and answers in a given schema."""
         if method == "GET" and path == _LIST:
-            return json.dumps({"models": [_listed(name) for name in _MODELS]}).encode()
+            methods = {"supportedGenerationMethods": ["generateContent"]}
+            models = [{"name": f"models/{name}", **methods} for name in _MODELS]
+            return json.dumps({"models": models}).encode()
         if method != "POST":
             return None
         if _verb(path) == "countTokens":
@@ -118,10 +120,6 @@ def smallest(schema: Mapping[str, Any]) -> Any:
 def _verb(path: str) -> str | None:
     found = _PATH.fullmatch(path)
     return found["verb"] if found else None
-
-
-def _listed(name: str) -> dict[str, Any]:
-    return {"name": f"models/{name}", "supportedGenerationMethods": ["generateContent"]}
 
 
 def _answer_schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -49,7 +49,6 @@ class Serving:
 
 
 @bounded
-@pytest.mark.asyncio
 class HubFrontendContract(ABC):
     """What every HubFrontend does; each test's docstring is the rule."""
 

@@ -57,7 +57,6 @@ class HubScene(ABC):
 
 
 @bounded
-@pytest.mark.asyncio
 class HubContract(ABC):
     """What every Hub does with whole sessions; each test's docstring is the rule."""
 

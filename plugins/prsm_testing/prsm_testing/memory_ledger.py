@@ -171,7 +171,9 @@ class Tables:
                 return
             raise StoreError(f"{key} is used already", code="conflict")
         if table.needs is not None:
-            self._require(new, *table.needs)
+            column, there = table.needs
+            if new[column] not in self[there]:
+                raise StoreError(f"{new[column]} is not in {there}", code="conflict")
         if row.computed is not None:
             new.update(self._compute(row.computed))
         if table.begins and "began" not in new:
@@ -181,10 +183,6 @@ class Tables:
         table.rows[key] = new
         if table.index is not None:
             table.indexed.setdefault(new[table.index], {})[key] = new
-
-    def _require(self, row: Values, column: str, there: str) -> None:
-        if row[column] not in self[there]:
-            raise StoreError(f"{row[column]} is not in {there}", code="conflict")
 
     def _update(self, row: Update) -> bool:
         table = self._tables[row.table]

@@ -96,7 +96,6 @@ class ProgramHost(RecordingHost):
 
 
 @bounded
-@pytest.mark.asyncio
 class ProgramProviderContract(ABC):
     """What every Provider that is a program does; each test's docstring is the rule."""
 

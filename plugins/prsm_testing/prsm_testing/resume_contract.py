@@ -394,8 +394,10 @@ class Crashes:
         """Be one engine, to the turn's end or its own; without a context the turn goes on."""
         ledger = host.ledger
         carried = ledger.carried() if context is None else None
+        calls = carried.calls if carried is not None else ()
+        answers = {call.call_id: call.outcome for call in calls if call.outcome is not None}
         request = session_request(
-            self.cwd, resume_token=ledger.token, carried=carried, answers=_answers(carried)
+            self.cwd, resume_token=ledger.token, carried=carried, answers=answers
         )
         async with open_services(self.state) as services, AsyncExitStack() as stack:
             provider = self.build(services)
@@ -438,11 +440,6 @@ async def _read(session: ProviderSession, host: CrashingHost, start: AssembledCo
             await host.reach(f"before {name}")
             host.ledger.take(event)
             await host.reach(f"after {name}")
-
-
-def _answers(carried: Carried | None) -> dict[str, ToolOutcome]:
-    calls = carried.calls if carried is not None else ()
-    return {call.call_id: call.outcome for call in calls if call.outcome is not None}
 
 
 def _sockets(folder: str, names: list[str]) -> list[str]:

@@ -38,7 +38,6 @@ BATCH = 100  # the most events the engine writes at once
 
 
 @bounded
-@pytest.mark.asyncio
 class EventSinkContract(ABC):
     """What every EventSink does; each test's docstring is the rule."""
 

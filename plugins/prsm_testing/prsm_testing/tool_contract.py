@@ -22,8 +22,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pytest
-
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.labels import relabelled
 from prsm_core.domain.permissions import Answer
@@ -144,7 +142,6 @@ OTHER_LABELS: Sequence[Mapping[str, str]] = ({}, {"team": "blue"}, {"a/b": "", "
 
 
 @bounded
-@pytest.mark.asyncio
 class ToolContract(ABC):
     """What every tool of a plugin does; each test's docstring is the rule."""
 

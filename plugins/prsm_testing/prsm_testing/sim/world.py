@@ -131,17 +131,14 @@ class World:
                 # What a limit holds is gone on with as often as it takes.
                 while (is_cut or self._is_interrupted) and not self._is_broken:
                     self._dice.seed(f"{self._plan.seed} {again}")
-                    self._resumes = self._has_run()
+                    # An engine may have died before its first write.
+                    self._resumes = bool(self._ledger.tables["runs"])
                     await self._play_engine()
                     is_cut, again = False, f"{again} again"
         except TimeoutError:
             raise _AbandonedError from None
         self._patience = None
         self._check_end()
-
-    def _has_run(self) -> bool:
-        """Return whether there is a run to go on with: an engine may die before its first write."""
-        return bool(self._ledger.tables["runs"])
 
     def _draw_moment(self, fault: str, chance: float) -> int | None:
         """Return the number of the write at which a fault strikes, None if it does not."""
@@ -194,7 +191,9 @@ class World:
                     _running(stale.run()),
                     _running(self._interrupt(engine, store)),
                 ):
-                    await self._play_runs(engine, store)
+                    async with asyncio.TaskGroup() as group:
+                        self._playing = group.create_task(self._run_tasks(engine, store))
+                    self._playing = None
             await self._until_let_go(engine)
         self._watch.detach()
         if store.crashed.is_set():
@@ -207,11 +206,6 @@ class World:
         tasks = engine.manager.lives.running()
         if tasks and any(provider.lingering for provider in self._providers):
             await asyncio.wait(tasks)
-
-    async def _play_runs(self, engine: OrchestrationEngine, store: SimStore) -> None:
-        async with asyncio.TaskGroup() as group:
-            self._playing = group.create_task(self._run_tasks(engine, store))
-        self._playing = None
 
     async def _interrupt(self, engine: OrchestrationEngine, store: SimStore) -> None:
         """Stop the run in the middle: by closing the engine under it, or by leaving it."""

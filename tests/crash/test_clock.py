@@ -9,7 +9,7 @@ from tests.crash.trees import Home, check_sound, check_whole
 BACK = "back:90000"  # more than a day
 
 
-@pytest.mark.parametrize("kill", [5, 14, 21, 30])
+@pytest.mark.parametrize("kill", [5, 21])
 def test_a_run_goes_on_though_the_clock_was_set_back(tmp_path, kill):
     home = Home(tmp_path)
     assert home.run(f"kill:{kill}").was_killed

@@ -50,7 +50,7 @@ lanes:
     + SUMMARIES
 )
 SCENARIOS = {"context_limit": AT_THE_BUDGET, "overflow_recovery": TOO_LONG}
-FEW = (7, 9, 11)
+FEW = [(7, "context_limit"), (9, "overflow_recovery"), (11, "overflow_recovery")]
 
 
 def check(home: Home, ended: Ended) -> list[tuple]:
@@ -84,8 +84,7 @@ def test_a_conversation_is_compacted_by_the_command(tmp_path, trigger):
 
 
 @pytest.mark.requirement("N32")
-@pytest.mark.parametrize("trigger", SCENARIOS)
-@pytest.mark.parametrize("kill", FEW)
+@pytest.mark.parametrize(("kill", "trigger"), FEW)
 def test_a_kill_at_a_commit_of_a_compaction_loses_nothing(tmp_path, trigger, kill):
     home = Home(tmp_path, SCENARIOS[trigger])
     ended = home.prsm("run", TASK, "--provider", "script", *SETTINGS, fault=f"kill:{kill}")

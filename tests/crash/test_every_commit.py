@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.trees import Home, check_whole, killed_and_resumed
 
-FEW = range(3, 40, 6)
+FEW = range(3, 40, 12)
 ALL = range(1, 45)
 SECOND = """
 lanes:

@@ -38,7 +38,7 @@ SAME = "is as it was before the agent began"
 UNTOUCHED = "was not changed since the agent began"
 UNCHECKED = "nothing has checked what it changed last"
 RUN = ("run", "work", "--provider", "script", "--mode", "bypass", "--on-ask", "allow")
-FEW = (6, 9, 12, 14)
+FEW = [(6, True), (9, False), (12, True), (14, False)]  # commits, in a repository or not
 ALL = range(3, 27)
 EVIDENCE = (
     "SELECT data FROM events WHERE type = 'agent_state_changed' AND json_extract(data, '$.to')"
@@ -80,8 +80,7 @@ def check_claims(home, ended):
     assert gaps == {}
 
 
-@pytest.mark.parametrize("is_repository", [True, False])
-@pytest.mark.parametrize("kill", FEW)
+@pytest.mark.parametrize(("kill", "is_repository"), FEW)
 def test_claims_are_judged_after_a_kill_as_if_there_had_been_none(tmp_path, kill, is_repository):
     home = Claims(tmp_path, is_repository=is_repository)
     check_claims(home, killed_and_resumed(home, kill, run=home.work))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.crash.trees import Home, check_sound, check_whole
 
-FEW = [(1, "full"), (9, "full"), (15, "once")]  # a run has some twenty writes
+FEW = [(9, "full"), (15, "once")]  # a run has some twenty writes
 MOST = 60  # more writes than a run has
 
 

@@ -14,7 +14,7 @@ from tests.store.rewriting import rewritten
 KILL_AT = 20  # of the run that is forked, or exported: with open turns, calls, mail, a question
 STEP = 1500  # bytes, less than half a page of the log
 ALARMS = 60
-FEW = ["torn:0", "torn:2000", "torn:9000", "torn:20000", "kill:1"]
+FEW = ["torn:0", "torn:9000", "kill:1"]
 LOOK = "SELECT session_id FROM meta ORDER BY rowid"
 
 

@@ -72,8 +72,10 @@ def die_in_hand_overs(folder, dice: random.Random, kills: int) -> None:
         check_each_once(home, ended)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("fault", "level"),
+    [*((fault, "native") for fault in FAULTS), ("half:1", "rebuild")],
+)
 def test_each_result_comes_once_after_a_death_in_the_hand_over(tmp_path, level, fault):
     home = Eight(tmp_path, level)
     assert home.run(fault).was_killed

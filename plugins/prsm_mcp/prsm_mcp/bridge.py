@@ -1,9 +1,7 @@
 """The bridge: one socket per engine, over which command lines reach the tools of their agents.
 
-A connection of this user proves by a token which agent it speaks for, and speaks MCP from then on.
-Several may carry one token. A token is good for as long as its endpoint is open.
-
-The socket that the bridge listens on: only this user may connect to it.
+Only this user may connect. A connection proves by a token which agent it speaks for, and speaks MCP
+from then on. Several may carry one token, which is valid for as long as its endpoint is open.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self
 from prsm_core import ConfigError, ControlError, LineTooLongError, McpEndpoint
 from prsm_core.kit import Background, first_of, listen_private, make_private, shown_to_clients
 from prsm_mcp.server import load_mcp, patience_in_force, serve
-from prsm_mcp.streams import open_streams
 from prsm_mcp.wire import (
     BEAT,
     BEAT_SECONDS,
@@ -33,12 +30,12 @@ from prsm_mcp.wire import (
     credentials,
     decode_hello,
     encode,
+    open_streams,
 )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
-    from types import TracebackType
 
     from prsm_core import Clock, ToolOutcome, ToolSpec
     from prsm_mcp.server import ToolHost
@@ -48,17 +45,22 @@ if TYPE_CHECKING:
     Refuse = Callable[[asyncio.StreamWriter], None]
     OpenEndpoint = Callable[..., AbstractAsyncContextManager[McpEndpoint]]
 
+_log = logging.getLogger("prsm.toolserver")
+
 HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX")
+PROXY = Path(__file__).with_name("proxy.py")
+HELLO_SECONDS = 10.0
+SETTLE_SECONDS = 10.0
+MAX_STRANGERS = 32  # connections that have not said yet who they are
+MAX_CONNECTIONS = 16  # with one token
+_TOKEN_BYTES = 32
 
 
 async def listen_unix(path: Path, accept: Accept, refuse: Refuse) -> tuple[asyncio.Server, str]:
     """Listen on a socket of mode 0600 in a folder of mode 0700; return the server and its address.
 
-    One that a dead engine left in its place is removed. The path may be longer than the 107 bytes
-    that an address holds: proxies know the same way around.
-
-    Raises:
-        ConfigError: nothing can be listened on there.
+    A socket of a dead engine is replaced. The path may be longer than the 107 bytes that an address
+    holds: proxies know the same way around it. Raises ConfigError if nothing can listen there.
     """
     try:
         make_private(path.parent).chmod(0o700)
@@ -71,38 +73,24 @@ async def listen_unix(path: Path, accept: Accept, refuse: Refuse) -> tuple[async
 
 
 async def listen_tcp(accept: Accept) -> tuple[asyncio.Server, str]:
-    """Listen on the loopback interface, where the token alone protects."""
+    """Listen on the loopback interface, where only the token protects."""
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     return server, f"{TCP_PREFIX}127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-_log = logging.getLogger("prsm.toolserver")
-
-PROXY = Path(__file__).with_name("proxy.py")
-HELLO_SECONDS = 10.0
-SETTLE_SECONDS = 10.0
-MAX_STRANGERS = 32  # connections that have not said yet who they are
-MAX_CONNECTIONS = 16  # that carry one token
-_TOKEN_BYTES = 32
-
-
 @dataclass(slots=True, eq=False)
 class _Door:
-    """An open endpoint: whose tools it leads to, and who has come in.
-
-    It is the host that connections are served: what ends a turn is told before its answer is given.
-    """
+    """An open endpoint, and the host that its connections are served."""
 
     host: ToolHost
     key: bytes = field(repr=False)
     patience_s: float | None
     connected: asyncio.Future[None]
     connections: set[_Connection] = field(default_factory=set)
-    end_turn: Callable[[], Awaitable[None]] | None = None  # awaited before an answer that ends one
+    end_turn: Callable[[], Awaitable[None]] | None = None
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
-        """The tools of the host."""
         return self.host.tools
 
     async def call_tool(
@@ -113,18 +101,15 @@ class _Door:
         call_id: str | None = None,
         patience_s: float | None = None,
     ) -> ToolOutcome:
-        """Run a tool of the host; see AgentHost."""
         outcome = await self.host.call_tool(name, arguments, call_id=call_id, patience_s=patience_s)
         if outcome.ends_turn and self.end_turn is not None:
             await self.end_turn()
         return outcome
 
     async def until_connected(self) -> None:
-        """Return once a connection has come in."""
         await asyncio.shield(self.connected)
 
     def before_end(self, end_turn: Callable[[], Awaitable[None]]) -> None:
-        """Await this before a client is given an answer that ends its turn."""
         self.end_turn = end_turn
 
     def enter(self, connection: _Connection) -> None:
@@ -133,22 +118,18 @@ class _Door:
             self.connected.set_result(None)
 
     async def settle(self) -> None:
-        """Wait for the end of connections that have lost their peer.
-
-        What they asked for counts as abandoned then, so that one that takes their place can ask
-        for it again.
-        """
+        """Wait for the end of connections without a peer: others may repeat their requests."""
         ending = {c.task for c in self.connections if c.lines.is_at_end}
         if ending:
             await asyncio.wait(ending)
 
     async def close(self) -> None:
-        """Let nobody in any more, and end the connections."""
+        """Admit nobody any more, and end the connections."""
         if not self.connected.done():
             self.connected.set_exception(
                 ControlError("the endpoint was closed before a proxy connected", code="no_answer")
             )
-            self.connected.exception()  # it need not be waited for
+            self.connected.exception()  # perhaps nobody waits for it
         ending = {connection.task for connection in self.connections}
         for task in ending:
             task.cancel()
@@ -158,18 +139,16 @@ class _Door:
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """A connection that is let in."""
-
     task: asyncio.Task[None]
     lines: LineReader
 
 
 class Bridge:
-    """Listens from the first endpoint on until it is closed; an async context manager.
+    """Listens from the first endpoint on until it is closed. An async context manager.
 
     Args:
-        path: The socket to be. Its folder is made private.
-        clock: Measures how long a connection takes to say who it is.
+        path: The socket. Its folder is made private.
+        clock: Measures how long a connection takes to identify itself.
         unix: False listens on the loopback interface instead.
     """
 
@@ -190,12 +169,7 @@ class Bridge:
         await self._background.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._is_closed = True
         if self._server is not None:
             self._server.close()
@@ -210,11 +184,7 @@ class Bridge:
     async def endpoint(
         self, host: ToolHost, agent: str, *, patience_s: float | None = None
     ) -> AsyncIterator[McpEndpoint]:
-        """Offer an agent's tools until left; then its connections end and its token is forgotten.
-
-        Raises:
-            ConfigError: the bridge has no place to listen.
-        """
+        """Offer an agent's tools in the block; raise ConfigError if nothing can listen."""
         await self._listen()
         token = secrets.token_hex(_TOKEN_BYTES)
         connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -244,7 +214,7 @@ class Bridge:
             self._background.launch(load_mcp(), name="import of mcp")
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_closed:  # it was on its way already
+        if self._is_closed:  # the connection was on its way already
             writer.close()
             return
         if self._strangers >= MAX_STRANGERS:
@@ -256,7 +226,7 @@ class Bridge:
         task.add_done_callback(lambda _: _drop(writer))
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection that proves whose it is, from its first line to its end."""
+        """Serve a connection that proves its agent, from its first line to its end."""
         lines = LineReader(reader)
         try:
             hello = await self._hello(lines)
@@ -277,7 +247,6 @@ class Bridge:
             door.connections.discard(connection)
 
     async def _hello(self, lines: LineReader) -> Hello | None:
-        """Return who connects, None for one that does not say so in time."""
         line: bytes | None = None
 
         async def read() -> None:
@@ -292,19 +261,18 @@ class Bridge:
         """Return the door that this connection may enter, or why there is none."""
         if hello is None:
             return None, "it did not say who it is"
-        found = None
-        for door in self._doors:  # all of them, however early one fits
-            if hmac.compare_digest(door.key, hello.key):
-                found = door
-        if found is None:
+        # Compare all keys, however early one matches.
+        matches = [door for door in self._doors if hmac.compare_digest(door.key, hello.key)]
+        if not matches:
             return None, f"wrong token for agent {hello.agent[:64]!a} (pid {hello.pid})"
-        if not await first_of(self._clock, SETTLE_SECONDS, found.settle):
+        door = matches[0]
+        if not await first_of(self._clock, SETTLE_SECONDS, door.settle):
             return None, "calls of a lost connection have not ended yet"
-        if found not in self._doors:
+        if door not in self._doors:
             return None, "the agent has ended"
-        if len(found.connections) >= MAX_CONNECTIONS:
+        if len(door.connections) >= MAX_CONNECTIONS:
             return None, f"{MAX_CONNECTIONS} connections carry this token already"
-        return found, ""
+        return door, ""
 
     def _refuse_foreign(self, writer: asyncio.StreamWriter) -> None:
         self._refuse(writer, "it belongs to another user")
@@ -335,19 +303,19 @@ class Bridge:
         """Show a client that the engine works, however long its calls wait."""
         while True:
             await self._clock.sleep(BEAT_SECONDS)
-            if not writer.transport.get_write_buffer_size():  # else it has more to read than that
+            if not writer.transport.get_write_buffer_size():  # or it has more to read than a beat
                 writer.write(BEAT)
 
 
 @asynccontextmanager
 async def open_bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
-    """Open a bridge for an engine; give `Bridge.endpoint`, which offers an agent's tools."""
+    """Open a bridge for an engine; yield `Bridge.endpoint`, which offers an agent's tools."""
     async with Bridge(path, clock) as bridge:
         yield bridge.endpoint
 
 
 def _drop(writer: asyncio.StreamWriter) -> None:
-    """Close a transport; what its peer does not take is lost."""
+    """Close a transport. What its peer does not take is lost."""
     if writer.transport.get_write_buffer_size():
         writer.transport.abort()
     else:

@@ -1,9 +1,8 @@
-"""Puts what waits for a person to the user of an MCP client, by elicitation.
+"""Asks the user of an MCP client what waits for a person, by elicitation.
 
-A client says whether it can ask its user. One of the older protocol is asked by a request of the
-server's own, while a call of its runs. One of the newer protocol is asked by the answer to a call:
-it makes the same call again with what its user has said, and the call, whose work has gone on
-meanwhile, is then taken up where it was.
+A client says whether it can ask its user. With the older protocol the server sends it a request
+while a call runs. With the newer one the answer to a call asks: the client repeats the call with
+its user's answer, and the call, whose work has gone on meanwhile, continues.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ ROUNDS = 8  # of one call: clients give up after ten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What a client's user is asked.
+    """A question to a client's user.
 
-    request: What it is known by.
+    request: Its id.
     message: The text to show.
     fields: The fields to fill in, as properties of a flat JSON schema.
-    required: The names of those that must be.
+    required: The names of fields that must be filled in.
     """
 
     request: str
@@ -44,13 +43,13 @@ class Form:
 
 
 class Asker(Protocol):
-    """Who knows what waits for a person, and takes their answers."""
+    """Knows what waits for a person, and takes their answers."""
 
     async def waiting(self) -> Sequence[Form]:
-        """Return what waits and has not been put to the user."""
+        """Return what waits and was not put to the user yet."""
 
     async def until_waiting(self) -> None:
-        """Return once something waits that has not been put to the user."""
+        """Return once something waits that was not put to the user yet."""
 
     def put(self, forms: Sequence[Form]) -> None:
         """Note that these are put to the user now."""
@@ -61,10 +60,10 @@ class Asker(Protocol):
 
 def can_elicit(context: ServerRequestContext) -> bool:
     """Return whether the client says that it can show forms to its user."""
-    can = context.session.client_capabilities
-    told = can.elicitation if can is not None else None
-    # Before there were kinds of it, a bare declaration meant forms.
-    return told is not None and (told.form is not None or told.url is None)
+    capabilities = context.session.client_capabilities
+    kinds = capabilities.elicitation if capabilities is not None else None
+    # Older clients declare no kinds, and mean forms.
+    return kinds is not None and (kinds.form is not None or kinds.url is None)
 
 
 class Elicitation:
@@ -81,9 +80,9 @@ class Elicitation:
         params: mcp_types.CallToolRequestParams,
         run: Callable[[], Awaitable[ToolOutcome]],
     ) -> ToolOutcome | mcp_types.InputRequiredResult:
-        """Run a call, and ask meanwhile what waits for the user.
+        """Run a call, and ask the user meanwhile.
 
-        The call has to be one that can be left and made again: see `AgentHost.call_tool` about
+        It must be possible to leave the call and repeat it: see `AgentHost.call_tool` about
         patience.
         """
         await self._take_responses(context, params.input_responses)
@@ -94,7 +93,7 @@ class Elicitation:
             while True:
                 forms = await self._asker.waiting() if by_request or rounds < ROUNDS else ()
                 if running is not None and running.done():
-                    return ended(running)  # its outcome was given: nobody could have it again
+                    return ended(running)  # an outcome is given only once
                 if forms:
                     self._asker.put(forms)
                     if not by_request:
@@ -113,7 +112,7 @@ class Elicitation:
             dialog.cancel()
 
     async def _first(self, running: asyncio.Task[ToolOutcome], *, may_ask: bool) -> None:
-        """Wait until the call has ended, or something waits that the user may be asked."""
+        """Wait until the call has ended, or the user may be asked something."""
         if not may_ask:
             await asyncio.wait({running})
             return
@@ -150,7 +149,7 @@ class Elicitation:
 
 
 def ended(task: asyncio.Task[ToolOutcome]) -> ToolOutcome:
-    """Return the outcome of a call that has ended; whoever cut it off has ended the turn."""
+    """Return the outcome of a call that has ended. One that was cut off has ended the turn."""
     if task.cancelled():
         return ToolOutcome.failed(OrchestrationError("the call was cut off", code="turn_over"))
     return task.result()
@@ -182,7 +181,7 @@ def _input_required(forms: Sequence[Form], rounds: int) -> mcp_types.InputRequir
 
 
 def _rounds(state: str | None) -> int:
-    """Return how often the user was asked in this call; what is no number asks no more."""
+    """Return how often the user was asked in this call. A state that is no number ends asking."""
     if state is None:
         return 0
     return int(state) if state.isascii() and state.isdecimal() and len(state) < 3 else ROUNDS
@@ -193,6 +192,6 @@ def _schema(form: Form) -> dict[str, Any]:
 
 
 def _via(context: ServerRequestContext) -> str:
-    """Return from where an answer comes: the client, as it calls itself."""
-    told = context.session.client_params
-    return f"elicitation, {told.client_info.name}" if told is not None else "elicitation"
+    """Return where an answer comes from: the client by its own name."""
+    params = context.session.client_params
+    return f"elicitation, {params.client_info.name}" if params is not None else "elicitation"

@@ -1,13 +1,7 @@
-"""Serves the MCP client that has started `prsm mcp` and leads the run.
+"""Serves the MCP client that has started `prsm mcp` and leads the run, on stdin and stdout.
 
-The tool server on this process's own stdin and stdout: a client started it and leads the run.
-
-Only MCP's frames go to stdout; see `prsm_core.kit.take_stdio`.
-
-What waits for a person, as forms for the user of the client that leads.
-
-A form offers what ends with the run. Rules that outlive it are made in a terminal of the person's
-own: how people are told from agents there is not what a client can vouch for.
+What waits for a person is put to the client's user as forms. They offer only what ends with the
+run: a client cannot vouch that a person, not an agent, makes rules that outlive it.
 """
 
 from __future__ import annotations
@@ -22,8 +16,7 @@ from prsm_core.door import OpenQuestion
 from prsm_core.kit import command_lines, escape_command, escape_exact, escape_prose, whole_number
 from prsm_mcp.elicitation import Form
 from prsm_mcp.server import load_mcp, serve
-from prsm_mcp.streams import open_streams
-from prsm_mcp.wire import LineReader
+from prsm_mcp.wire import LineReader, open_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,18 +47,15 @@ def serve_client(
 ) -> int:
     """Serve the client until it leaves and return the exit code.
 
-    `launch` and `options` are as `prsm_core.commands.lead` takes them. A call that takes longer
-    than `patience_s` seconds is answered `pending`; None: as the environment tells.
-
-    Raises:
-        ConfigError: no client is there, or the environment tells a limit that is none.
+    A call that takes longer than `patience_s`, by default as the environment says, is answered
+    `pending`. Raises ConfigError if there is no client or the environment's limit is no number.
     """
     speak = partial(_speak, patience_s or patience_of(environ))
     return lead(launch, options, speak, client="MCP client", hint=BEGINS)
 
 
 def patience_of(environ: Mapping[str, str]) -> float:
-    """Return how many seconds a call may take, as far as the environment tells."""
+    """Return how many seconds a call may take according to the environment."""
     limit = environ.get(_LIMIT)
     if limit is None:
         return PATIENCE_SECONDS
@@ -94,7 +84,7 @@ async def _speak(
 
 
 class ClientHost:
-    """The master's tools as the client sees them: it is told what waits for a person."""
+    """The master's tools as the client sees them, with notices of what waits for a person."""
 
     def __init__(self, host: AgentHost, app: AppHandle) -> None:
         self._host = host
@@ -117,13 +107,12 @@ class ClientHost:
         outcome = await self._host.call_tool(
             name, arguments, call_id=call_id, patience_s=patience_s
         )
-        # The outcome is given: nothing may wait from here on, for who is cut off loses it.
+        # An outcome is given only once: if this were cut off from here on, it would be lost.
         waiting = await self._app.requests.open()
         return outcome.with_notice(_notice(waiting)) if waiting else outcome
 
 
 def _notice(requests: Sequence[OpenRequest]) -> str:
-    """Return what the client should tell its user."""
     asks = "; ".join(_subject(request) for request in requests)
     return (
         f"Waiting for your user: {asks}. Tell them that `prsm attach` in a second terminal lets "
@@ -164,20 +153,20 @@ _LONGEST_VIA = 80
 
 
 class ClientAsker:
-    """Owns what was put to the client's user, and takes what they say.
+    """Owns the forms that were put to the client's user, and takes the answers.
 
-    A form that is declined is a refusal. One that is cancelled, or filled in with nothing, is no
-    answer: the request stays open for `prsm attach` and `prsm answer`, and is not put again.
+    To decline a form is to refuse. One that is cancelled or left empty is no answer: the request
+    stays open for `prsm attach` and `prsm answer`, and is not put again.
     """
 
     def __init__(self, app: AppHandle) -> None:
         self._app = app
         self._put: dict[str, Mapping[str, Any]] = {}
-        self._shown: set[str] = set()  # forms without an end so far
+        self._shown: set[str] = set()  # requests whose forms are still open
         self._changed = asyncio.Event()
 
     async def follow(self) -> None:
-        """Hear of requests until cancelled; while a form is shown somebody is there."""
+        """Follow requests until cancelled. While a form is shown, somebody attends."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._attend(), name="attend")
             async for event in self._app.events():
@@ -188,12 +177,12 @@ class ClientAsker:
                     self._changed = asyncio.Event()
 
     async def waiting(self) -> Sequence[Form]:
-        """Return what waits and has not been put to the user; see Asker."""
+        """Return what waits and was not put to the user yet; see Asker."""
         rows = [row for row in await self._app.requests.open() if row.request not in self._put]
-        return [_form(row) for row in rows]
+        return [_question(r) if isinstance(r, OpenQuestion) else _permission(r) for r in rows]
 
     async def until_waiting(self) -> None:
-        """Return once something waits that has not been put to the user."""
+        """Return once something waits that was not put to the user yet; see Asker."""
         while True:
             changed = self._changed
             if await self.waiting():
@@ -201,7 +190,7 @@ class ClientAsker:
             await changed.wait()
 
     def put(self, forms: Sequence[Form]) -> None:
-        """Note that these are put to the user now."""
+        """Note that these are put to the user now; see Asker."""
         for form in forms:
             self._put[form.request] = form.fields
             self._shown.add(form.request)
@@ -224,9 +213,9 @@ class ClientAsker:
         self, request: str, action: str, content: Mapping[str, Any], via: str
     ) -> None:
         offered = self._put[request]["permission"]["enum"]
-        told = "deny" if action == "decline" else content.get("permission")
-        if told in offered or action == "decline":
-            await self._app.requests.resolve(request, _VERDICTS[str(told)], via=via)
+        words = "deny" if action == "decline" else content.get("permission")
+        if words in offered or action == "decline":
+            await self._app.requests.resolve(request, _VERDICTS[str(words)], via=via)
 
     async def _attend(self) -> None:
         while True:
@@ -236,16 +225,11 @@ class ClientAsker:
 
 
 def _answer(fields: Mapping[str, Any], content: Mapping[str, Any]) -> Answer | None:
-    """Return what a filled form says; None if that is nothing, or none of what was offered."""
     choice, text = content.get("choice"), content.get("text")
     offered = fields.get("choice", {}).get("enum", ())
     choices = (choice,) if isinstance(choice, str) and choice in offered else ()
     words = text.strip() if isinstance(text, str) else ""
     return Answer(choices=choices, text=words) if choices or words else None
-
-
-def _form(row: OpenRequest) -> Form:
-    return _question(row) if isinstance(row, OpenQuestion) else _permission(row)
 
 
 def _permission(row: OpenPermission) -> Form:
@@ -260,7 +244,7 @@ def _permission(row: OpenPermission) -> Form:
 
 
 def _asks(row: OpenPermission) -> Iterator[str]:
-    """Yield the lines that say all about what is asked; what an agent writes is behind a bar."""
+    """Yield the lines of a permission request. What an agent wrote stands behind a bar."""
     yield f"{escape_exact(row.name)} asks permission for {escape_exact(row.tool)}:"
     yield from (f"  | {line}" for line in command_lines(row.command or "") if line)
     yield from (f"  | {escape_exact(path)}" for path in row.paths)

@@ -1,19 +1,19 @@
 """Pumps bytes between a command line's pipes and the engine's socket; run as `python -I -S`.
 
-It stands between them for as long as the command line runs, once per agent, hence it must be
-small and quick to start: nothing of PRSM, no MCP, no JSON. PRSM_SOCKET, PRSM_AGENT and PRSM_TOKEN
-come by the environment, since anybody may read a process's arguments.
+It runs once per agent for as long as the command line, so it must be small and quick to start:
+nothing of PRSM, no MCP, no JSON. PRSM_SOCKET, PRSM_AGENT and PRSM_TOKEN come by the environment,
+since anybody may read a process's arguments.
 
-A call may wait for hours, so an engine that hangs would keep a command line waiting for good. One
-that works sends a beat now and then, which goes no further; how long it is silent at most it says
-as it answers. After that the connection is given up, unless its process is stopped: nothing of that
-is lost, and it goes on.
+A call may wait for hours, so a command line would wait for ever for an engine that hangs. One that
+works sends a beat now and then, which goes no further. As it answers, it says how long it is silent
+at most. After that the connection is given up, unless the engine's process is stopped: that one
+loses nothing and goes on later.
 
-A command line whose engine is gone is killed next. Until then it is told nothing, for it would act
-on that: it would tell its model that the call has failed, and ask it what to do.
+A command line whose engine is gone is killed next. Until then it hears nothing: it would tell its
+model that the call has failed, and ask it what to do.
 
 Exit codes: 0 the command line has closed its side · 2 the environment is not set · 3 the engine
-refused · 4 the engine cannot be reached, has gone, or says nothing any more.
+refused · 4 the engine cannot be reached, has gone, or is silent for too long.
 """
 
 import os
@@ -23,18 +23,18 @@ import sys
 from time import monotonic
 
 TCP_PREFIX = "tcp:"
-LAST_SECONDS = 10.0  # for a command line to be ended; one that is not has to be told in the end
-HELLO_SECONDS = 30.0  # an engine that works does not keep anybody waiting
+LAST_SECONDS = 10.0  # for a command line to be killed; one that is not gets an end at last
+HELLO_SECONDS = 30.0
 ANSWER_LIMIT = 4096
 BEAT = b"\0"  # comes between two lines; no JSON has it
 SILENCE = b'"silence_s":'
 ADDRESS_LIMIT = 100  # bytes; a socket's address holds 107, and 103 on some systems
 CHUNK = 1 << 16
-PIPE_CHUNK = select.PIPE_BUF  # what a pipe that is ready takes without blocking
+PIPE_CHUNK = select.PIPE_BUF  # a pipe that is ready takes that without blocking
 
 
 class Pump:
-    """One direction; what was read is written before more is read."""
+    """One direction. What was read is written before more is read."""
 
     def __init__(self, source: int, target: int, chunk: int, *, has_beats: bool = False) -> None:
         self.source = source
@@ -57,17 +57,17 @@ class Pump:
         return (self.target, select.POLLOUT) if self.held else (self.source, select.POLLIN)
 
     def move(self) -> None:
-        """Write or read once, whichever it waited for; beats are left out."""
+        """Write or read once, whichever it waited for. Beats are left out."""
         self.moves += 1
         try:
             if self.held:
                 self.held = self.held[os.write(self.target, self.held[: self.chunk]) :]
                 return
-            came = os.read(self.source, CHUNK)
-            self.is_open = bool(came)
-            self.held = came.replace(BEAT, b"") if self.has_beats else came
+            data = os.read(self.source, CHUNK)
+            self.is_open = bool(data)
+            self.held = data.replace(BEAT, b"") if self.has_beats else data
         except BlockingIOError:
-            pass  # somebody else shares the pipe and was quicker
+            pass  # another user of the pipe was quicker
         except ConnectionError:
             self.is_heard = not self.held
             self.held = b""
@@ -96,16 +96,16 @@ class Silence:
     """How long the engine has said nothing, while it was listened to."""
 
     def __init__(self, most: float | None) -> None:
-        self._most = most  # of one that works, in seconds; None: nobody knows
+        self._most = most  # seconds of an engine that works, if it said so
         self._moves = 0
         self._since = monotonic()
 
     def left(self) -> float | None:
-        """Return the seconds until it has been silent for too long."""
+        """Return the seconds until it is silent for too long."""
         return None if self._most is None else max(0.0, self._since + self._most - monotonic())
 
     def heard(self, inward: Pump) -> None:
-        """Take note of what came, or that what came before is not passed on yet."""
+        """Count anew if something came, or is not passed on yet."""
         if inward.held or inward.moves != self._moves:
             self.begin()
         self._moves = inward.moves
@@ -116,12 +116,12 @@ class Silence:
 
 
 def greet(connection: socket.socket, agent: str, token: str) -> tuple[str, float | None]:
-    """Say who this is; return what the engine has against it, or nothing, and how silent it is."""
+    """Identify the agent; return why the engine refuses, if so, and how long it may be silent."""
     hello = '{"agent":"%s","token":"%s","pid":%d,"beats":true}\n'
     connection.sendall((hello % (agent, token, os.getpid())).encode())
     answer = b""
     while not answer.endswith(b"\n") and len(answer) < ANSWER_LIMIT:
-        byte = connection.recv(1)  # what follows the line is not ours
+        byte = connection.recv(1)  # what follows the line is for the command line
         if not byte:
             break
         answer += byte
@@ -132,7 +132,7 @@ def greet(connection: socket.socket, agent: str, token: str) -> tuple[str, float
 
 
 def pump(connection: socket.socket, most_silent: float | None) -> int:
-    """Pump until the engine or the command line has closed its side; return the exit code."""
+    """Pump until the engine or the command line closes its side; return the exit code."""
     connection.setblocking(False)
     wire = connection.fileno()
     outward, inward = Pump(0, wire, CHUNK), Pump(wire, 1, PIPE_CHUNK, has_beats=True)
@@ -156,14 +156,14 @@ def pump(connection: socket.socket, most_silent: float | None) -> int:
 
 
 def wait_for_the_end() -> None:
-    """Wait until the command line is ended, or closes its side, but not for long."""
+    """Wait a while until the command line is killed or closes its side."""
     poll = select.poll()
-    poll.register(0, 0)  # of that alone it tells
+    poll.register(0, 0)  # hang-ups are always reported
     poll.poll(LAST_SECONDS * 1000)
 
 
 def move_once(pumps: list[Pump], seconds: float | None) -> None:
-    """Wait for so many seconds at most until one of the pumps can move something, and let it."""
+    """Wait up to `seconds` until a pump can move something, and let it."""
     wanted: dict[int, int] = {}
     for one in pumps:
         fd, event = one.watched
@@ -192,11 +192,11 @@ def is_stopped(connection: socket.socket) -> bool:
 
 
 def hang_up(connection: socket.socket) -> None:
-    """Tell the engine that nothing more comes; what it still says is passed on."""
+    """Tell the engine that nothing more comes. What it still says is passed on."""
     try:
         connection.shutdown(socket.SHUT_WR)
     except OSError:
-        return  # it has gone, which the other direction is about to find out
+        return  # it has gone, as the other direction finds out next
 
 
 def fail(code: int, why: str) -> int:

@@ -1,7 +1,7 @@
 """The tools of one agent as an MCP server, over any pair of streams.
 
-A call runs in a task of its own: MCP's library cancels a handler again and again until it ends,
-whereas the engine expects to be cancelled once, and cancels the task that calls it itself.
+A call runs in a task of its own: MCP's library cancels a handler again and again until it ends. The
+engine expects one cancellation, and itself cancels the task that calls it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LIBRARIES = ("mcp.server.lowlevel", "mcp_types", "anyio", "mcp.shared.message")
 
 
 class ToolHost(Protocol):
-    """What is served: the tools of an agent. Every AgentHost is one."""
+    """The tools of an agent. Every AgentHost is one."""
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -49,11 +49,11 @@ class ToolHost(Protocol):
         call_id: str | None = None,
         patience_s: float | None = None,
     ) -> ToolOutcome:
-        """Run a tool, whose name and arguments are checked here; see AgentHost."""
+        """Check the name and the arguments and run a tool; see AgentHost."""
 
 
 async def load_mcp() -> None:
-    """Import MCP's libraries in a thread, for the second that it takes must not stop the loop."""
+    """Import MCP's libraries in a thread: it takes a second, which must not stop the loop."""
     await asyncio.to_thread(lambda: [importlib.import_module(name) for name in _LIBRARIES])
 
 
@@ -66,13 +66,12 @@ async def serve(
     instructions: str | None = None,
     asker: Asker | None = None,
 ) -> None:
-    """Speak MCP until the client closes its side; what it still waits for is cancelled then.
+    """Speak MCP until the client closes its side. Its open calls are then cancelled.
 
-    Both generations of the protocol are spoken; the client's first request decides. With
-    `patience_s` a call that takes longer, in seconds, is answered `pending` with a token and
-    outlives the connection: see `AgentHost.call_tool`. `instructions` are for the client's model.
-    What the `asker` knows to wait for a person is put to the client's user, where the client can
-    do that and calls have a patience.
+    The client's first request decides about the generation of the protocol. A call that takes
+    longer than `patience_s` is answered `pending` with a token and outlives the connection: see
+    `AgentHost.call_tool`. `instructions` are for the client's model. With a patience, the client's
+    user is asked what the `asker` knows to wait for a person, if the client can do that.
     """
     async with asyncio.TaskGroup() as calls:
         patience_s = patience_in_force(host, patience_s)
@@ -86,11 +85,7 @@ async def serve(
 
 
 def patience_in_force(host: ToolHost, *wanted: float | None) -> float | None:
-    """Return the shortest patience of those wanted, in seconds.
-
-    None where none is wanted, or where the agent has no tool that takes a token: to be told
-    `pending` would then be the end of it.
-    """
+    """Return the shortest wanted patience, if any; none without a tool that takes tokens."""
     limits = [seconds for seconds in wanted if seconds is not None]
     can_ask_again = any(tool.name == WAIT_TOOL for tool in host.tools)
     return min(limits) if limits and can_ask_again else None
@@ -158,7 +153,7 @@ def _describe(tool: ToolSpec) -> mcp_types.Tool:
 async def _call_apart(
     calls: asyncio.TaskGroup, name: str, run: Callable[[], Awaitable[ToolOutcome]]
 ) -> ToolOutcome:
-    """Run a call in a task of its own, which is cancelled once if this handler is."""
+    """Run a call in a task of its own. It is cancelled once if this handler is."""
     task = calls.create_task(outcome_of(run), name=f"tool call {name}")
     try:
         await asyncio.wait({task})
@@ -171,7 +166,7 @@ async def _call_apart(
 async def _call(
     host: ToolHost, name: str, arguments: Mapping[str, Any], patience_s: float | None
 ) -> ToolOutcome:
-    """Return the outcome of a call; an error is one too, for it must reach the model."""
+    """Return the outcome of a call. An error is one, too: it must reach the model."""
     try:
         return await host.call_tool(name, arguments, patience_s=patience_s)
     except PrsmError as error:

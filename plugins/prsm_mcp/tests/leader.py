@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import mcp
-from prsm_mcp.streams import open_streams
-from prsm_mcp.wire import LineReader
+from prsm_mcp.wire import LineReader, open_streams
 
 CLIENT = (sys.executable, str(Path(__file__).with_name("client_relay.py")))
 

@@ -48,10 +48,7 @@ _FIXED = {
 
 @contextmanager
 def mcp_config(state_dir: Path, request: SessionRequest, session_id: str) -> Iterator[str]:
-    """Lend out the CLI's MCP servers as an argument.
-
-    Those of the user may hold secrets: then it names a file, for its owner alone.
-    """
+    """Yield the MCP servers as an argument: a private file if the user's may hold secrets."""
     config = json.dumps({"mcpServers": mcp_servers(request)})
     if not request.mcp_servers:
         yield config
@@ -109,10 +106,7 @@ def cli_argv(
 
 
 def mcp_servers(request: SessionRequest) -> dict[str, Any]:
-    """Return the MCP servers of an agent and PRSM's own. Their tools are never deferred.
-
-    Raises ConfigError for one that has the name of PRSM's own.
-    """
+    """Return an agent's MCP servers and PRSM's own; raise ConfigError if one has its name."""
     if naming.SERVER in request.mcp_servers:
         raise ConfigError(
             f"mcp_servers.{naming.SERVER}: PRSM's own server has this name",

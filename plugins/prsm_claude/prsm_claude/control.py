@@ -93,10 +93,7 @@ class Control:
         self._ended: Exception | None = None
 
     async def greet(self, role: str = "") -> Json:
-        """Register the hooks and add an agent's role to the system prompt; return the answer.
-
-        Raises ControlError if the CLI would let a call pass when a hook fails.
-        """
+        """Register hooks, which the CLI must hold, and the agent's role; return its answer."""
         hooks = self._callbacks.hooks
         registered = {event: [hook.registered_as(event)] for event, hook in hooks.items()}
         request: Json = {"subtype": "initialize", "hooks": registered or None}
@@ -113,10 +110,7 @@ class Control:
         return answer
 
     async def ask(self, request: Json) -> Json:
-        """Send a request and return its answer.
-
-        Raises ControlError if the CLI refuses, and the error given to `end` once it has ended.
-        """
+        """Send a request and return its answer; raise ControlError, or why the CLI has ended."""
         if self._ended is not None:
             raise self._ended
         name = f"prsm-{next(self._numbers)}"

@@ -1,35 +1,213 @@
-"""The CLI's messages as provider events. Pure."""
+"""The CLI's messages as provider events, and the tokens and cost of one session. Pure."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from msgspec import Struct
 
 from prsm_claude import naming
-from prsm_claude.messages import blocks, exit_code, text, word
 from prsm_core import (
     AssistantMessage,
     Notice,
     PlanEntry,
     PlanUpdated,
+    Provenance,
     ProviderEvent,
     StepEnded,
     TextDelta,
     ThinkingDelta,
+    TokenUsage,
     ToolCallFinished,
     ToolCallStarted,
+    UsageReported,
     cut_result,
 )
-from prsm_core.kit import as_object, as_objects, one_line
-
-if TYPE_CHECKING:
-    from prsm_claude.messages import TurnResult
-    from prsm_claude.usage import UsageMeter
-
+from prsm_core.kit import as_object, as_objects, one_line, token_count
 
 Json = Mapping[str, Any]
+Counts = dict[str, int]
+
+_MAX_COST = 1e6
+_KEYS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
+
+
+class UsageMeter:
+    """Reports growth. The CLI tells the cost as a sum over the session's whole life.
+
+    spent_usd: What the session has cost so far; None if that is not known.
+    """
+
+    def __init__(self, cost_provenance: Provenance = Provenance.REPORTED) -> None:
+        self.spent_usd: float | None = 0.0
+        self._cost_provenance = cost_provenance
+        self._response: Counts = {}
+        self._turn: Counts = {}
+        self._used: int | None = None
+        self._window: int | None = None
+
+    def begin(self, message: Json) -> None:
+        """Take the input of a response from its `message_start`."""
+        self._response = _counts(message.get("usage"))
+
+    def progress(self, usage: object) -> None:
+        """Take the output of a response from its `message_delta`."""
+        # An interrupted response tells zeros at its end.
+        new, old = _counts(usage), self._response
+        self._response = {key: max(new.get(key, 0), old.get(key, 0)) for key in new | old}
+
+    def response_ended(self) -> list[UsageReported]:
+        """Report what a response used."""
+        counts, self._response = self._response, {}
+        if not counts:
+            return []
+        turn = self._turn
+        self._turn = {key: turn.get(key, 0) + counts.get(key, 0) for key in turn | counts}
+        self._used = _usage(counts).known_total
+        return [self._report(counts)]
+
+    def turn_ended(self, usage: object, by_model: object, cost_usd: object) -> list[UsageReported]:
+        """Report what a result adds to the responses: side requests, and the cost."""
+        counts, known = _counts(usage), self._turn
+        self.turn_lost()
+        self._window = _window(by_model) or self._window
+        rest = {key: count - known.get(key, 0) for key, count in counts.items()}
+        if not any(rest.values()) or min(rest.values()) < 0:
+            rest = {}
+        grown = self._growth(cost_usd)
+        return [self._report(rest, grown)] if rest or grown is not None else []
+
+    def turn_lost(self) -> None:
+        """Forget a turn that ends without a result."""
+        self._turn, self._response = {}, {}
+
+    def _growth(self, told: object) -> float | None:
+        if isinstance(told, bool) or not isinstance(told, (int, float)):
+            return None
+        total, before = float(told), self.spent_usd
+        if not (math.isfinite(total) and 0 <= total <= _MAX_COST):
+            return None
+        self.spent_usd = total
+        return None if before is None or total < before else total - before
+
+    def _report(self, counts: Counts, cost_usd: float | None = None) -> UsageReported:
+        return UsageReported(
+            _usage(counts),
+            cost_usd=cost_usd,
+            cost_provenance=self._cost_provenance,
+            context_used=self._used,
+            context_window=self._window,
+        )
+
+
+def _counts(told: object) -> Counts:
+    counts = {key: token_count(as_object(told).get(key)) for key in _KEYS}
+    return {key: count for key, count in counts.items() if count is not None}
+
+
+def _usage(counts: Counts) -> TokenUsage:
+    """Return counts as PRSM has them, where the input includes what a cache held."""
+    fresh, output = counts.get("input_tokens"), counts.get("output_tokens")
+    read = counts.get("cache_read_input_tokens")
+    written = counts.get("cache_creation_input_tokens")
+    whole = None if fresh is None else fresh + (read or 0) + (written or 0)
+    return TokenUsage(
+        input_tokens=whole,
+        output_tokens=output,
+        cached_input_tokens=read,
+        cache_write_tokens=written,
+        total_tokens=None if whole is None or output is None else whole + output,
+    )
+
+
+def _window(by_model: object) -> int | None:
+    """Return the largest context window of the models that were used: the agent's own."""
+    models = map(as_object, as_object(by_model).values())
+    windows = (token_count(model.get("contextWindow")) for model in models)
+    return max(filter(None, windows), default=None)
+
+
+_EXIT_CODE = re.compile(r"Exit code (\d+)(?:\n|$)")
+# Fields of a command's result that is no plain success. The CLI takes exit code 1 of grep, diff and
+# others for an answer, and a command may go on in the background.
+_NO_SUCCESS = ("returnCodeInterpretation", "backgroundTaskId", "interrupted")
+
+
+class TurnResult(Struct, frozen=True, kw_only=True):
+    """The end of a turn.
+
+    text: What went wrong, or else the answer.
+    status: The HTTP status of a request that failed.
+    usage: The vendor's counts of tokens of the whole turn; `by_model` those of each model.
+    cost_usd: The cost of the session so far.
+    """
+
+    is_error: bool
+    text: str = ""
+    stop_reason: str | None = None
+    terminal_reason: str | None = None
+    status: int | None = None
+    usage: object = None
+    by_model: object = None
+    cost_usd: object = None
+
+    @classmethod
+    def read(cls, message: Json) -> TurnResult:
+        """Return what a message of the type `result` says."""
+        errors, status = message.get("errors"), message.get("api_error_status")
+        reasons = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
+        return cls(
+            is_error=message.get("is_error") is not False,
+            text=reasons or str(message.get("result") or ""),
+            stop_reason=word(message.get("stop_reason")),
+            terminal_reason=word(message.get("terminal_reason")),
+            status=status if type(status) is int else None,
+            usage=message.get("usage"),
+            by_model=message.get("modelUsage"),
+            cost_usd=message.get("total_cost_usd"),
+        )
+
+
+def blocks(message: Json) -> list[Json]:
+    """Return the blocks of a message of the model or a tool. A bare text has none."""
+    return as_objects(as_object(message.get("message")).get("content"))
+
+
+def exit_code(message: Json) -> int | None:
+    """Return the exit code of the command that a message ends; None if it is not told."""
+    results = [block for block in blocks(message) if block.get("type") == "tool_result"]
+    if len(results) != 1:
+        return None
+    if results[0].get("is_error"):
+        code = _EXIT_CODE.match(text(results[0].get("content")))
+        return int(code[1]) if code else None
+    details = as_object(message.get("tool_use_result"))
+    is_success = "stdout" in details and not any(details.get(name) for name in _NO_SUCCESS)
+    return 0 if is_success else None
+
+
+def text(content: object) -> str:
+    """Return a text, or the texts of its parts."""
+    if isinstance(content, list):
+        parts = as_objects(content)
+        return "\n".join(str(part.get("text", f"[{part.get('type')}]")) for part in parts)
+    return "" if content is None else str(content)
+
+
+def word(value: object) -> str | None:
+    """Return a string, None for anything else."""
+    return value if isinstance(value, str) else None
+
+
 _STATUS = frozenset({"pending", "in_progress", "completed"})  # of a todo
 _SYNTHETIC = "<synthetic>"  # the model of messages that the CLI itself writes
 
@@ -163,7 +341,6 @@ class Translator:
         return text or None
 
     def _flushed(self) -> list[ProviderEvent]:
-        """Return thinking that no text came after."""
         thoughts = self._thoughts()
         return [AssistantMessage("", thinking=thoughts)] if thoughts else []
 
@@ -213,7 +390,6 @@ class Translator:
 
 
 def _plan(arguments: Json) -> PlanUpdated:
-    """Return the plan that a call of TodoWrite makes."""
     todos = arguments.get("todos")
     entries = (_plan_entry(as_object(todo)) for todo in (todos if isinstance(todos, list) else ()))
     return PlanUpdated(tuple(entries))

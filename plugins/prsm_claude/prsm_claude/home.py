@@ -112,10 +112,7 @@ class Held(Struct, frozen=True, kw_only=True):
 
 
 async def held(path: Path, wanted: Collection[str], texts: Collection[str] = ()) -> Held:
-    """Return the ids and the texts that the transcript has.
-
-    What Claude Code itself writes for a call that was cut off is no answer.
-    """
+    """Return the ids and texts that a transcript has. Notes of a cut-off call are no answers."""
     marks = [one.encode() for one in wanted]
     ids: set[str] = set()
     said: set[str] = set()

@@ -20,10 +20,7 @@ _PATHS = ("file_path", "notebook_path", "path")
 
 
 def offered(request: SessionRequest, *, orchestrates: bool) -> list[str]:
-    """Return the vendor's tools of an agent. One that has tools may also ask the person.
-
-    Claude's own agents, background shells and plan mode would work behind the engine's back.
-    """
+    """Return an agent's vendor tools, without those that work behind the engine's back."""
     shell = {"Bash"} if request.has_shell else set()
     native = sorted(request.native_tools & NATIVE_TOOLS | shell)
     return [*native, _QUESTION] if native or orchestrates else []

@@ -120,7 +120,6 @@ def _read(path: str, limit: int) -> bytes | None:
 
 
 def _imports(text: str) -> Iterator[str]:
-    """Yield the paths that a text imports outside of code."""
     for line in _prose(text.splitlines()):
         for match in _IMPORT.finditer(_CODE.sub(" ", line)):
             yield match[1].replace("\\ ", " ")

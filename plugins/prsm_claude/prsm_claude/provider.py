@@ -17,7 +17,6 @@ from prsm_claude.config import ClaudeConfig
 from prsm_claude.control import Callbacks
 from prsm_claude.link import Link
 from prsm_claude.session import ClaudeSession
-from prsm_claude.transport import CliTransport
 from prsm_core import (
     ModelInfo,
     Provider,
@@ -160,13 +159,13 @@ class ClaudeProvider(Provider):
     async def _greeting(self) -> Mapping[str, Any]:
         """Start a CLI only to greet it. No model is asked."""
         folder = self._prepared_home()
-        transport = await CliTransport.start(
-            self._services,
+        process = await self._services.start_process(
             command.greeting_argv(self._program),
+            name="claude",
             cwd=str(folder),
             env=command.cli_env(self._config, os.environ, folder),
         )
-        link = await Link.open(self._services, Callbacks(), transport)
+        link = await Link.open(self._services, Callbacks(), process)
         try:
             return link.greeting
         finally:
@@ -207,7 +206,6 @@ def is_known(program: str, model: str) -> bool:
 
 
 def _names(program: str, model: bytes) -> bool:
-    """Return whether a program's file holds a name that is not part of a longer one."""
     with _content(program) as content:
         start = content.find(model)
         while start >= 0:

@@ -13,14 +13,11 @@ from msgspec.structs import replace
 from prsm_claude import command, naming
 from prsm_claude.control import Callbacks, Hook
 from prsm_claude.errors import agent_error, is_cut
-from prsm_claude.events import Translator
+from prsm_claude.events import Translator, TurnResult, UsageMeter
 from prsm_claude.home import Held, find_transcript, held, holds, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
-from prsm_claude.messages import TurnResult
 from prsm_claude.notes import read_notes
 from prsm_claude.tools import ToolServer
-from prsm_claude.transport import CliTransport
-from prsm_claude.usage import UsageMeter
 from prsm_core import (
     AgentError,
     Deny,
@@ -46,8 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_claude.config import ClaudeConfig
-    from prsm_claude.link import Listener
-    from prsm_claude.transport import CliEndedError
+    from prsm_claude.link import CliEndedError, Listener
     from prsm_core import (
         AgentHost,
         AssembledContext,
@@ -69,8 +65,6 @@ def text_id(known_as: str) -> str:
 
 
 class _Waiting(Struct, eq=False):
-    """A hook that waits for the answer to a call."""
-
     task: asyncio.Task[Any] | None
     may_park: bool
     instead: Json | None = None  # its answer, once it is to wait no longer
@@ -98,10 +92,7 @@ class ClaudeTurn(Turn):
         return StopReason.END_TURN if self.completing else StopReason.ABORTED
 
     def new_text(self, known_as: str | None = None) -> str:
-        """Return an id for a text to send. The turn lasts until the model has the text.
-
-        The id is made of that in the ledger, `known_as`, if there is one.
-        """
+        """Return an id for a text, made of the ledger's. The turn lasts until the model has it."""
         message_id = str(uuid.uuid4()) if known_as is None else text_id(known_as)
         self.texts.add(message_id)
         return message_id
@@ -408,11 +399,7 @@ class Conversation:
         self.link: Link | None = None
 
     async def start(self, callbacks: Callbacks, listener: Listener) -> Link:
-        """Start the CLI, or return the running one.
-
-        Raises ProviderNotAvailableError, with the code `resume_failed` if Claude does not know the
-        conversation any more.
-        """
+        """Start the CLI or return the running one; see Link.open for errors."""
         if self.link is not None:
             if not self.link.is_over:
                 return self.link
@@ -498,20 +485,17 @@ class Conversation:
             env |= command.model_env(request)
             env |= request.variables
             role = await self._role()
-            transport = await CliTransport.start(
-                self._services,
+            process = await self._services.start_process(
                 argv,
+                name="claude",
                 cwd=request.cwd,
                 env=env,
                 box=request.box and request.box.opened(str(self._home)),
             )
-            return await Link.open(self._services, callbacks, transport, listener, role=role)
+            return await Link.open(self._services, callbacks, process, listener, role=role)
 
     async def _role(self) -> str:
-        """Return the system prompt, with the repository's notes for agents that may read files.
-
-        Claude Code itself loads nothing of the project.
-        """
+        """Return the system prompt, with the repository's notes for agents that may read files."""
         request = self._request
         if not self._config.project_notes or "Read" not in request.native_tools:
             return request.system_prompt
@@ -684,7 +668,6 @@ class Gate:
         return ALLOW
 
     async def _answers(self, given: Json, call_id: str) -> Json:
-        """Return a question's input with the person's answers."""
         answers = {
             key: naming.answer_text(await self._host.ask_user(replace(question, call_id=call_id)))
             for key, question in naming.questions(given)

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_claude.events import Translator
-from prsm_claude.messages import TurnResult, blocks
-from prsm_claude.usage import UsageMeter
+from prsm_claude.events import Translator, TurnResult, UsageMeter, blocks
 from prsm_testing import with_odd_values
 from prsm_testing.doubles import only
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 from prsm_claude.command import greeting_argv
 from prsm_claude.control import Callbacks
 from prsm_claude.link import Link
-from prsm_claude.transport import CliTransport
 from prsm_testing.doubles import open_services
 from prsm_testing.model_server import ModelServer
 
@@ -62,8 +62,8 @@ async def talk(folder, listener):
     async with ModelServer(SCENARIO) as server, open_services(folder / "state") as services:
         env = {"ANTHROPIC_BASE_URL": server.root_url, "CLAUDE_CONFIG_DIR": str(folder)}
         argv = (*greeting_argv(program), "--session-id=s")
-        transport = await CliTransport.start(services, argv, cwd=str(folder), env=env)
-        link = await Link.open(services, Callbacks(), transport, listener)
+        process = await services.start_process(argv, name="claude", cwd=str(folder), env=env)
+        link = await Link.open(services, Callbacks(), process, listener)
         await link.send("Hello.", "00000000-0000-0000-0000-000000000001")
         async with asyncio.timeout(20):
             await listener.ended.wait()
@@ -86,8 +86,8 @@ async def test_what_is_said_before_the_greeting_is_answered_belongs_to_no_turn(t
     script = f"read asked; printf '%s\\n' {' '.join(map(shlex.quote, said))}"
     async with open_services(tmp_path / "state") as services:
         argv = ["sh", "-c", script]
-        transport = await CliTransport.start(services, argv, cwd=str(tmp_path), env={})
-        link = await Link.open(services, Callbacks(), transport, listener)
+        process = await services.start_process(argv, name="claude", cwd=str(tmp_path), env={})
+        link = await Link.open(services, Callbacks(), process, listener)
         async with asyncio.timeout(20):
             await listener.ended.wait()
         await link.close()
@@ -97,6 +97,62 @@ async def test_what_is_said_before_the_greeting_is_answered_belongs_to_no_turn(t
 async def test_a_cli_that_ends_before_it_greets_is_told_of_with_its_last_words(tmp_path):
     async with open_services(tmp_path / "state") as services:
         argv = ["sh", "-c", "echo it is broken >&2; exit 3"]
-        transport = await CliTransport.start(services, argv, cwd=str(tmp_path), env={})
+        process = await services.start_process(argv, name="claude", cwd=str(tmp_path), env={})
         with pytest.raises(ProviderNotAvailableError, match=r"claude did not start.*broken"):
-            await Link.open(services, Callbacks(), transport)
+            await Link.open(services, Callbacks(), process)
+
+
+class Recorder:
+    """A listener that keeps all of each message, and how the CLI ended."""
+
+    def __init__(self):
+        self.ended = asyncio.Event()
+        self.messages = []
+        self.error = None
+
+    async def on_message(self, link, message):
+        self.messages.append(message)
+
+    async def on_ended(self, error):
+        self.error = error
+        self.ended.set()
+
+
+async def hear(folder, *messages):
+    """Return what is heard of a CLI that says this once it has answered the greeting."""
+    said = folder / "said"
+    said.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    recorder = Recorder()
+    script = f"read asked; echo {shlex.quote(ANSWERED)}; cat {shlex.quote(str(said))}"
+    async with open_services(folder / "state") as services:
+        process = await services.start_process(
+            ["sh", "-c", script], name="claude", cwd=str(folder), env={}
+        )
+        link = await Link.open(services, Callbacks(), process, recorder)
+        async with asyncio.timeout(20):
+            await recorder.ended.wait()
+        assert link.is_over
+        await link.close()
+    return recorder
+
+
+async def test_messages_of_a_wrong_shape_are_counted(tmp_path):
+    wrong = [
+        5,
+        {"type": "assistant", "message": "text"},
+        {"type": "user", "message": {"content": 5}},
+        {"type": "stream_event", "event": []},
+        {"type": "result", "subtype": "success"},
+        {"type": "control_request", "request_id": 1},
+        {"type": "control_response", "response": {}},
+    ]
+    heard = await hear(tmp_path, *wrong)
+    assert heard.messages == []
+    assert f"{len(wrong)} of its lines were not understood" in heard.error.message
+
+
+async def test_a_message_whose_type_is_no_text_ends_nothing(tmp_path):
+    odd = [{"type": [], "message": {}}, {"type": {"a": 1}}, {"type": ["control_request"]}]
+    said = json.loads(SAID % "last")
+    heard = await hear(tmp_path, *odd, said)
+    assert heard.messages == [*odd, said]

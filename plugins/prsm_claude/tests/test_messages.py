@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_claude.events import Translator
-from prsm_claude.messages import TurnResult, blocks
-from prsm_claude.usage import UsageMeter
+from prsm_claude.events import Translator, TurnResult, UsageMeter, blocks
 
 from prsm_core.domain.turns import ProviderEvent
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_claude.usage import UsageMeter
+from prsm_claude.events import UsageMeter
 
 from prsm_core.domain.usage import Provenance, TokenUsage
 

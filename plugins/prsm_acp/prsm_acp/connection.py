@@ -173,7 +173,6 @@ class Connection:
         )
 
     async def _accept(self, number: object, method: str, params: Json) -> None:
-        """Have a request answered in a task of its own."""
         if not isinstance(number, (int, str)):
             raise TypeError("a request whose number is none")
         if self._open_requests >= _MAX_OPEN:

@@ -1,4 +1,4 @@
-"""What an agent's refusal, end or stop reason means for the turn; pure."""
+"""What an agent's refusal, end or stop reason means for the turn. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_FOUND = -32002
 _NESTED = 3  # some put the body of an answer into the message of another
 _DECODER = json.JSONDecoder(strict=False)
 
-# Agents wrap what their vendor said into texts of their own: these words are what they share.
+# Agents wrap their vendor's errors into texts of their own. They share these words.
 _WORDS = (
     (
         r"context.?(length|window)|prompt is too long|too many (input )?tokens"
@@ -75,24 +75,24 @@ class AcpClosedError(AcpError):
 
 
 def error_text(message: str, data: Any) -> str:
-    """Return what a JSON-RPC error says, its details included, in one line."""
-    details = data.get("details") or data.get("message") if isinstance(data, dict) else data
-    told = _unpacked(str(details)) if isinstance(details, (str, int, float)) else ""
+    """Return the text of a JSON-RPC error and its details, in one line."""
+    found = data.get("details") or data.get("message") if isinstance(data, dict) else data
+    details = _unpacked(str(found)) if isinstance(found, (str, int, float)) else ""
     message = _unpacked(message)
-    return one_line(f"{message}: {told}" if told and told not in message else message)
+    return one_line(f"{message}: {details}" if details and details not in message else message)
 
 
 def _unpacked(text: str) -> str:
-    """Return what the JSON body of a vendor's API says at the end of a text, else the text."""
+    """Return a text with the error of a vendor's API in place of the JSON body at its end."""
     for _ in range(_NESTED):
         before, brace, body = text.partition("{")
         try:
             error = _DECODER.raw_decode(brace + body)[0]["error"]
-            told, code = error["message"], error.get("code")
+            inner, code = error["message"], error.get("code")
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
             return text
-        number = f"{code} " if isinstance(code, int) and str(code) not in f"{before}{told}" else ""
-        text = f"{before}{number}{told}"
+        number = f"{code} " if isinstance(code, int) and str(code) not in f"{before}{inner}" else ""
+        text = f"{before}{number}{inner}"
     return text
 
 
@@ -119,7 +119,7 @@ def _classify(error: AcpError) -> tuple[ErrorKind, bool]:
 
 
 def turn_ended(reason: object) -> TurnEnded:
-    """Return how a turn ended that the agent has answered with this stop reason."""
+    """Return how a turn ended, by the agent's stop reason."""
     stop, why = _STOPS.get(str(reason), (StopReason.ERROR, f"unknown stop reason {reason!r}"))
     if why is None:
         return TurnEnded(stop)

@@ -75,10 +75,7 @@ class Translator:
         return [report] if report else []
 
     def asked(self, call: Json) -> tuple[Json, list[ProviderEvent]]:
-        """Return all that is known of a call that needs permission, and its events.
-
-        Some agents first mention a call when they ask.
-        """
+        """Return what is known of a call that needs permission, and its events. It may be new."""
         call_id = str(call.get("toolCallId", ""))
         if call_id in self._ended:
             return call, []
@@ -144,7 +141,6 @@ class Translator:
         return [*events, ThinkingDelta(text)]
 
     def _flush(self) -> list[ProviderEvent]:
-        """Return the message that is complete by now, if there is one."""
         if not self._text and not self._thinking:
             return []
         message = AssistantMessage("".join(self._text), thinking="".join(self._thinking) or None)

@@ -1,4 +1,4 @@
-"""Files that an agent reads and writes through PRSM; who may is decided elsewhere."""
+"""Files that an agent reads and writes through PRSM, once it is allowed to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGEST = 16 * 1024 * 1024  # bytes of a file
 
 
 def real_path(path: object) -> str:
-    """Return a path without links; raise AcpError unless it is an absolute one."""
+    """Return an absolute path without links; raise AcpError if it is not absolute."""
     if not isinstance(path, str) or not is_usable(path):
         raise AcpError(f"an absolute path is needed, not {path!r}", number=INVALID_PARAMS)
     return os.path.realpath(path)
@@ -24,10 +24,7 @@ def is_usable(path: str) -> bool:
 
 
 async def read(path: str, line: object, limit: object) -> str:
-    """Return the text of a file, or `limit` lines of it from `line` (1 is the first).
-
-    Raises AcpError when there is no such file, it is too large, or not text.
-    """
+    """Return a file's text, or `limit` lines from `line` (1 is the first); raise AcpError."""
     text = await asyncio.to_thread(_read, path)
     if type(line) is not int and type(limit) is not int:
         return text
@@ -37,7 +34,7 @@ async def read(path: str, line: object, limit: object) -> str:
 
 
 async def write(path: str, text: str) -> None:
-    """Write a file, and the folders above it; raise AcpError where the system refuses."""
+    """Write a file, and make the folders above it; raise AcpError if the system refuses."""
     await asyncio.to_thread(_write, path, text)
 
 
@@ -58,7 +55,7 @@ def _read(path: str) -> str:
 def _write(path: str, text: str) -> None:
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        # The path has no links: one that is there now was made after it was decided on.
+        # The path had no links. One that is there now was made after the decision.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         with os.fdopen(os.open(path, flags, 0o666), "w", encoding="utf-8", newline="") as file:
             file.write(text)

@@ -1,4 +1,4 @@
-"""The first words with an agent: greeting, login, session, mode and model."""
+"""The handshake with an agent: greeting, login, session, mode and model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_acp.errors import AUTH_REQUIRED, AcpClosedError, AcpError
-from prsm_acp.manifest import DEFAULT_MODEL, ModelChoice
-from prsm_acp.prompt import SERVER
+from prsm_acp.manifest import DEFAULT_MODEL, SERVER, ModelChoice
 from prsm_core import (
     McpServer,
     ModelInfo,
@@ -79,10 +78,7 @@ class Opened:
 
 
 async def greet(connection: Connection, config: AcpConfig, manifest: Manifest) -> Greeting:
-    """Say who we are, and log in where that is configured.
-
-    Raises ProviderNotAvailableError when the agent ends, refuses, or speaks another version.
-    """
+    """Introduce PRSM and log in; raise ProviderNotAvailableError if the agent is of no use."""
     hello = {
         "protocolVersion": PROTOCOL,
         "clientCapabilities": {
@@ -144,10 +140,7 @@ async def load_session(
 
 
 async def set_mode(connection: Connection, manifest: Manifest, opened: Opened, mode: str) -> None:
-    """Put the agent into a mode, for it decides what is asked for.
-
-    Raises ProviderNotAvailableError when there is no such mode.
-    """
+    """Set the mode, which decides when the agent asks; raise ProviderNotAvailableError."""
     if mode == opened.mode:
         return
     if opened.modes and mode not in opened.modes:
@@ -163,7 +156,7 @@ async def set_mode(connection: Connection, manifest: Manifest, opened: Opened, m
 
 
 async def set_model(connection: Connection, manifest: Manifest, opened: Opened, model: str) -> None:
-    """Choose the model; raise ModelNotAvailableError when the agent does not have it."""
+    """Choose the model; raise ModelNotAvailableError if the agent does not have it."""
     if model == DEFAULT_MODEL or manifest.model is ModelChoice.ARGUMENT:
         return
     params = {"sessionId": opened.session_id}
@@ -199,10 +192,10 @@ def described(
     manifest: Manifest,
     environment: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return MCP servers as session/new takes them.
+    """Return MCP servers as session/new takes them, with the variables of the `environment`.
 
-    They have the variables of the `environment` too: not every agent hands on what it has itself.
-    Raises ProviderNotAvailableError for one by URL where the agent takes none.
+    Not every agent hands on its own. Raises ProviderNotAvailableError for a server by URL if the
+    agent takes none.
     """
 
     def describe(name: str, server: McpServer) -> dict[str, Any]:
@@ -225,7 +218,7 @@ def described(
 
 
 def check_names(servers: Mapping[str, McpServer], manifest: Manifest) -> None:
-    """Raise ProviderNotAvailableError when a server of the user has the name of PRSM's own."""
+    """Raise ProviderNotAvailableError if a server of the user has the name of PRSM's own."""
     if SERVER in servers:
         raise ProviderNotAvailableError(
             f"{manifest.name}: the MCP server {SERVER!r} is PRSM's own",

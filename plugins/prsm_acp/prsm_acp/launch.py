@@ -51,10 +51,7 @@ async def discard(home: Path) -> None:
 
 
 class WatchedServers:
-    """An agent's MCP servers. Those it starts by a command run under `watch_server`.
-
-    The protocol has no word for a server that is lost, so PRSM finds out and tells of it.
-    """
+    """An agent's MCP servers, run under `watch_server`: the protocol does not tell of lost ones."""
 
     def __init__(self, servers: Mapping[str, McpServer], home: Path) -> None:
         self._folder = home / "servers"

@@ -1,4 +1,4 @@
-"""What PRSM has to know of an ACP agent beside the protocol itself."""
+"""What PRSM has to know of an ACP agent besides the protocol itself."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from prsm_core import McpServer, PermissionMode
 
+SERVER = "prsm"  # the name of the MCP server with PRSM's own tools
 DEFAULT_MODEL = "default"  # the agent's own choice
 NPM = "npm install -g "
 
@@ -49,21 +50,19 @@ class Quirks:
     """How an agent differs from what the protocol lets one expect.
 
     Attributes:
-        noise: Beginnings of message chunks that are no words of the model.
-        failures: Beginnings of messages by which it tells that a turn has failed, while its answer
-            says that all is well; the last words of the turn.
+        noise: Beginnings of message chunks that are not the model's.
+        failures: Beginnings of the last message of a failed turn that the agent calls successful.
         thought_noise: What it puts between pieces of a thought.
         named_ids: The id of a tool call begins with the tool's own name and two underscores.
         free_titles: A tool call's title may be text of the model, whatever the tool.
-        missing_is_empty: It cannot be told that a file is missing; an empty text means that.
+        missing_is_empty: A missing file must be told to it as an empty text.
         always_option: The option that allows all tools of an MCP server for good.
-        reusable_after_cancel: A cancelled prompt leaves a history that can go on.
-        reusable_after_error: A failed prompt stays in the history, and the session can go on.
+        reusable_after_cancel: A session can go on after a cancelled prompt.
+        reusable_after_error: A session can go on after a failed prompt.
         loads: session/load gives back the whole conversation.
-        model_ids: A pattern of the model ids that it lists, where it takes another name: the group
-            `name`. Those of another `login` than the current model's cannot be had.
-        cuts_calls_s: It cuts off calls of MCP tools after so many seconds, and cannot be told to
-            wait longer; None = it waits.
+        model_ids: A pattern of the model ids that it lists. It takes the group `name`, and only of
+            the current model's `login`.
+        cuts_calls_s: It cuts off calls of MCP tools after so many seconds, if not None.
     """
 
     noise: tuple[str, ...] = ()
@@ -86,9 +85,9 @@ class SettingsFile:
 
     Attributes:
         variable: The variable that names it.
-        arguments: The arguments that name it, with `{path}` where its name belongs.
-        content: Returns what stands in it, as JSON; gets PRSM's own MCP server, where the file is
-            the McpPlace and the agent has tools, and the names of the agent's other servers.
+        arguments: The arguments that name it, with `{path}` for its path.
+        content: Returns its content for JSON, given PRSM's own MCP server, if it belongs there, and
+            the names of the agent's other servers.
     """
 
     variable: str | None = None
@@ -101,32 +100,32 @@ class Manifest:
     """One kind of ACP agent.
 
     Attributes:
-        name: What it is called in messages and in the configuration (`agent: NAME`).
+        name: Its name in messages and in the configuration (`agent: NAME`).
         command: The program with the arguments that make it speak ACP on stdin and stdout.
         install: How to get it, for a person.
         login: How to log in, for a person.
-        passes: Names of variables that it gets from the user's environment, where they are set.
+        passes: Names of variables that it gets from the user's environment.
         variables: Variables that it always gets.
         settings: A file of settings that it gets.
-        secret_variable: The variable that takes a password of each process, made by chance.
+        secret_variable: The variable for a random password of each process.
         key_variable: The variable that takes the API key of `api_key_env`.
         url_variable: The variable that takes `base_url`.
-        key_arguments: Arguments where `api_key_env` or `base_url` is set.
+        key_arguments: Arguments that it needs with `api_key_env` or `base_url`.
         home_variable: The variable that names the folder of the vendor's login.
-        modes: The agent's own mode for each permission mode; without an entry it keeps its mode.
-        model: How it is told its model.
+        modes: The agent's own mode for each permission mode; else it keeps its mode.
+        model: How it gets its model.
         model_argument: The flag before the model's name, for ModelChoice.ARGUMENT.
-        needs_model: It must not be started with a model of its own choice.
+        needs_model: It must not choose its model itself.
         mcp: Where it finds PRSM's tools.
-        usage: Where it tells its tokens.
-        kept_tokens: Returns what a session has used so far, where the answer to a cancelled prompt
-            tells none; gets the folder of `home_variable` and the session's id.
+        usage: Where it reports its tokens.
+        kept_tokens: Returns the tokens of a session so far, given the folder of `home_variable` and
+            the session's id, if a cancelled prompt reports none.
         files: It may read and write files through PRSM.
-        asks_edits: In its modes it was seen to ask for each edit of a file.
-        skills: The folders of skills of which it tells its model, below its working folder.
-        user_skills: … and below the user's home, as long as its home is the user's own.
+        asks_edits: It was seen to ask for each edit of a file in these modes.
+        skills: Folders of skills that its model knows, below the working folder.
+        user_skills: … and below the user's home, unless it has another home.
         gaps: What it does without asking, for a person.
-        tested: The version that this manifest was tried with; None if it was not.
+        tested: The version that this manifest was tried with, if any.
         quirks: Where it differs.
     """
 
@@ -159,10 +158,10 @@ class Manifest:
 
     @property
     def tells_tokens(self) -> bool:
-        """Whether it was seen to tell them; of what was not tried nothing is known."""
+        """Whether it was seen to report them."""
         return self.tested is not None and self.usage is not UsageFrom.NONE
 
     @property
     def package(self) -> str | None:
-        """The npm package to install, None where it is installed in another way."""
+        """The npm package to install, if it is one."""
         return self.install.removeprefix(NPM) if self.install.startswith(NPM) else None

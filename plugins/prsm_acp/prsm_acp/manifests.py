@@ -1,21 +1,27 @@
-"""The agents PRSM knows, by name.
-
-Tokens that an agent keeps in files of its own: the answer to a cancelled prompt tells none.
-"""
+"""The agents PRSM knows, by name."""
 
 from __future__ import annotations
 
 import difflib
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from prsm_acp.manifest import NPM, Manifest, McpPlace, ModelChoice, Quirks, SettingsFile, UsageFrom
-from prsm_acp.prompt import SERVER
+from prsm_acp.manifest import (
+    NPM,
+    SERVER,
+    Manifest,
+    McpPlace,
+    ModelChoice,
+    Quirks,
+    SettingsFile,
+    UsageFrom,
+)
 from prsm_core import ConfigError, PermissionMode
 from prsm_core.kit import as_object, token_count
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from prsm_core import McpServer
@@ -23,18 +29,11 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 LONG_WAIT_MS = 86_400_000  # a call that waits for another agent may take a day
-
-
 _GEMINI = {"input_tokens": "input", "output_tokens": "output"}
 
 
 def qwen(own: McpServer | None, others: Collection[str]) -> Json:
-    """Return Qwen Code's settings of the system, which win over the user's and the workspace's.
-
-    Args:
-        own: PRSM's own server; the agent asks for none of its tools.
-        others: The names of the servers that the agent has besides.
-    """
+    """Return Qwen Code's settings of the system, which win over the user's and the workspace's."""
     settings: Json = {
         "$version": 4,
         "general": {"enableAutoUpdate": False},
@@ -55,7 +54,7 @@ def qwen(own: McpServer | None, others: Collection[str]) -> Json:
 
 
 def opencode(own: McpServer | None, others: Collection[str]) -> Json:
-    """Return what OpenCode reads beside the user's own configuration, wherever its servers are."""
+    """Return what OpenCode reads in addition to the user's own configuration."""
     return {
         "$schema": "https://opencode.ai/config.json",
         "autoupdate": False,
@@ -69,7 +68,7 @@ def opencode(own: McpServer | None, others: Collection[str]) -> Json:
 
 
 def copilot(own: McpServer | None, others: Collection[str]) -> Json:
-    """Return Copilot's servers beside the user's own: over ACP it takes none that it starts."""
+    """Return Copilot's servers besides the user's own. Over ACP it takes none that it starts."""
     servers = {SERVER: {"type": "local", "tools": ["*"], **_started(own)}} if own else {}
     return {"mcpServers": servers}
 
@@ -84,15 +83,17 @@ def _started(own: McpServer) -> Json:
 
 
 def read_gemini(home: Path, session_id: str) -> Mapping[str, int]:
-    """Return what a session of Gemini CLI has used; empty where that cannot be read.
-
-    A response is written down before its calls are made, and once more with each of their answers.
-    """
+    """Return a session's tokens by Gemini's files, where each response may stand several times."""
     if not session_id.replace("-", "").isalnum():
         return {}
-    used: dict[str, Mapping[str, Any]] = {}
+    lines: list[bytes] = []
     for path in home.glob(f".gemini/tmp/*/chats/session-*-{session_id[:8]}.jsonl"):
-        for message in _messages(path):
+        with suppress(OSError):
+            lines += path.read_bytes().splitlines()
+    used: dict[str, Mapping[str, Any]] = {}
+    for line in lines:
+        with suppress(ValueError, RecursionError):  # it may be half written
+            message = as_object(json.loads(line))
             if tokens := as_object(message.get("tokens")):
                 used[str(message.get("id"))] = tokens
     return {
@@ -102,20 +103,8 @@ def read_gemini(home: Path, session_id: str) -> Mapping[str, int]:
     }
 
 
-def _messages(path: Path) -> Iterator[Mapping[str, Any]]:
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        try:
-            yield as_object(json.loads(line))
-        except (ValueError, RecursionError):
-            continue  # it is being written
-
-
 def _always(mode: str) -> dict[PermissionMode, str]:
-    """Return one mode for all: the one that asks, so that PRSM decides."""
+    """Return one mode for all: one that asks, so that PRSM decides."""
     return dict.fromkeys(PermissionMode, mode)
 
 
@@ -303,7 +292,7 @@ MANIFESTS = {
 
 
 def find_manifest(name: str) -> Manifest:
-    """Return a built-in manifest; raise ConfigError, naming the nearest, when there is none."""
+    """Return a built-in manifest; raise ConfigError, naming the nearest, if there is none."""
     if name in MANIFESTS:
         return MANIFESTS[name]
     near = difflib.get_close_matches(name, MANIFESTS, n=1)

@@ -49,10 +49,7 @@ def build(settings: Mapping[str, Any], services: ProviderServices) -> AcpProvide
 
 
 def manifest_of(config: AcpConfig) -> Manifest:
-    """Return the manifest of a section: a built-in one, or one of nothing but the command.
-
-    Raises ConfigError when neither is named.
-    """
+    """Return a section's built-in manifest, or one of its command; raise ConfigError without."""
     if config.agent is not None:
         return find_manifest(config.agent)
     if not config.command:
@@ -64,10 +61,7 @@ def manifest_of(config: AcpConfig) -> Manifest:
 
 
 class AcpProvider(Provider):
-    """An ACP agent; a subclass overrides `launch` for what one vendor needs.
-
-    `config`, `manifest` and `services` are there for subclasses.
-    """
+    """An ACP agent. A subclass overrides `launch` and may use the public attributes."""
 
     def __init__(self, config: AcpConfig, manifest: Manifest, services: ProviderServices) -> None:
         self.known_models = config.models
@@ -193,10 +187,7 @@ class AcpProvider(Provider):
         return status(available=True, version=version, reason=reason)
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the configured models, else those the agent lists; see Provider.
-
-        One that must be told its model is not started to be asked.
-        """
+        """Return the configured models, else those the agent lists; see Provider."""
         if self.config.models or self.manifest.needs_model:
             return self.config.models
         home = self._home("models")

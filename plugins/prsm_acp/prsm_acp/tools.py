@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from prsm_acp.prompt import SERVER
+from prsm_acp.manifest import SERVER
 from prsm_core import cut_result
 from prsm_core.kit import as_object, as_objects
 
@@ -157,10 +157,7 @@ def is_whole(call: Json) -> bool:
 
 
 def exit_code(call: Json) -> int | None:
-    """Return the exit code of a command; None where the agent does not tell it.
-
-    Where it is told in several places that differ, the one that is not 0 counts.
-    """
+    """Return the exit code of a command, if the agent tells it. Of several, not 0 counts."""
     raw = as_object(call.get("rawOutput"))
     told = (raw.get("exit_code"), raw.get("exitCode"), as_object(raw.get("metadata")).get("exit"))
     codes = [code for code in told if type(code) is int]
@@ -184,7 +181,6 @@ def _served(call: Json) -> str | None:
 
 
 def _vendor_name(call: Json) -> str:
-    """Return the vendor's own name of the tool, or else its title."""
     if (served := _served(call)) is not None:
         return served
     return str(call.get(OWN_NAME) or call.get("title") or _kind(call) or "tool")

@@ -45,10 +45,7 @@ def main(note: Path, command: list[str]) -> int:
 
 
 def ended(process: int) -> int:
-    """Wait for the end of a process; return its exit code. It is not reaped: its number is its own.
-
-    A signal that comes meanwhile is passed on, and the wait goes on.
-    """
+    """Wait for a process, also past signals, without reaping it; return its exit code."""
     end = os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
     if end is None:
         raise RuntimeError("a wait that blocks has found no end")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prsm_acp.prompt import prompt_text
+from prsm_acp.session import prompt_text
 from prsm_testing.doubles import turn_context
 
 

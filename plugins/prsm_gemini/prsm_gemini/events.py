@@ -196,7 +196,6 @@ def _succeeded(call_id: str, name: str, text: str | None) -> ToolCallFinished:
 
 
 def _usage(stats: Any) -> TokenUsage | None:
-    """Return the tokens of a turn; None if there are none."""
     found = {name: token_count(as_object(stats).get(key)) for name, key in _COUNTS.items()}
     counts = {name: count for name, count in found.items() if count is not None}
     if not any(counts.values()):

@@ -80,11 +80,7 @@ class HeadlessSession(ProviderSession):
         self.resume_token = request.resume_token
 
     async def open(self) -> None:
-        """Check whether the session can begin, without starting a process.
-
-        Raises ProviderNotAvailableError if the key is not set, or with the code `resume_failed` if
-        the conversation to resume is missing.
-        """
+        """Check the key and the conversation to resume; raise ProviderNotAvailableError."""
         homes.api_key(self._config, os.environ)
         if self.resume_token and not await self._chat(self.resume_token).messages():
             raise ProviderNotAvailableError(
@@ -138,7 +134,6 @@ class HeadlessSession(ProviderSession):
         endpoint: McpEndpoint | None,
         hook_env: Mapping[str, str],
     ) -> tuple[Process, str]:
-        """Start the process of a turn; return it with its prompt."""
         known = await self._chat(self.resume_token).messages() if self.resume_token else []
         self._sent = text = turn_text(context, self._lost(known))
         if known and self.resume_token:
@@ -163,7 +158,6 @@ class HeadlessSession(ProviderSession):
         return process, escaped(text)
 
     def _box(self, endpoint: McpEndpoint | None) -> Box | None:
-        """Return the box with the agent's private folder and its ways to the tools and checks."""
         box, shown = self._request.box, {} if endpoint is None else endpoint.shown
         return box and box.opened(str(self._home.root), shown={**shown, **self._gate.shown})
 
@@ -283,7 +277,6 @@ def _current(path: Path) -> tuple[list[Json], list[Json]]:
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a file is understood and has no messages."""
     records, messages = _current(path)
     return bool(records) and not _spoken(messages)
 
@@ -346,7 +339,6 @@ def _parts(message: Json) -> list[Json]:
 
 
 def _effective(records: Iterable[Json]) -> list[Json]:
-    """Return the messages of a file, in order."""
     messages: dict[str, Json] = {}
     for record in records:
         if (replaced := _replaced(record)) is not None:
@@ -369,7 +361,6 @@ def _header(records: Iterable[Json]) -> Json:
 
 
 def _answered(message: Json) -> Iterator[str]:
-    """Yield the ids of the calls that hold their own results."""
     for call in message.get("toolCalls") or ():
         if call.get("result"):
             yield str(call.get("id"))
@@ -404,6 +395,5 @@ def _without(message: Json, answered: set[str]) -> Json | None:
 
 
 def _answers(part: Json) -> str | None:
-    """Return the id of the call that a part answers."""
     answer = part.get("functionResponse")
     return str(answer.get("id")) if isinstance(answer, dict) else None

@@ -94,10 +94,7 @@ def _handed_names(environment: Iterable[str]) -> list[str]:
 
 
 def env(config: GeminiConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the other variables added to the environment of Gemini CLI.
-
-    Raises ProviderNotAvailableError if the configured key variable is not set.
-    """
+    """Return the other variables of Gemini CLI; raise ProviderNotAvailableError without the key."""
     users = {} if config.home else {name: environ[name] for name in _PASSED if environ.get(name)}
     given = {
         **users,

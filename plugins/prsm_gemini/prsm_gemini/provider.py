@@ -152,7 +152,6 @@ class GeminiProvider(Provider):
             await self._gate.aclose()
 
     def _logged_in(self) -> bool:
-        """Whether there is a key or a login."""
         try:
             login = homes.login_folder(self._config, os.environ)
         except ProviderNotAvailableError:

@@ -69,10 +69,7 @@ class HeadlessTurn:
         self._stopping = asyncio.Event()
 
     async def run(self, process: Process, prompt: str) -> AsyncGenerator[ProviderEvent, None]:
-        """Give the process the prompt and yield its events, at the end the TurnEnded.
-
-        Raises ProviderNotAvailableError if it cannot use PRSM's tools or hooks.
-        """
+        """Give the process the prompt and yield its events; raise ProviderNotAvailableError."""
         self._process = process
         if self._stopping.is_set():
             process.kill()
@@ -182,7 +179,6 @@ class HeadlessTurn:
         return refusal(f"PRSM does not know the event {name}")
 
     async def _begin(self) -> str:
-        """Let the turn begin once PRSM's tools are connected."""
         if self._endpoint is not None and not await first_of(
             self._services.clock, CONNECT_SECONDS, self._endpoint.until_connected
         ):
@@ -245,10 +241,7 @@ NOISE = re.compile(
 
 
 def answered(message: str) -> StopReason | None:
-    """Return how a turn ended that Gemini calls failed, if the model did answer.
-
-    An answer that is empty or was cut is no failure of the provider.
-    """
+    """Return how a turn ended that Gemini calls failed, if its answer was only empty or cut."""
     if message.startswith(_CUT):
         return StopReason.MAX_TOKENS
     return StopReason.END_TURN if message.startswith(_EMPTY) else None
@@ -272,10 +265,7 @@ def failed(message: str, code: int | None, stderr: str) -> AgentError:
 
 
 def ended(code: int | None, stderr: str) -> AgentError:
-    """Return the error of a process that ended without a result.
-
-    Without an exit code it closed its output and had to be ended.
-    """
+    """Return the error of a process that ended, or had to be ended, without a result."""
     kind, reason = _EXITS.get(code or 0, (ErrorKind.UNKNOWN, ""))
     what = reason or f"gemini ended without a result ({Exit(code)})"
     cause = readable_tail(stderr, NOISE).rpartition("\n")[2]
@@ -284,7 +274,6 @@ def ended(code: int | None, stderr: str) -> AgentError:
 
 
 def _body(text: str) -> Mapping[str, Any]:
-    """Return the error of the vendor's API inside a message that is its body."""
     try:
         return as_object(as_object(json.loads(text)).get("error"))
     except (ValueError, RecursionError):

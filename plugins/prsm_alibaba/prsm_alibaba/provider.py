@@ -50,7 +50,7 @@ REGIONS = {
     ),
 }
 
-MODELS: Models = {  # those that the Responses interface offers
+MODELS: Models = {  # of the Responses interface
     "qwen3.7-max": {"context_window": 991_000},
     "qwen3.5-plus": {"context_window": 1_000_000},
     "qwen3-max": {"context_window": 262_144},
@@ -64,48 +64,35 @@ CODING_MODELS: Models = {
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> VendorProvider:
-    """Build the provider from its section of the configuration.
-
-    Raises ConfigError, and ProviderNotAvailableError when a backend is not installed.
-    """
+    """Build the provider; raise ConfigError, or ProviderNotAvailableError without its backend."""
     rest = dict(settings)
-    vendor = take_vendor(rest)
-    return build_vendor(vendor, rest, services, _claude)
+    return build_vendor(take_vendor(rest), rest, services, _claude)
 
 
 def take_vendor(rest: dict[str, Any]) -> Vendor:
-    """Return the vendor as a section chooses it, and take that out of it; raises ConfigError."""
+    """Remove plan and region from a section; return their vendor, or raise ConfigError."""
     region = take_choice(rest, "region", REGIONS, default="intl", section=NAME)
     plan = take_choice(rest, "plan", PLANS, default="payg", section=NAME)
     workspace = rest.pop("workspace_id", None)
-    return _coding(region) if plan == CODING else _payg(region, workspace)
-
-
-def _payg(region: Region, workspace: Any) -> Vendor:
-    if workspace is not None and not (isinstance(workspace, str) and workspace.isalnum()):
-        raise ConfigError(f"providers.{NAME}.workspace_id: not an id: {workspace!r}")
-    host = f"{workspace}.{region.workspaces}" if workspace else region.shared
+    if plan == CODING:
+        if region.coding is None:
+            raise ConfigError(
+                f"providers.{NAME}.plan: the Coding Plan has no servers in this region",
+                hint="Use `region: intl` or `region: cn`.",
+            )
+        # Its other interface is Chat Completions, which Codex no longer speaks.
+        models, host, responses = CODING_MODELS, region.coding, None
+    else:
+        if workspace is not None and not (isinstance(workspace, str) and workspace.isalnum()):
+            raise ConfigError(f"providers.{NAME}.workspace_id: not an id: {workspace!r}")
+        models, host = MODELS, f"{workspace}.{region.workspaces}" if workspace else region.shared
+        responses = f"https://{host}/compatible-mode/v1"
     return Vendor(
         name=NAME,
         api_key_env=KEY,
-        models=MODELS,
-        responses_url=f"https://{host}/compatible-mode/v1",
+        models=models,
+        responses_url=responses,
         messages_url=f"https://{host}/apps/anthropic",
-    )
-
-
-def _coding(region: Region) -> Vendor:
-    if region.coding is None:
-        raise ConfigError(
-            f"providers.{NAME}.plan: the Coding Plan has no servers in this region",
-            hint="Use `region: intl` or `region: cn`.",
-        )
-    return Vendor(
-        name=NAME,
-        api_key_env=KEY,
-        models=CODING_MODELS,
-        responses_url=None,  # it speaks Chat Completions, which Codex does not any more
-        messages_url=f"https://{region.coding}/apps/anthropic",
     )
 
 

@@ -1,25 +1,29 @@
-"""One running `codex app-server`, shared by the threads of all agents, and its private home."""
+"""One running `codex app-server`, shared by the threads of all agents; how Codex is started."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_codex import command, hooks, native
+from prsm_codex import command, hooks
 from prsm_codex.rpc import METHOD_NOT_FOUND, Peer, Rpc, RpcClosedError, RpcError, ServerRequest
-from prsm_codex.stuck import unstick
-from prsm_core import ProviderNotAvailableError
+from prsm_core import Notice, ProviderNotAvailableError
 from prsm_core.kit import as_object, first_of, link_login, make_private, require_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from prsm_codex.config import CodexConfig
-    from prsm_codex.features import Features
-    from prsm_core import Notice, Process, ProviderServices
+    from prsm_codex.config import CodexConfig, Features
+    from prsm_core import Process, ProviderServices
     from prsm_core.kit import HookGate
+
 
 HOME = "codex-home"  # the private home, below the provider's private folder
 THREAD_SECONDS = 120.0  # MCP servers start meanwhile
@@ -79,7 +83,7 @@ class AppServer:
             if (notice := await unstick(home, services)) is not None:
                 server._news.append(notice)
             variables = services.environment
-            argv = native.unwrapped(command.app_server_argv(config, features, variables))
+            argv = unwrapped(command.app_server_argv(config, features, variables))
             process = await services.start_process(argv, name=name, cwd=str(home), env=env)
             server._process = process
             server.rpc = Rpc(process, services, server)
@@ -115,10 +119,7 @@ class AppServer:
             ) from error
 
     async def _trust_hook(self) -> None:
-        """Make sure that Codex runs the hook: one that is not trusted it leaves out silently.
-
-        The trust is written down in the private home, and nowhere else.
-        """
+        """Trust the hook in the private home: Codex silently leaves out one that is not trusted."""
         hook = await self._hook()
         if hook is not None and not hooks.runs(hook):
             await self.rpc.request("config/batchWrite", hooks.trust(hook))
@@ -240,10 +241,7 @@ def user_login(config: CodexConfig, environ: Mapping[str, str]) -> Path:
 def child_home(
     config: CodexConfig, services: ProviderServices, home: Path | None = None
 ) -> tuple[Path, dict[str, str]]:
-    """Return the home of a Codex process, by default the private one, and its environment.
-
-    Raises ProviderNotAvailableError if the configured key is not set.
-    """
+    """Return a Codex process's home, by default the private one, and environment; see check_key."""
     home = prepare_home(home or services.state_dir / HOME, config)
     temp = make_private(services.state_dir / "tmp")
     check_key(config, os.environ)
@@ -255,3 +253,86 @@ def prepare_home(home: Path, config: CodexConfig) -> Path:
     make_private(home)
     link_login(home / "auth.json", None if config.custom_server else user_login(config, os.environ))
     return home
+
+
+# npm installs a launcher that only looks for Codex, and names the package manager. Node takes as
+# long to start as Codex does, and stays in memory for as long as Codex runs.
+_PACKAGE = "@openai/codex"
+_LAUNCHER = ("bin", "codex.js")  # in the package
+_BUILDS = {
+    ("linux", "x86_64"): ("linux-x64", "x86_64-unknown-linux-musl"),
+    ("linux", "aarch64"): ("linux-arm64", "aarch64-unknown-linux-musl"),
+    ("darwin", "x86_64"): ("darwin-x64", "x86_64-apple-darwin"),
+    ("darwin", "arm64"): ("darwin-arm64", "aarch64-apple-darwin"),
+}
+
+
+def unwrapped(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line with Codex in place of its launcher, if that is what it runs."""
+    first = shutil.which(argv[0])
+    program = None if first is None else _behind(Path(first).resolve())
+    return tuple(argv) if program is None else (str(program), *argv[1:])
+
+
+def _behind(launcher: Path) -> Path | None:
+    """Return the program that a launcher would run, if it is one."""
+    build = _BUILDS.get((sys.platform, os.uname().machine))
+    if build is None or launcher.parts[-2:] != _LAUNCHER or not _is_codex(launcher.parents[1]):
+        return None
+    package, target = build
+    # Node looks for a package beside each of the folders that the launcher is in.
+    places = (folder / "node_modules" / f"{_PACKAGE}-{package}" for folder in launcher.parents)
+    place = next((one for one in places if (one / "package.json").is_file()), launcher.parents[1])
+    program = place / "vendor" / target / "bin" / "codex"
+    return program if program.is_file() and os.access(program, os.X_OK) else None
+
+
+def _is_codex(folder: Path) -> bool:
+    try:
+        about = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(about, dict) and about.get("name") == _PACKAGE
+
+
+# Codex that is killed in its very first start leaves a database that says for a quarter of an hour
+# that somebody is filling it, and no Codex starts there. If it is gone Codex makes another one at
+# once, from the threads' own files.
+_DATABASES = "state_*.sqlite"
+_FILLING_SECONDS = 5.0  # what fills an empty one takes less than one of them
+_LOOK_SECONDS = 0.2
+_NOTICE = (
+    "Codex was killed while it started here for the first time. Its database was set aside, "
+    "as {name}: Codex makes another one of its threads."
+)
+
+
+async def unstick(home: Path, services: ProviderServices) -> Notice | None:
+    """Set a stuck database aside and return a notice. Another Codex has 5 s to fill it first."""
+    waited = 0.0
+    while (file := await asyncio.to_thread(_being_filled, home)) is not None:
+        if waited >= _FILLING_SECONDS:
+            return await asyncio.to_thread(_set_aside, file)
+        await services.clock.sleep(_LOOK_SECONDS)
+        waited += _LOOK_SECONDS
+    return None
+
+
+def _being_filled(home: Path) -> Path | None:
+    return next((file for file in sorted(home.glob(_DATABASES)) if _is_being_filled(file)), None)
+
+
+def _is_being_filled(file: Path) -> bool:
+    """Whether a database says so. Of one that cannot be read Codex itself will tell."""
+    try:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=1.0)) as database:
+            return ("running",) in database.execute("SELECT status FROM backfill_state").fetchall()
+    except sqlite3.Error:
+        return False
+
+
+def _set_aside(file: Path) -> Notice:
+    for part in (file, *(file.with_name(f"{file.name}{end}") for end in ("-wal", "-shm"))):
+        if part.exists():
+            part.replace(part.with_name(f"stuck-{part.name}"))
+    return Notice("warning", _NOTICE.format(name=f"stuck-{file.name}"))

@@ -62,10 +62,7 @@ def wants_more(params: Mapping[str, Any]) -> bool:
 
 
 def unwrap(command: str) -> str:
-    """Return the command as the model wrote it, without `/bin/bash -lc '…'` around it.
-
-    Codex's own parse of a command is for display only and may leave things out.
-    """
+    """Return a command without `/bin/bash -lc '…'` around it. Codex's own parse is not whole."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -169,10 +166,7 @@ def answers(given: Mapping[str, Answer]) -> dict[str, Any]:
 
 
 def interactive(command: str) -> str | None:
-    """Return the interpreter that a command starts without a script, if there is one.
-
-    Nobody is asked about what is typed into it later.
-    """
+    """Return the interpreter that a command starts to read what is typed later, if any."""
     for words in _simple_commands(command):
         program = _VERSION.sub("", PurePosixPath(words[0]).name)
         if program in _INTERPRETERS and all(_keeps_reading(word) for word in words[1:]):

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_codex.config import CodexConfig
-    from prsm_codex.features import Features
+    from prsm_codex.config import CodexConfig, Features
     from prsm_core import AssembledContext, Image, McpEndpoint, McpServer, SessionRequest, ToolSpec
 
 TOOL_SERVER = "prsm"  # the name of the MCP server of the orchestration tools
@@ -38,10 +37,7 @@ _SHELL_TOOLS = NATIVE_TOOLS - {"WebFetch", "WebSearch"}  # all that Codex does t
 def app_server_argv(
     config: CodexConfig, features: Features, variables: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the command line of the app-server, without any key.
-
-    `variables` are the names of those that shells get.
-    """
+    """Return the command line of the app-server, without any key; shells get the `variables`."""
     settings = {
         **_settings(config, features, variables),
         "features.default_mode_request_user_input": True,
@@ -167,10 +163,7 @@ def toml(value: Any) -> str:
 def child_env(
     config: CodexConfig, environ: Mapping[str, str], *, home: Path, temp: Path
 ) -> dict[str, str]:
-    """Return what is added to the environment of Codex.
-
-    `temp` lies beside `home`: a home below the temp directory breaks Codex's sandbox.
-    """
+    """Return Codex's own variables. `temp` lies beside `home`, or the sandbox would break."""
     env = {**config.env, "CODEX_HOME": str(home), "TMPDIR": str(temp)}
     if config.api_key_env and (key := config.key(environ)):
         env[config.api_key_env] = key

@@ -191,7 +191,6 @@ def _targets(command: Command, place: str | None) -> Iterator[str]:
 
 
 def _operands(command: Command) -> Sequence[Word]:
-    """Return the operands of a command that are files which it writes."""
     valued = _WRITES_ALL.get(command.name) or _WRITES_LAST.get(command.name)
     if valued is None or any(text.startswith(_INTO) for text in command.texts):
         return ()
@@ -331,10 +330,7 @@ _CREATED = "synthetic"
 
 
 async def remove_mount_points(temp: Path, folders: Iterable[str]) -> None:
-    """Remove what Codex created in writable folders, unless a helper of it still runs.
-
-    `temp` is the TMPDIR of that Codex.
-    """
+    """Remove what a Codex with this TMPDIR created in writable folders and no longer uses."""
     await asyncio.to_thread(_remove_all, temp, folders)
 
 

@@ -95,7 +95,6 @@ def _by_status(status: Any) -> tuple[ErrorKind, bool]:
 
 
 def _body(message: str) -> Mapping[str, Any]:
-    """Return the error inside a message that is the raw body of a 400; else nothing."""
     try:
         return as_object(as_object(json.loads(message)).get("error"))
     except (ValueError, RecursionError):

@@ -102,10 +102,7 @@ class Translator:
         return self._step()
 
     def unseen(self, call_id: str, output: object) -> list[ProviderEvent]:
-        """Return the events of a call from its output, unless it has an item.
-
-        A command that the sandbox stops has none.
-        """
+        """Return the events of a call that has no item, such as one that the sandbox stopped."""
         allowed = self.allowed.get(call_id)
         if not allowed or call_id in self.open_calls or call_id in self._ended:
             return []
@@ -215,7 +212,6 @@ class Translator:
         return [*self._report(used, used.get("total_tokens")), *self._step()]
 
     def _usage(self, params: Json) -> list[ProviderEvent]:
-        """Report the growth of the thread's total. What a failed turn repeats is not growth."""
         usage = as_object(params.get("tokenUsage"))
         counts, last = counts_of(usage.get("total")), counts_of(usage.get("last"))
         window = token_count(usage.get("modelContextWindow"))

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_codex import command, hooks, native
-from prsm_codex.app_server import child_home
+from prsm_codex import command, hooks
+from prsm_codex.app_server import child_home, unstick, unwrapped
 from prsm_codex.command import TOOL_SERVER
 from prsm_codex.confined import Sandbox
-from prsm_codex.deciding import ToolDecider
 from prsm_codex.errors import NOISE, agent_error, stop_reason
 from prsm_codex.events import KEPT_COUNTS, counts_of, finished_call, tool_of
-from prsm_codex.prompt import prompt_of, turn_text
-from prsm_codex.stuck import unstick
-from prsm_codex.turn import CodexTurn
+from prsm_codex.turn import CodexTurn, ToolDecider, prompt_of, turn_text
 from prsm_core import (
     AgentError,
     AssistantMessage,
@@ -49,9 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from prsm_codex.config import CodexConfig
-    from prsm_codex.features import Features
-    from prsm_codex.prompt import Said
+    from prsm_codex.config import CodexConfig, Features
+    from prsm_codex.turn import Said
     from prsm_core import (
         AgentHost,
         AssembledContext,
@@ -176,7 +172,6 @@ class ExecSession(TurnSession[CodexTurn]):
         context: AssembledContext,
         text: str,
     ) -> AgentError | None:
-        """Run one process with a turn; return why it failed."""
         with self._layer(home) as profile:
             argv = command.exec_argv(
                 self._config,
@@ -225,7 +220,7 @@ class ExecSession(TurnSession[CodexTurn]):
         env |= self._endpoint.env if self._endpoint else {}
         env |= self._request.variables
         return await self.services.start_process(
-            native.unwrapped(argv), name="codex exec", cwd=str(home), env=env
+            unwrapped(argv), name="codex exec", cwd=str(home), env=env
         )
 
     async def _talk(
@@ -320,10 +315,7 @@ def _ended(translator: ExecTranslator, code: int, stderr: str, bad_lines: int) -
 
 
 def lost_servers(servers: Mapping[str, McpServer], error: AgentError | None) -> list[str]:
-    """Return the MCP servers that Codex could not start, if the turn can do without them.
-
-    PRSM has Codex require every server, since it waits for no other.
-    """
+    """Return the servers that failed to start, if none is required. PRSM has Codex require all."""
     failures = error.message.partition(_SERVERS_FAILED)[2] if error is not None else ""
     lost = [name for name in servers if f"; {name}: " in f"; {failures}"]
     return [] if any(servers[name].required for name in lost) else lost

@@ -39,7 +39,6 @@ def forget(state_dir: Path, names: Collection[str], busy_s: float = 5.0) -> None
 
 
 def _places(database: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Yield the tables and columns by which threads are named."""
     tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     for (table,) in tables:
         columns = {row[1] for row in database.execute(f'PRAGMA table_info("{table}")')}

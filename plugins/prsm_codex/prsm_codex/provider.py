@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex.app_server import HOME, AppServer, check_key, user_login
 from prsm_codex.command import check_servers
-from prsm_codex.config import CodexConfig
-from prsm_codex.features import Features
+from prsm_codex.config import CodexConfig, Features
 from prsm_codex.hooks import denial
 from prsm_codex.rpc import RpcError
 from prsm_core import (
@@ -366,10 +365,7 @@ def _listed(entry: Mapping[str, Any]) -> ModelInfo:
 
 
 def cached(path: Path, now: float) -> tuple[ModelInfo, ...]:
-    """Return the visible models of a cache; none if it cannot be read.
-
-    `now` is in Unix seconds. If the cache is older than a day, display names carry its date.
-    """
+    """Return the visible models of a cache, named with its date if that is a day before `now`."""
     try:
         cache = json.loads(path.read_text(encoding="utf-8"))
         entries = [dict(entry) for entry in cache["models"] if entry.get("visibility") == "list"]

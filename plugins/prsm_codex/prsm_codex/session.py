@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING, Any
 from prsm_codex import approvals, command, hooks, rollout
 from prsm_codex.app_server import THREAD_SECONDS, id_of
 from prsm_codex.confined import Sandbox
-from prsm_codex.deciding import HAS_COMPLETED, ToolDecider, runs_as_asked
 from prsm_codex.errors import agent_error, stop_reason
 from prsm_codex.events import Translator
-from prsm_codex.prompt import COMPLETED_NOTE, turn_text
 from prsm_codex.rpc import METHOD_NOT_FOUND, RpcClosedError, RpcError, ServerRequest
-from prsm_codex.turn import CodexTurn
+from prsm_codex.turn import (
+    COMPLETED_NOTE,
+    HAS_COMPLETED,
+    CodexTurn,
+    ToolDecider,
+    runs_as_asked,
+    turn_text,
+)
 from prsm_core import (
     AgentError,
     Answer,
@@ -49,8 +54,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_codex.app_server import AppServer
-    from prsm_codex.config import CodexConfig
-    from prsm_codex.features import Features
+    from prsm_codex.config import CodexConfig, Features
     from prsm_codex.rollout import PendingCall, Rollout
     from prsm_core import (
         AgentHost,
@@ -139,11 +143,7 @@ class CodexSession(TurnSession[CodexTurn]):
         self.resume_token = request.resume_token
 
     async def open(self) -> None:
-        """Start the thread, or resume it.
-
-        Raises ProviderNotAvailableError, with the code `resume_failed` if Codex does not know the
-        thread any more.
-        """
+        """Start or resume the thread; raise ProviderNotAvailableError (`resume_failed`)."""
         await self._sandbox.clean()
         server = await self._open_server()
         self._news += server.take_news()
@@ -480,10 +480,7 @@ class CodexSession(TurnSession[CodexTurn]):
         await self.stop(turn)
 
     async def _finish_completed(self, turn: CodexTurn) -> None:
-        """Note the answer in the thread, then end the turn.
-
-        A busy Codex cuts the turn off before it reports the tokens of the last response.
-        """
+        """Note the answer in the thread and count its tokens, if Codex did not; end the turn."""
         if not turn.is_counted and (file := await self._file()) is not None:
             call_id = turn.completing or ""
             usage = await asyncio.to_thread(rollout.find_usage, file, call_id)
@@ -502,7 +499,6 @@ class CodexSession(TurnSession[CodexTurn]):
 
 
 def _read(home: Path, thread_id: str) -> rollout.Rollout:
-    """Return what a thread holds; raise RpcError if it cannot be read."""
     file = rollout.find(home, thread_id)
     if file is None:
         raise RpcError(f"the thread {thread_id} has no rollout in {home}")
@@ -525,10 +521,7 @@ def outputs(
     is_orchestration: Callable[[str], bool],
     images: Mapping[str, Sequence[str]],
 ) -> list[dict[str, Any]]:
-    """Return an output for each call of the thread that has none.
-
-    `images` are the URLs of images in the answers, by call.
-    """
+    """Return an output for each call of the thread without one, with the URLs of its `images`."""
     outcomes = {call.call_id: call.outcome for call in carried.calls}
 
     def output(call: PendingCall) -> str | list[dict[str, str]]:
@@ -567,10 +560,7 @@ def taken(carried: Carried, held: Rollout, given: list[dict[str, Any]]) -> froze
 
 
 def last_word(carried: Carried, held: Rollout) -> str | None:
-    """Return the model's last message if nobody has heard it; blank if somebody has.
-
-    Returns None if the turn has not come to its end.
-    """
+    """Return the model's last message, blank if it was heard; None if the turn has not ended."""
     if held.said is None or held.pending:
         return None
     is_new = carried.prompts.keys() - carried.heard or not all(c.heard for c in carried.calls)

@@ -1,18 +1,46 @@
-"""One running turn of Codex, with its pending requests and decisions."""
+"""One turn of Codex: its text, its pending requests, and decisions about its calls."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import approvals
-from prsm_core.kit import Turn, as_object
+from msgspec.structs import replace
+
+from prsm_codex import approvals, hooks, rollout
+from prsm_codex.events import arguments_of, escalates
+from prsm_core import Deny, Notice, PermissionRequest, ToolCallFinished, ToolCallStarted
+from prsm_core.kit import Turn, as_object, first_of, one_line, quote_conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
+    from prsm_codex.confined import Sandbox
     from prsm_codex.rpc import ServerRequest
+    from prsm_core import AgentHost, AssembledContext, ProviderServices, SessionRequest
+
+# The thread lacks its answer and says "the user interrupted the previous turn on purpose".
+COMPLETED_NOTE = "Your task_complete was accepted, and nothing was interrupted. Its answer: "
+_GO_ON = "Continue where the conversation stopped."
+
+Said = tuple[str, str]  # role and content of a message
+
+
+def turn_text(context: AssembledContext, said: Sequence[Said] = ()) -> str | None:
+    """Return the prompt of a turn, after what no thread holds; None if the thread only goes on."""
+    message = prompt_of(context)
+    earlier = [*((m.role, m.content) for m in context.history), *said]
+    if not earlier:
+        return message
+    return f"{quote_conversation(earlier)}\n\n{message or _GO_ON}"
+
+
+def prompt_of(context: AssembledContext) -> str | None:
+    """Return the message that a turn begins with."""
+    return context.current_message.content if context.current_message else None
 
 
 class CodexTurn(Turn):
@@ -105,3 +133,119 @@ class CodexTurn(Turn):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         self._requests.clear()
+
+
+HAS_COMPLETED = "This agent has completed; nothing more is done for it."
+_NO_TURN = "no turn of this agent is running"
+_KNOWN_SECONDS = 10.0  # a call is asked for at once, the turn's id comes by another way
+_LEAVES = "leave its sandbox"
+
+
+class ToolDecider:
+    """Lets the host decide about each call of one agent.
+
+    orchestration: The hook's names of the orchestration tools, which need no permission here.
+    key: Returns the name by which Codex tells that an allowed call begins.
+    sandbox: What it stops is refused without a question.
+    setting: The setting by which a person allows such calls.
+    escalated: Returns the ids of calls that want to leave the sandbox. They are refused, too. None
+        if only the thread's file says which they are.
+    """
+
+    def __init__(
+        self,
+        session: SessionRequest,
+        host: AgentHost,
+        services: ProviderServices,
+        *,
+        orchestration: frozenset[str],
+        key: Callable[[str, PermissionRequest], str],
+        sandbox: Sandbox,
+        setting: str,
+        escalated: Callable[[], Container[str] | None],
+    ) -> None:
+        self._session = session
+        self._host = host
+        self._services = services
+        self._free = orchestration | hooks.HARMLESS
+        self._key = key
+        self._sandbox = sandbox
+        self._setting = setting
+        self._escalated = escalated
+        self._has_shell = any(tool.name == "run_bash" for tool in host.tools)
+        self._has_noted = False
+        self.allowed: dict[str, list[PermissionRequest]] = {}
+        self.asked: list[str] = []  # ids of the calls that were allowed since somebody looked
+
+    async def decide(self, turn: CodexTurn | None, payload: Mapping[str, Any]) -> str | None:
+        """Return why a call may not run, None when it may."""
+        if turn is None or not await self._is_of(turn, payload.get("turn_id")):
+            return HAS_COMPLETED if turn is not None and turn.completing else _NO_TURN
+        if payload.get("tool_name") in self._free:
+            return None
+        call_id = str(payload.get("tool_use_id"))
+        wanted = hooks.tool_request(payload, self._session.agent_id, self._session.cwd)
+        wanted = replace(wanted, call_id=call_id, arguments=_arguments(wanted))
+        with turn.deciding():
+            refusal = await self._refusal(turn, wanted, payload)
+            if refusal is not None:
+                started = ToolCallStarted(call_id, wanted.tool, wanted.arguments)
+                await turn.put([started, ToolCallFinished(call_id, "denied", error=refusal)])
+                return refusal
+        self.allowed.setdefault(self._key(call_id, wanted), []).append(wanted)
+        self.asked.append(call_id)
+        return None
+
+    async def _refusal(
+        self, turn: CodexTurn, wanted: PermissionRequest, payload: Mapping[str, Any]
+    ) -> str | None:
+        """Return why a call may not run. Nobody is asked about one that cannot work."""
+        if await self._escalates(wanted.call_id, payload):
+            return await self._cannot(turn, wanted, _LEAVES)
+        if needed := await asyncio.to_thread(self._sandbox.hindrance, wanted):
+            return await self._cannot(turn, wanted, needed)
+        verdict = await self._host.authorize(wanted)
+        return verdict.reason if isinstance(verdict, Deny) else None
+
+    async def _escalates(self, call_id: str | None, payload: Mapping[str, Any]) -> bool:
+        """Return whether a call asks to leave the sandbox, which the hook is not told."""
+        known, thread = self._escalated(), payload.get("transcript_path")
+        if known is not None or not isinstance(thread, str) or call_id is None:
+            return call_id in (known or ())
+        item = await asyncio.to_thread(rollout.find_item, Path(thread), call_id)
+        return escalates(arguments_of(item))
+
+    async def _cannot(self, turn: CodexTurn, wanted: PermissionRequest, needed: str) -> str:
+        """Return the refusal of a call that Codex's sandbox stops. It names another way.
+
+        If there is none, a notice tells the person once which setting allows such calls.
+        """
+        why = f"this call would {needed}, and Codex's sandbox lets no call do so, whoever allows it"
+        if self._has_shell:
+            return f"{why}. Use run_bash for it: that runs outside of the sandbox."
+        if not self._sandbox.writable and needed.startswith("write"):
+            return f"{why}: this agent may not change files."
+        if not self._has_noted:
+            self._has_noted = True
+            what = one_line(wanted.command or " ".join(wanted.paths))
+            text = f"Codex's sandbox stops `{what}`: it would {needed}."
+            await turn.put([Notice("warning", f"{text} To allow such calls: {self._setting}.")])
+        return f"{why}. It needs a setting of the user: {self._setting}. Leave it to the user."
+
+    async def _is_of(self, turn: CodexTurn, turn_id: object) -> bool:
+        """Return whether a call belongs to the turn and the turn still takes calls."""
+        is_known = await first_of(self._services.clock, _KNOWN_SECONDS, turn.known.wait)
+        return is_known and turn.takes(turn_id)
+
+
+def _arguments(wanted: PermissionRequest) -> dict[str, Any]:
+    return {**wanted.arguments, "cwd": wanted.cwd} if wanted.command else dict(wanted.arguments)
+
+
+def runs_as_asked(item: Mapping[str, Any], wanted: PermissionRequest) -> bool:
+    """Return whether a command begins with the text and in the folder that were asked for."""
+    if wanted.command is None or item.get("type") != "commandExecution":
+        return True
+    folder = str(item.get("cwd") or wanted.cwd)
+    is_there = os.path.normpath(folder) == os.path.normpath(wanted.cwd)
+    return is_there and approvals.unwrap(str(item.get("command") or "")) == wanted.command

@@ -157,10 +157,7 @@ def _own(vendor: Vendor, rest: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 class VendorProvider(Provider):
-    """Runs masters by one provider, all others by another or the same.
-
-    It promises what both can do. If the models are a preset the vendor may have others.
-    """
+    """Runs masters by one provider, others by another or the same. Promises what both can do."""
 
     def __init__(
         self,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from prsm_codex import command
 from prsm_codex.app_server import check_key
 from prsm_codex.command import check_servers, toml
-from prsm_codex.config import CodexConfig
-from prsm_codex.features import Features
+from prsm_codex.config import CodexConfig, Features
 from prsm_testing.doubles import session_request, tool_spec
 
 from prsm_core.domain.agents import PermissionMode

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_codex.config import CodexConfig
-from prsm_codex.features import Features
+from prsm_codex.config import CodexConfig, Features
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from prsm_codex.app_server import HOME
-from prsm_codex.config import CodexConfig
-from prsm_codex.features import Features
+from prsm_codex.config import CodexConfig, Features
 from prsm_codex.provider import make_home
 from prsm_testing.doubles import open_services, until
 

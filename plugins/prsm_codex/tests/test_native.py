@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from prsm_codex.native import unwrapped
+from prsm_codex.app_server import unwrapped
 
 BUILDS = {
     ("linux", "x86_64"): ("linux-x64", "x86_64-unknown-linux-musl"),

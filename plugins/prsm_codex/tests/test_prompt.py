@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prsm_codex.prompt import turn_text
+from prsm_codex.turn import turn_text
 from prsm_testing.doubles import turn_context
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prsm_codex.stuck import unstick
+from prsm_codex.app_server import unstick
 from prsm_testing.fake_clock import FakeClock
 
 

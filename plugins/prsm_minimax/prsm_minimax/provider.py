@@ -39,10 +39,7 @@ SETTINGS = model_of_keys("MinimaxSettings", KEYS)
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> VendorProvider:
-    """Build the provider from its section of the configuration.
-
-    Raises ConfigError, and ProviderNotAvailableError when a backend is not installed.
-    """
+    """Build the provider; raise ConfigError, or ProviderNotAvailableError without its backend."""
     rest = dict(settings)
     host = take_choice(rest, "region", REGIONS, default="global", section=NAME)
     models = take_choice(rest, "plan", PLANS, default="payg", section=NAME)

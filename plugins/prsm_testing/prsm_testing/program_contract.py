@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -132,15 +132,12 @@ class ProgramProviderContract(ABC):
     ) -> AsyncIterator[ProviderSession]:
         """Open a session of a new provider; leaving closes both."""
         (folder / "work").mkdir(exist_ok=True)
-        provider = self.build(self.settings, services)
-        request = session_request(
-            folder / "work", **{"model": "default", **self.request(folder), **more}
-        )
-        try:
-            async with provider.open_session(request, host) as session:
-                yield session
-        finally:
-            await provider.aclose()
+        given = {"model": "default", **self.request(folder), **more}
+        async with (
+            aclosing(self.build(self.settings, services)) as provider,
+            provider.open_session(session_request(folder / "work", **given), host) as session,
+        ):
+            yield session
         assert services.live == [], "aclose leaves no process"
 
     async def played(self, folder: Path, host: ProgramHost) -> list[Any]:
@@ -277,8 +274,9 @@ class ProgramProviderContract(ABC):
 
     async def test_it_is_probed_without_a_session(self, tmp_path: Path) -> None:
         """It is available: what it needs of others it asks for in its turn."""
-        async with open_services(tmp_path / "state") as services:
-            provider = self.build(self.settings, services)
+        async with (
+            open_services(tmp_path / "state") as services,
+            aclosing(self.build(self.settings, services)) as provider,
+        ):
             status = await provider.probe()
-            await provider.aclose()
         assert status.available, status.reason

@@ -23,7 +23,7 @@ import sys
 import time
 import unicodedata
 from abc import ABC, abstractmethod
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -222,15 +222,13 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
                 self.play(scenario) as stage,
                 open_services(tmp_path / "state") as services,
             ):
-                provider = self.build(stage.settings, services)
-                try:
-                    yield Scene(provider=provider, services=services, stage=stage, cwd=cwd)
-                except Exception as error:
-                    asked, failures = len(stage.model.requests), list(stage.model.failures)
-                    error.add_note(f"the model had {asked} requests; its failures: {failures}")
-                    raise
-                finally:
-                    await provider.aclose()
+                async with aclosing(self.build(stage.settings, services)) as provider:
+                    try:
+                        yield Scene(provider=provider, services=services, stage=stage, cwd=cwd)
+                    except Exception as error:
+                        asked, failures = len(stage.model.requests), list(stage.model.failures)
+                        error.add_note(f"the model had {asked} requests; its failures: {failures}")
+                        raise
                 assert services.live == [], "aclose leaves no process"
                 assert list(stage.model.failures) == []
 
@@ -556,13 +554,11 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
                 token = session.resume_token
             assert token is not None
             await scene.provider.aclose()
-            again = self.build(scene.stage.settings, scene.services)
-            try:
-                opened = again.open_session(session_request(scene.cwd, resume_token=token), host)
-                async with opened as session:
-                    events = await run_turn(session, "Count to two.")
-            finally:
-                await again.aclose()
+            async with (
+                aclosing(self.build(scene.stage.settings, scene.services)) as again,
+                again.open_session(session_request(scene.cwd, resume_token=token), host) as session,
+            ):
+                events = await run_turn(session, "Count to two.")
             assert [scene.times("Count to one."), scene.times("Count to two.")] == [1, 1]
             assert "one" in scene.heard.text
             assert scene.outputs("n") == ["noted"]
@@ -606,12 +602,11 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
             settings = self.without_program(scene.stage.settings)
             if settings is None:
                 pytest.skip("the provider runs no program: without_program returns None")
-            provider = self.build(settings, scene.services)
-            status = await provider.probe()
-            with pytest.raises(ProviderNotAvailableError) as caught:
-                async with provider.open_session(session_request(tmp_path), RecordingHost()):
-                    pass
-            await provider.aclose()
+            async with aclosing(self.build(settings, scene.services)) as provider:
+                status = await provider.probe()
+                with pytest.raises(ProviderNotAvailableError) as caught:
+                    async with provider.open_session(session_request(tmp_path), RecordingHost()):
+                        pass
         assert not status.available
         assert status.reason
         assert status.hint
@@ -686,18 +681,16 @@ class HarmlessContract(ProviderContract):
             if "command" not in (settings or {}):
                 pytest.skip("no program is set by `command`, says without_program")
             command = [sys.executable, "-I", "-S", "-c", _DIES, said]
-            provider = self.build({**(settings or {}), "command": command}, scene.services)
-            status = await provider.probe()
-            told = [text for text in (status.reason, status.hint, status.version) if text]
-            try:
-                async with provider.open_session(
-                    session_request(tmp_path), RecordingHost()
-                ) as session:
-                    told += _told(await run_turn(session, "Hello."))
-            except PrsmError as error:
-                told += [error.message, error.hint or ""]
-            finally:
-                await provider.aclose()
+            settings = {**(settings or {}), "command": command}
+            async with aclosing(self.build(settings, scene.services)) as provider:
+                status = await provider.probe()
+                told = [text for text in (status.reason, status.hint, status.version) if text]
+                opened = provider.open_session(session_request(tmp_path), RecordingHost())
+                try:
+                    async with opened as session:
+                        told += _told(await run_turn(session, "Hello."))
+                except PrsmError as error:
+                    told += [error.message, error.hint or ""]
         assert any(CAUSE in text for text in told), told
         assert not _acting(told)
 

@@ -400,8 +400,7 @@ class Crashes:
             self.cwd, resume_token=ledger.token, carried=carried, answers=answers
         )
         async with open_services(self.state) as services, AsyncExitStack() as stack:
-            provider = self.build(services)
-            stack.push_async_callback(provider.aclose)
+            provider = await stack.enter_async_context(aclosing(self.build(services)))
             session = await stack.enter_async_context(provider.open_session(request, host))
             ledger.token = session.resume_token
             if carried is not None:

@@ -1,10 +1,10 @@
-"""What the text of a command alone says; the file system is not looked at.
+"""What the text of a command alone says: the file system is not looked at.
 
-Whether it only reads or looks, and what it runs: whether it may run is decided by other rules.
+Whether it only reads or looks says nothing of whether it may run.
 
-Which of its commands have succeeded if it has: a shell swallows most exit codes, of `pytest | tail`
-and of `pytest; true` nobody learns how pytest ended. A command counts as told only where its
-failure cannot give the text the code 0.
+Of its exit code: which of its commands have succeeded if it has. A shell swallows most exit codes,
+of `pytest | tail` and `pytest; true` nobody learns how pytest ended. A command counts as told only
+where its failure cannot give the text the code 0.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.policies import CommandPart, word_set
 from prsm_policy.classes import is_lookup
-from prsm_policy.parts import every_part
 from prsm_policy.places import Place
-from prsm_policy.safe import is_safe
+from prsm_policy.safe import every_part, is_safe
 from prsm_policy.safe.checks import check_named
 from prsm_policy.shell import read_script
 from prsm_policy.shell.find_nested import find_nested
@@ -188,10 +187,7 @@ def exit_parts(command: str) -> tuple[CommandPart, ...] | None:
 
 
 def programs_of(command: str) -> tuple[str, ...]:
-    """Return the programs of a text that are neither bash's, nor its own, nor paths.
-
-    Of a path nothing is said: the command may go to another folder first.
-    """
+    """Return the programs that a text looks for on the PATH: not bash's, and none of its own."""
     script = read_script(command)
     programs = dict.fromkeys(each.texts[0] for each in script.commands if each.name)
     return tuple(
@@ -210,10 +206,7 @@ def _check(command: Command) -> tuple[str, tuple[str, ...]] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One simple command of a text, as it is written there, behind its wrappers.
-
-    `folders` were entered before it. It `is_told` to have succeeded if the text has.
-    """
+    """A simple command as it is written in a text, with the folders that were entered before."""
 
     text: str
     command: Command

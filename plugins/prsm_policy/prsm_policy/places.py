@@ -10,13 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.policies import (
-    UntoldError,
-    Written,
-    is_within,
-    protected_part,
-    secret_part,
-)
+from prsm_core.policies import UntoldError, Written, is_within, protected_part, secret_part
 from prsm_policy.expansion import Sight, expand
 from prsm_policy.secret_names import may_be_secret, may_match_secret, needs_path
 from prsm_policy.shell.words import Found, Word
@@ -78,7 +72,7 @@ class _Looks:
 class Place:
     """Where a command may run: the workspace, and every folder it can be in by then.
 
-    Many commands name no path, so that nothing is resolved before it matters; `elsewhere` are the
+    Many commands name no path, so nothing is resolved before it matters. `elsewhere` are the
     folders unless that is the workspace alone.
     """
 
@@ -99,18 +93,11 @@ class Place:
     ) -> Place | None:
         """Return the place of a command, None when it runs outside the workspace.
 
-        `trees` are the indexes that are kept between decisions, `own` is PRSM's own state,
-        `written` what agents may have written of the project's environment, and `ask_git` returns
-        what git says of the repository of a folder.
+        `trees` are indexes that are kept between decisions, `written` what agents may have written
+        of the project's environment. `ask_git` returns what git says of the repository of a folder.
         """
-        looks = _Looks(
-            workspace,
-            trees or Trees(),
-            own,
-            written or _NOTHING_WRITTEN,
-            trusted=trusted,
-            ask_git=ask_git,
-        )
+        written = _NOTHING_WRITTEN if written is None else written
+        looks = _Looks(workspace, trees or Trees(), own, written, trusted, ask_git)
         if cwd in {workspace, ".", ""}:
             return cls(looks)
         try:
@@ -154,6 +141,15 @@ class Place:
         fixed = _WILD.split(text, maxsplit=1)[0] if word.glob else text
         return all(self._is_inside(folder, fixed) for folder in self.folders)
 
+    def are_ordinary(self, words: Sequence[Word]) -> bool:
+        """Return whether files are ordinary, and those that patterns for them stand for."""
+        if not any(word.glob for word in words):
+            return all(map(self.is_ordinary, words))
+        filled = self.filled(words)
+        return filled is not None and all(
+            place.is_ordinary(word) for names, place in filled for word in names
+        )
+
     def filled(self, words: Sequence[Word]) -> list[tuple[tuple[Word, ...], Place]] | None:
         """Return the words with what patterns stand for in their place, for each folder.
 
@@ -172,10 +168,7 @@ class Place:
             return None
 
     def is_tree_ordinary(self, paths: Sequence[Word], reach: Reach) -> bool:
-        """Return whether all that a program reads below some paths is ordinary.
-
-        Without a path that is where it runs.
-        """
+        """Return whether all that a program reads below paths, or where it runs, is ordinary."""
         if len(paths) > MAX_PATHS:
             return False
         index = self.looks.trees.of(self.root)
@@ -196,13 +189,9 @@ class Place:
 
     def has_one_of(self, word: Word, names: Iterable[str]) -> bool:
         """Return whether an argument is a folder of the workspace in which a file has this name."""
-        return (
-            word.known
-            and self.is_ordinary(word)
-            and all(
-                any(Path(folder, word.text, name).is_file() for name in names)
-                for folder in self.folders
-            )
+        return self.is_ordinary(word) and all(
+            word.known and any(Path(folder, word.text, name).is_file() for name in names)
+            for folder in self.folders
         )
 
     def is_writable(self, word: Word) -> bool:
@@ -227,10 +216,7 @@ class Place:
         return replace(self, elsewhere=folders) if len(folders) <= MAX_FOLDERS else None
 
     def is_outside(self, word: Word) -> bool:
-        """Return whether an argument is a path that may lead out of the workspace.
-
-        Folders for temporary files count as inside where they are named.
-        """
+        """Return whether a path may lead out of the workspace; ones for temporary files do not."""
         text = word.text
         if word.tilde or text.startswith("~") or not word.exact:
             return True
@@ -279,8 +265,7 @@ class Place:
     def _resolved(self, folder: str, text: str) -> str | None:
         """Return where a path leads, None when that takes too long to tell.
 
-        The folder is resolved already, so only what is below it is looked at, until a part of it
-        does not exist.
+        The folder is resolved already. Only what is below it is looked at, as far as it exists.
         """
         if len(text) > MAX_PATH or "\0" in text:
             return None

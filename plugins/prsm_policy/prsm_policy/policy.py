@@ -43,10 +43,9 @@ from prsm_policy.danger.places import SPEAKERS, WRITERS
 from prsm_policy.danger.programs import by_name
 from prsm_policy.danger.tools import TOOLS
 from prsm_policy.offers import allow_rule, with_rules
-from prsm_policy.parts import every_part
 from prsm_policy.places import Place
 from prsm_policy.rules import Match, best_match, by_program, concerns, hidden_rule, rule_words
-from prsm_policy.safe import is_safe, is_safe_text, program_name, sets_only_harmless
+from prsm_policy.safe import every_part, is_safe, is_safe_text, program_name, sets_only_harmless
 from prsm_policy.safe.asking import SECONDS as GIT_SECONDS
 from prsm_policy.safe.asking import Repositories
 from prsm_policy.safe.checks import CHECKERS, check_named
@@ -259,10 +258,7 @@ class BashPolicy(CommandPolicy):
         return judgement
 
     def offered(self, command: str, setting: CommandSetting) -> Verdict:
-        """Return the verdict on a command; an Ask comes with the rules that its answers make.
-
-        Where it is about a check of the project, it tells what ends such questions.
-        """
+        """Return the verdict; an Ask comes with rules for its answers, or what else ends them."""
         verdict = self.decide(command, setting)
         if not isinstance(verdict, Ask):
             return verdict
@@ -317,8 +313,7 @@ class BashPolicy(CommandPolicy):
     ) -> tuple[tuple[Command, Place], ...]:
         """Return the parts of a plain command that no rule covers and that are not safe.
 
-        Each comes with the folder it runs in. There are none of a command that is not plain: no
-        rule to allow covers that.
+        Each comes with the folder it runs in.
         """
         found: list[tuple[Command, Place]] = []
         rules = self._allowing(setting)
@@ -352,9 +347,9 @@ class BashPolicy(CommandPolicy):
         _note_command(self._written, script, command, parts, setting.workspace, unasked=is_unasked)
 
     def told(self) -> list[dict[str, Any]]:
-        """Return the rules as JSON values, the strongest first; `layer` is own or workspace.
+        """Return the rules as JSON values, the strongest first.
 
-        Rules to ask and to deny count alike wherever they are from: their layer is None.
+        Their `layer` is own or workspace. Rules to ask and to deny have none: they count alike.
         """
         layers = (
             *(("deny", rule, None) for rules in self._deny.values() for rule in rules),
@@ -458,7 +453,6 @@ class BashPolicy(CommandPolicy):
         return None
 
     def _untold(self, script: Script, place: Place | None) -> str | None:
-        """Return why it cannot be told whether a rule to deny is evaded."""
         if script.unresolved or script.opaque or script.doubtful:
             return script.unresolved or script.doubtful or "it runs code in another language"
         return _strange(script) or renamed(script.commands, self._deny, place)
@@ -542,7 +536,6 @@ def _is_safe(text: str, script: Script, place: Place | None, setting: CommandSet
 
 
 def _shown(part: Command | None) -> str:
-    """Return the part of a command that a reason is about."""
     if part is None or not part.words:
         return ""
     text = " ".join(part.texts)
@@ -666,10 +659,7 @@ def build(rules: CommandRules) -> BashPolicy:
 
 
 def may_contain(text: str, words: Sequence[str]) -> bool:
-    """Return whether the words may stand in a text one after the other, however quoted.
-
-    What stands between them does not count. The first is the name of a program.
-    """
+    """Return whether words, first a program, may stand in a text in their order, however quoted."""
     data = _unquoted(text)
     if data is None:
         return True
@@ -796,7 +786,6 @@ def _is_by_path(command: Command) -> bool:
 
 
 def _folders(commands: Iterable[Command], place: Place) -> Iterator[str]:
-    """Yield where the commands may run, as far as that is written."""
     yield from place.folders
     for command in commands:
         if command.name in _ENTERS and len(command.texts) > 1 and "\0" not in command.texts[1]:
@@ -818,10 +807,7 @@ def _leads(command: Command, folders: Sequence[str], rules: Rules, place: Place)
 
 
 def _counts(name: str, target: str, rules: Rules) -> bool:
-    """Return whether a link makes a program another one that matters: by a rule, or what it runs.
-
-    `python` may well lead to `python3.11`.
-    """
+    """Return whether a link leads to a program that matters: `python` may well be python3.11."""
     if bare_name(target) == bare_name(name):
         return False
     return target in rules or bare_name(target) in _RUNS_OTHERS or target in _RUNS_OTHERS

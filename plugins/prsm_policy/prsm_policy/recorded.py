@@ -35,10 +35,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A command of a recorded run, as it was judged then; secrets in it are redacted.
-
-    `by_person` says that a person decided, not a deadline or an absent terminal.
-    """
+    """A command of a recorded run, and whether a person decided on it; secrets are redacted."""
 
     command: str
     mode: PermissionMode

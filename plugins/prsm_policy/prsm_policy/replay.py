@@ -54,10 +54,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """A rule to allow, how often what it covers was approved, and all that it would have covered.
-
-    `covered` are commands as they were recorded, with how often, the most frequent first.
-    """
+    """A rule to allow, how often it would have been approved, and the commands it covers."""
 
     rule: Words
     approved: int
@@ -67,10 +64,7 @@ class Suggestion:
 def replay(
     commands: Iterable[Recorded], policy: CommandPolicy, trusted: Collection[str] = ()
 ) -> tuple[Replayed, ...]:
-    """Return what becomes of each different command now, in the order in which they came first.
-
-    `trusted` are the workspaces that the user trusts.
-    """
+    """Return what becomes of each different command now, in the order in which they came first."""
     rows = []
     for recorded, times in Counter(commands).items():
         verdict = policy.judge(recorded.command, _setting(recorded, trusted)).verdict
@@ -93,10 +87,7 @@ def suggest(
     *,
     least: int = 3,
 ) -> tuple[Suggestion, ...]:
-    """Return rules to allow for what a person approved `least` times or more, the most first.
-
-    None is about what is dangerous, nor covers anything that a person refused.
-    """
+    """Return rules to allow what a person approved `least` times, and nothing that one refused."""
     counts = Counter(commands)
     candidates: dict[Words, _Candidate] = {}
     for recorded, times in counts.items():

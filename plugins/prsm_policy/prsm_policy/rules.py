@@ -50,10 +50,7 @@ def by_program(rules: Iterable[Rule]) -> Rules:
 
 
 def best_match(rules: Rules, command: Command) -> tuple[Match, Rule]:
-    """Return how well the best of the rules matches a command, and that rule.
-
-    The program counts under any path, and options between it and its subcommand do not.
-    """
+    """Return how well the best rule matches a command, under any path and behind options."""
     best, best_rule = Match.NO, _NO_RULE
     for program, words in _readings(command.name, command.words):
         for rule in rules.get(program, ()):

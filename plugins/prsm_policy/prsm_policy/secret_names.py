@@ -58,10 +58,7 @@ def may_be_secrets(names: Sequence[str]) -> list[str]:
 
 
 def may_show_secret(pattern: str) -> bool:
-    """Return whether a pattern for hidden names, or one below the home folder, finds a secret.
-
-    Its parts are as the shell matches them, with a backslash before what is quoted.
-    """
+    """Return whether a pattern as the shell matches it, hidden or below home, finds a secret."""
     parts = pattern.split("/")
     is_near = any(part[:1] in {".", "~"} and part not in {".", ".."} for part in parts)
     return is_near and may_match_secret(pattern)

@@ -1,8 +1,8 @@
 """What a program that reads whole folders would meet: secret names, and links that lead out.
 
-One index of each workspace is kept between decisions. A folder is read once and then only asked
-whether it has changed, by the times of its last change; what changed a moment before it was read
-may change again within the same tick, and is read again.
+One index of each workspace is kept between decisions. A folder is read once, and again if the times
+of its last change differ. What changed a moment before it was read may change again within the
+same tick, and is read again.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _GIT_STORES = frozenset({"objects", "refs", "logs", "lfs", "hooks", "info"})  # 
 class Reach(Struct, frozen=True, kw_only=True):
     """How a program reads a folder: what of it, and whether it follows links.
 
-    `narrow` are the patterns one of which the name of each file must match; `skips` are names of
-    folders that are left out, `leaves_out` patterns of files and folders that are. `names_only`
-    says that it shows no more than names: then only links that lead out matter.
+    The name of each file must match one of the `narrow` patterns. Folders named in `skips` are left
+    out, and files and folders that match one of `leaves_out`. With `names_only` it shows no more
+    than names: then only links that lead out matter.
     """
 
     hidden: bool = True
@@ -135,10 +135,7 @@ class TreeIndex:
         self._folders: dict[str, _Folder] = {}
 
     def why_not(self, paths: Iterable[str], reach: Reach, bounds: Bounds) -> str | None:
-        """Return what speaks against reading all below resolved paths, None if nothing does.
-
-        A file has nothing below it.
-        """
+        """Return what speaks against reading all below resolved paths, None if nothing does."""
         try:
             return next(self._objections(paths, reach, bounds), None)
         except UntoldError as error:
@@ -292,10 +289,7 @@ def _opened(folder: str, names: tuple[str, ...]) -> Iterator[Part]:
 
 
 def alternatives(text: str) -> list[str]:
-    """Return what a pattern with braces stands for, as rg reads them: `{a,b}.py`.
-
-    Raises UntoldError for more than one such group.
-    """
+    """Return what a pattern with one group of braces stands for, as rg reads it: `{a,b}.py`."""
     match = _ALTERNATIVES.fullmatch(text)
     if match is None:
         if "{" in text:

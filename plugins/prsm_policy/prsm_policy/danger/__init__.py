@@ -21,8 +21,7 @@ from prsm_policy.danger.programs import agent_danger, program_danger, setting_da
 from prsm_policy.danger.tools import TOOLS, sending_danger
 from prsm_policy.safe.tools import MAX_LINES, READ_ONLY, counts_to
 from prsm_policy.shell.find_nested import may_make_options, shell_call, ungnu
-from prsm_policy.shell.inline import inline_code
-from prsm_policy.shell.nested import INPUT_FILE
+from prsm_policy.shell.inline import INPUT_FILE, inline_code
 from prsm_policy.shell.runners import told
 from prsm_policy.shell.wrappers import SHELLS
 
@@ -82,10 +81,7 @@ def script_danger(
 
 
 def command_danger(command: Command, place: Place | None, where: Place | None = None) -> str | None:
-    """Return why a simple command is dangerous, None if it is not.
-
-    `where` is the place that it reads folders in, if that is known better.
-    """
+    """Return why a simple command is dangerous; `where` is where it reads, if known better."""
     return next(filter(None, _reasons(command, place, where or place)), None)
 
 

@@ -262,10 +262,7 @@ def folder_danger(command: Command, place: Place) -> str | None:
 
 
 def flow_danger(script: Script, place: Place, text: str = "") -> str | None:
-    """Return why another command must not read the files whose names one command finds.
-
-    Loops in `text` name files, too.
-    """
+    """Return why another command, or a loop in `text`, must not read what one command finds."""
     if "HOME" in script.variables and (reason := _home_danger(script, place)) is not None:
         return reason
     if not any(map(_takes_names, script.commands)):
@@ -552,10 +549,7 @@ def own_home() -> str:
 
 
 def why_guarded(path: str) -> str | None:
-    """Return why a folder is not read as a whole, None if nothing is known against it.
-
-    The path is absolute and normalized.
-    """
+    """Return why a folder, by its absolute normalized path, is not read as a whole."""
     home = own_home()
     if path == home:
         return f"{path} is a home folder"
@@ -581,7 +575,6 @@ def is_public(path: str) -> bool:
 
 @lru_cache(8)
 def _places(home: str, moved: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return where secrets lie, and all folders above."""
     own = tuple(f"{home}/{place}" for place in HOME_PLACES) if home else ()
     places = frozenset((*own, *moved, *SYSTEM_PLACES))
     above = {parent for place in (*places, *filter(None, [home])) for parent in _parents(place)}
@@ -705,12 +698,10 @@ def _when(walk: Reader, shape: str, most: int | None = None) -> Reader:
 
 
 def _whole(command: Command) -> Walk:
-    """Return a walk through each folder that is named, or where it runs."""
     return dataclasses.replace(_named(command), is_here=True)
 
 
 def _named(command: Command) -> Walk:
-    """Return a walk through each folder that is named."""
     words = command.words[1:]
     reach = _without(_excluded(words))
     return Walk(words=tuple(values_of(words)), is_here=False, reach=reach)

@@ -1,7 +1,4 @@
-"""What git is told that destroys, publishes by force, configures, or runs programs.
-
-Where git writes: to folders outside the workspace, and to protected ones.
-"""
+"""What git is told that destroys, publishes by force, runs programs, or writes outside."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What programs are told that makes them dangerous; told otherwise they are ordinary.
-
-Programs send files away: told so, or told anything but to look.
-"""
+"""What programs are told that makes them dangerous; told otherwise they are ordinary."""
 
 from __future__ import annotations
 

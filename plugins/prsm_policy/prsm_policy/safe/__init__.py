@@ -1,17 +1,10 @@
 """The safe room: which commands need nobody's consent.
 
-tools         programs that only look; scripts of sed and awk that only print
-git           subcommands of git that only look, and what a repository's configuration starts
-asking        what git says of that, kept; `gitkeys` which settings count
-checks        the project's own checks; which there are; `formats` what they may print
-ecosystems    … of build tools, and what these tell of a project
-environment   programs that lie in the workspace, and what runs them; `packagers` in which packages
-carriers      what find and xargs run
-options       a grammar of harmless command lines
-endless       readers without an end, and what ends them
-reach         how far tools read through folders
-compositions  safe commands put together, where variables get their values, what words can be
-producers     what commands print; `listed` what names that are printed can be
+They are programs that only look (`tools`, `git` with what it says when `asking`), or in a workspace
+that is trusted the project's own `checks`: of build tools (`ecosystems`), and by programs that lie
+in the workspace (`environment`). `options` is a grammar of harmless command lines, `reach` how far
+they read through folders. `compositions` are safe commands put together, where `producers` print
+what others take.
 """
 
 from __future__ import annotations
@@ -37,9 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_policy.places import Place
-    from prsm_policy.shell.script import Command
+    from prsm_policy.shell.script import Command, Script
 
-__all__ = ["all_acceptable", "is_safe", "is_safe_text", "program_name", "sets_only_harmless"]
+__all__ = ["every_part", "is_safe", "is_safe_text", "program_name", "sets_only_harmless"]
+
+MAX_WORDS = 500  # a longer text is not plain
 
 _SYSTEM_FOLDER = re.compile(r"/(?:usr/local/|usr/)?s?bin/([^/]+)")
 # Only these may be set for a command; most others can make a program run another one.
@@ -88,7 +83,6 @@ def _is_harmless(name: str, value: Word) -> bool:
 
 
 def _are_inside(value: Word, place: Place | None) -> bool:
-    """Return whether a list of folders is of the workspace's own."""
     folders = value.text.split(":")
     if place is None or not value.known or not all(folders):
         return False
@@ -96,43 +90,32 @@ def _are_inside(value: Word, place: Place | None) -> bool:
     return all(place.is_ordinary(each) and not environment_part(each.text) for each in own)
 
 
-def all_acceptable(
-    commands: Sequence[Command],
-    place: Place,
-    is_acceptable: Callable[[Command, Place], bool],
+def every_part(
+    script: Script, place: Place | None, is_acceptable: Callable[[Command, Place], bool]
 ) -> bool:
-    """Return whether each command is acceptable in every folder it may run in.
+    """Return whether a text is plain and each of its commands acceptable wherever it may run.
 
     A `cd` to a folder below the workspace is followed, but not in a pipeline.
     """
-    where: Place | None = place
+    commands = script.commands[: script.own]
+    if not script.plain or not commands:
+        return False
+    if sum(len(command.words) for command in commands) > MAX_WORDS:
+        return False
     for command in commands:
-        if where is None or not _are_ordinary(command.reads, where):
+        if place is None or not place.are_ordinary(command.reads):
             return False
         if command.texts[0] == "cd":
             if command.piped or command.assigned or len(command.words) != 2:
                 return False
-            where = where.entered(command.words[1])
-        elif not is_acceptable(command, where):
+            place = place.entered(command.words[1])
+        elif not is_acceptable(command, place):
             return False
-    return where is not None
-
-
-def _are_ordinary(words: Sequence[Word], place: Place) -> bool:
-    """Return whether files are ordinary, and those that patterns for them stand for."""
-    if not any(word.glob for word in words):
-        return all(map(place.is_ordinary, words))
-    filled = place.filled(words)
-    return filled is not None and all(
-        where.is_ordinary(word) for names, where in filled for word in names
-    )
+    return place is not None
 
 
 def is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
-    """Return whether a command is read-only or, if trusted, one of the project's checks.
-
-    Patterns are judged by what they stand for as the folders are.
-    """
+    """Return whether a command only looks or, if trusted, is one of the project's checks."""
     if not any(word.glob for word in command.words):
         return _is_safe(command, place, trusted=trusted)
     filled = place.filled(command.words)
@@ -202,10 +185,7 @@ def is_reader(command: Command, place: Place) -> bool:
 
 
 def is_safe_text(text: str, count: int, place: Place, *, trusted: bool) -> bool:
-    """Return whether a text of several commands, put together in any way, is safe.
-
-    `count` is how many commands were read in it.
-    """
+    """Return whether a text of so many commands, put together in any way, is safe."""
     found = read_structure(text)
     if found is None or found[1] != count:
         return False

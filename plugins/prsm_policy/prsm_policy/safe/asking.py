@@ -1,9 +1,7 @@
 """What git says of the repository of a folder, and which of its settings start programs.
 
-It is asked once, and again when something has changed.
-
-The commands by which it is asked start no program of the repository. An answer comes from files
-that git has named, and holds while these are as they were.
+Git is asked by commands that start no program of the repository. An answer comes from files that
+git has named, and holds while these are as they were.
 """
 
 from __future__ import annotations
@@ -57,8 +55,7 @@ _Stamp = tuple[int, ...]
 class Setting:
     """One setting of git: a key with all but its subsection in small letters, and its value.
 
-    `origin` is the file that it stands in; `is_persons` says that this is one of the user or of
-    the system, or included from there.
+    `origin` is its file. `is_persons` if that is of the user or the system, or included from there.
     """
 
     key: str
@@ -157,10 +154,7 @@ def _starts_remote(key: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What git says of a repository: its settings, its files, a hook, and its submodules.
-
-    The hook and the submodules are paths where something may be.
-    """
+    """What git says of a repository; at the hook and the submodules there may be nothing."""
 
     work_tree: str
     settings: tuple[Setting, ...] = ()
@@ -214,10 +208,7 @@ class Repositories:
 
 
 class _Question:
-    """Asks git about one folder, and notes of what the answer comes.
-
-    What cannot be read for sure is a ValueError.
-    """
+    """Asks git about one folder; what cannot be read for sure is a ValueError."""
 
     def __init__(self, folder: str, kept: _Kept, seconds: float) -> None:
         self._folder = folder
@@ -331,7 +322,6 @@ class _Question:
 
 
 def _environment() -> dict[str, str]:
-    """Return what decides in the environment of a command how git reads its configuration."""
     own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return own | {"LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 

@@ -267,11 +267,7 @@ def _is_inner_check(runner: str, words: Sequence[Word], place: Place) -> bool:
 
 
 def check_named(texts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
-    """Return which of the project's checks a command line runs, and its arguments; None for none.
-
-    Whatever else it is told: whether it may run unasked is another question. What only lists or
-    prints runs no check.
-    """
+    """Return which check of the project a command line runs, and its arguments; None for none."""
     if not texts or not _NO_RUN.isdisjoint(texts):
         return None
     program = texts[0].rpartition("/")[2]
@@ -325,10 +321,7 @@ _NAMED = {words: _NEEDED.get(words, frozenset()) for words in _CHECKS.keys() | _
 
 
 def is_version_output(texts: Sequence[str], place: Place, *, trusted: bool = False) -> bool:
-    """Return whether a command prints a version, a list of packages, or one setting of go.
-
-    Where the user trusts the workspace its files may choose which toolchain that is.
-    """
+    """Return whether a command prints a version, a list of packages, or a setting of go."""
     program, rest = texts[0], tuple(texts[1:])
     if prints_version(texts):
         return trusted or is_its_own(program, place)
@@ -382,10 +375,7 @@ def _without_warnings(words: Sequence[Word]) -> list[Word]:
 def script_named(
     words: Sequence[Word], names: re.Pattern[str], programs: frozenset[str], place: Place
 ) -> bool | Sequence[Word]:
-    """Return whether a package manager runs a script of such a name.
-
-    Where it runs one of some programs of packages, and that is there, this is its command line.
-    """
+    """Return whether a package manager runs such a script, or the command line it runs instead."""
     program = words[0].text
     chosen = in_packages(words, place) if program in _PACKAGERS else (words, False)
     if chosen is None:
@@ -405,7 +395,6 @@ def _package(words: Sequence[Word], place: Place) -> bool:
 
 
 def _script(program: str, words: Sequence[Word], names: re.Pattern[str], place: Place) -> bool:
-    """Return whether a package manager runs a script of such a name."""
     rest = [word for word in words if word.text not in _SILENT] if len(words) > 1 else words
     at = 1 if rest and rest[0].text in _RUN else 0
     name = rest[at].text if at < len(rest) and rest[at].known else ""
@@ -449,10 +438,7 @@ def _is_there(program: str, place: Place) -> bool:
 def made_by(
     words: Sequence[Word], names: frozenset[str], place: Place, *, first: bool = False
 ) -> bool:
-    """Return whether make makes such targets, or tells what it would do.
-
-    With `first` it may be told none: that is the first of its makefile.
-    """
+    """Return whether make makes such targets, or tells what it would; `first` if none is named."""
     operands = operands_of(words, _MAKE_OPTION, _MAKE_VALUED, place)
     if operands is None:
         return False

@@ -160,7 +160,6 @@ class _Walk:
         return state.moved(place)
 
     def _printed(self, step: Step, state: _State, incoming: Output) -> Output:
-        """Return what a step that was walked through prints."""
         if isinstance(step, tree.Pipeline):
             for part in step.parts:
                 incoming = self._printed(part, state, incoming)
@@ -207,7 +206,6 @@ class _Walk:
         return state
 
     def _loop_value(self, words: tuple[Pieces, ...], state: _State) -> Value:
-        """Return what a variable is in a loop over these words."""
         self._check_pieces(words, state)
         if len(words) == 1 and len(words[0]) == 1:
             piece = words[0][0]
@@ -324,7 +322,8 @@ class _Walk:
                 incoming = self._outputs[id(pieces[0])] if len(reads) == 1 else ANYTHING
                 continue
             for words in self._make_words(state).alternatives([pieces]):
-                if len(words) != 1 or not _may_be_opened(words[0], state.place):
+                is_told = len(words) == 1 and words[0].exact
+                if not is_told or not state.place.are_ordinary(words):
                     raise NotSafeError("what it reads may hold a secret")
         return incoming
 
@@ -356,16 +355,6 @@ class _Walk:
                     if piece.file and printed.kind is not Kind.NAME:
                         printed = Output(Kind.TEXT)
                     self._outputs[id(piece)] = printed
-
-
-def _may_be_opened(word: Word, place: Place) -> bool:
-    """Return whether a file is ordinary; that of a loop is one of those its pattern stands for."""
-    if not word.glob:
-        return word.known and place.is_ordinary(word)
-    filled = place.filled((word,)) if word.exact and not word.tilde else None
-    return filled is not None and all(
-        where.is_ordinary(name) for names, where in filled for name in names
-    )
 
 
 def _all_numbers(words: Iterable[Word]) -> bool:
@@ -431,7 +420,6 @@ def sources(step: Step) -> Mapping[str, list[Source]]:
 
 
 def _bound(step: Step) -> list[tuple[str, Source]]:
-    """Return the variables that one step sets."""
     if isinstance(step, tree.Simple) and not step.words:
         return [(name, _literal([value], is_pattern=False)) for name, value in step.assigned]
     if isinstance(step, tree.Loop) and step.name:
@@ -558,7 +546,6 @@ class Words:
         return [(_unknown(kind),) * count for count in _COUNTS]
 
     def _joined_word(self, pieces: Pieces, choice: Choice) -> Word:
-        """Return what several pieces are together."""
         whole = Word("")
         kinds: set[Kind] = set()
         for piece in pieces:

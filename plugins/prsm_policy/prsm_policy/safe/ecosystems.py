@@ -187,7 +187,6 @@ def _manage(words: Sequence[Word], place: Place) -> bool:
 
 
 def _rails(words: Sequence[Word], place: Place) -> bool:
-    """Return whether `rails` runs tests, of files or by name."""
     is_named = bool(words) and _RAKE_TASK.fullmatch(words[0].text) is not None
     return is_named and parse(words[1:], _RAILS_OPTIONS, place) is not None
 

@@ -2,6 +2,10 @@
 
 Everything is on an allow-list. An option that is not listed, an abbreviated one, or a value that
 could itself be an option makes the command line one that is not known.
+
+The value of an option that names a format, a reporter or an output is a small language of its own:
+a file to write (`text:x`), a class or a module to load. Harmless is only what the program brings
+along and prints, so each program has a list.
 """
 
 from __future__ import annotations
@@ -34,15 +38,11 @@ _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")
 class Syntax:
     """The harmless options of one tool and what its operands are.
 
-    `flags` are letters without and `valued` letters with a value; `long` names without dashes,
-    those that take a value after `=` or as the next word written `name=`. The first `texts`
-    operands are no paths (a pattern, a filter), unless an option of `all_paths` is given; -1 says
-    that none is a path. `names_only` says that the tool does not show what is in a file, `numeric`
-    that -N stands for a count, `negative` that an operand may be a number below zero, `tame` that
-    no option it has does harm, so that a pattern may become one by the name of a file, `free` are
-    options whose value is a text of any kind. `apart` says that a value is never attached to the
-    letter of its option, `no_input` that `-` is no operand. `reach` says how the tool reads the
-    folders it is told, None if it does not read what is in them.
+    The fields are those of `tables/readers.txt`. With `names_only` the tool does not show what is
+    in a file, with `numeric` -N stands for a count, with `negative` an operand may be a number
+    below zero. A `tame` tool has no option that does harm, so that a pattern may become one by the
+    name of a file. With `apart` a value is never attached to the letter of its option, with
+    `no_input` `-` is no operand.
     """
 
     flags: str = ""
@@ -132,10 +132,7 @@ class Parsed:
 def parse(
     arguments: Sequence[Word], rules: Syntax, place: Place, *, revisions: bool = False
 ) -> Parsed | None:
-    """Return the arguments taken apart when all of them are known and ordinary, else None.
-
-    With `revisions` the hash of a commit may stand for an operand.
-    """
+    """Return the arguments taken apart if all are ordinary; with `revisions` hashes are, too."""
     parsed = _Parser(arguments, rules, place).parse()
     if parsed is None:
         return None
@@ -155,10 +152,7 @@ def parse(
 
 
 def _reaches_ordinary(parsed: Parsed, texts: int, rules: Syntax, place: Place) -> bool:
-    """Return whether what the tool reads below its operands, or where it runs, is ordinary.
-
-    Names that another command finds are judged with all that is below them.
-    """
+    """Return whether what a tool reads below its operands, or where it runs, is ordinary."""
     reach = rules.reach(parsed) if rules.reach is not None else None
     if reach is None:
         return True
@@ -279,22 +273,16 @@ _VALUES: Mapping[str, Mapping[str, frozenset[str]]] = {
 
 
 def are_harmless(texts: Sequence[str], values: Iterable[tuple[str, Word]]) -> bool:
-    """Return whether no option of a check names what would be loaded or written.
-
-    Args:
-        texts: The command line of the check, from the program on.
-        values: Its options with their values, taken apart.
-    """
+    """Return whether no option of a check names what would be loaded or written."""
     is_started = len(texts) > 2 and texts[1] in {"-m", "exec"}
     listed = _VALUES.get(texts[2 if is_started else 0], {})
     for option, word in values:
         allowed = listed.get(option)
         if allowed is None and _NAMING.fullmatch(option):
             allowed = _COMMON
-        if allowed is not None and not _is_listed(word, allowed):
+        if allowed is None:
+            continue
+        values_of_word = word.text.split(",")
+        if not word.known or not all(each in allowed or each.isdigit() for each in values_of_word):
             return False
     return True
-
-
-def _is_listed(word: Word, allowed: frozenset[str]) -> bool:
-    return word.known and all(value in allowed or value.isdigit() for value in word.text.split(","))

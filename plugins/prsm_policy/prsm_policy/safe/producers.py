@@ -54,10 +54,7 @@ class Names:
     tracked: bool = False
 
     def are_harmless(self, place: Place, passage: Passage) -> bool:
-        """Return whether whatever reads all these files shows no secret and takes them for files.
-
-        Not if there are too many to be looked at.
-        """
+        """Return whether whoever reads all these files shows no secret and takes them for files."""
         if not place.is_seen:
             return True
         found = place.looks.found
@@ -145,9 +142,9 @@ def _is_risky(entry: os.DirEntry[str], root: str, passage: Passage) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command prints: one text of a kind, or `many`; for names, of which files.
+    """What a command prints: one text of a kind, or `many`; of names, which files they are.
 
-    `lines` are all that it prints, if that is known and there are few.
+    `lines` are all that it prints, if these are known and few.
     """
 
     kind: Kind = Kind.TEXT

@@ -1,7 +1,4 @@
-"""How far the tools read that go through whole folders, by their options.
-
-What narrows it is taken into account where it is told for sure; where in doubt more is read.
-"""
+"""How far tools read through folders, by their options; in doubt more is read."""
 
 from __future__ import annotations
 
@@ -54,10 +51,7 @@ def grep_reach(parsed: Parsed) -> Reach | None:
 
 
 def rg_reach(parsed: Parsed) -> Reach | None:
-    """Return how rg reads folders.
-
-    It leaves out hidden names, but a pattern or type that a name matches brings it back.
-    """
+    """Return how rg reads folders: hidden names only if an option or a pattern brings them back."""
     options = parsed.options
     if "--type-list" in options:
         return None
@@ -109,7 +103,6 @@ def _last_of(word: Word) -> str:
 
 
 def _parts(patterns: Iterable[str]) -> tuple[Part, ...] | None:
-    """Return patterns for names, read; None where one of them cannot be told."""
     try:
         return tuple(part_of(each) for text in patterns for each in alternatives(text))
     except UntoldError:

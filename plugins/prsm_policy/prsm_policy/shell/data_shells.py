@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class Act(NamedTuple):
-    """One thing that the shell of a data base is told to do by itself.
-
-    `command` is the command line that it runs, if there is one.
-    """
+    """One thing that the shell of a data base does by itself, and the command line that it runs."""
 
     text: str
     command: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from posixpath import normpath
 from typing import TYPE_CHECKING
@@ -12,26 +12,107 @@ from prsm_core.policies import word_set
 from prsm_policy.shell import awk, sed, wrappers
 from prsm_policy.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_policy.shell.grammar import RESERVED, RefusedError
-from prsm_policy.shell.inline import bare_name, inline_code
-from prsm_policy.shell.nested import (
-    ASSIGNMENT,
-    INPUT_FILE,
-    LOOKS_LIKE_CODE,
-    Nested,
-    nested_command,
-    note_any_argument,
-    note_own_word,
-)
+from prsm_policy.shell.inline import INPUT_FILE, bare_name, inline_code
 from prsm_policy.shell.runners import told
-from prsm_policy.shell.script import Assignment
+from prsm_policy.shell.script import Assignment, Command
 from prsm_policy.shell.words import UNKNOWN, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prsm_policy.shell.runners import Told
-    from prsm_policy.shell.script import Command
     from prsm_policy.shell.wrappers import Wrapper
+
+
+_MAX_LOOSE = 40  # words of a command that may stand anywhere among arguments
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+# An option of one letter with its value: su -crm.
+_ATTACHED = re.compile(r"-[A-Za-z]([A-Za-z/].*)", re.DOTALL)
+LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
+# A command line behind a word of the program's own: a setting of ssh, an address of socat, what a
+# debugger or a pager passes to a shell.
+OWN_WORD = re.compile(
+    r"(?:(?:-o)?\w*Command[\s=]+|(?:EXEC|SYSTEM|SHELL):|\+?!|(?:platform )?shell\s+|pipe\s[^|]*\|)"
+    r"(?P<value>.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class Nested:
+    """What is inside a command.
+
+    `codes` are texts that a shell reads, `opaque` texts in another language that may start
+    programs. `certain` says that `commands` is all there is, `reads_input` that what comes in is
+    run as well, by a shell or, with `interprets`, as another language; `unresolved` says why it
+    cannot be told which programs run, `doubtful` why others than usual might.
+    """
+
+    commands: list[Command] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)
+    opaque: list[str] = field(default_factory=list)
+    unresolved: str | None = None
+    doubtful: str | None = None
+    certain: bool = True
+    reads_input: bool = False
+    interprets: bool = False
+
+    def add_code(self, word: Word, reader: str) -> None:
+        """Note a text that will be read as commands."""
+        if not word.exact:
+            self.unresolved = f"{reader} runs a text that is only known when it runs"
+        if word.text:
+            self.codes.append(word.text)
+
+    def add_file(self, word: Word, reader: str) -> None:
+        """Note a file that will be read as commands."""
+        if not word.exact:
+            self.unresolved = f"{reader} runs a file that is only known when it runs"
+            self.reads_input = True  # it may stand for what a command writes
+        elif INPUT_FILE.fullmatch(word.text):
+            self.reads_input = True
+
+
+def nested_command(
+    command: Command, words: Sequence[Word], assigned: Sequence[Assignment] = ()
+) -> Command:
+    """Return the command that these words of a command are, which runs it."""
+    return Command(
+        tuple(words),
+        (*command.assigned, *assigned),
+        command.reads,
+        (),
+        command.feeds,
+        piped=command.piped,
+        via=command.name or "?",
+    )
+
+
+def note_any_argument(command: Command, nested: Nested, start: int = 1) -> None:
+    """Take every argument for the beginning of a command, or for a text that a shell reads."""
+    words = command.words
+    nested.certain = False
+    if len(words) - start > _MAX_LOOSE:
+        nested.unresolved = f"{command.name} may run any of its many arguments"
+        nested.opaque.append(" ".join(command.texts[start:]))
+        return
+    for position in range(start, len(words)):
+        text = words[position].text
+        if text and not text.startswith("-") and not ASSIGNMENT.match(text):
+            nested.commands.append(nested_command(command, words[position:]))
+        if LOOKS_LIKE_CODE.search(text):
+            nested.codes.append(text)
+        if "=" in text:
+            nested.codes.append(text.partition("=")[2])
+        if attached := _ATTACHED.fullmatch(text):
+            nested.codes.append(attached[1])
+        note_own_word(text, nested)
+
+
+def note_own_word(text: str, nested: Nested) -> None:
+    """Note the command line in an argument that begins with a word of the program's own."""
+    if found := OWN_WORD.fullmatch(text):
+        nested.codes.append(found["value"])
 
 
 # Of shells that are no descendants of sh.

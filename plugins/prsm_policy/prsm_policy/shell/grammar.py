@@ -61,14 +61,9 @@ class RefusedError(Exception):
 
 
 def parse(text: str, deadline: float) -> Node:
-    """Return the root of the syntax tree.
+    """Return the root of the syntax tree; give up at `deadline`, in CPU seconds of this thread.
 
-    Args:
-        text: What bash would be given.
-        deadline: When to give up, in CPU seconds of this thread.
-
-    Raises:
-        RefusedError: the text is too much, or holds what bash may read differently.
+    Raises RefusedError where the text is too much, or holds what bash may read differently.
     """
     if len(text) > MAX_TEXT:
         raise RefusedError("it is too long")

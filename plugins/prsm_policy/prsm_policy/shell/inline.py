@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.policies import word_set
-from prsm_policy.shell.nested import INPUT_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_policy.shell.words import Word
+
+
+# Files that are what comes in.
+INPUT_FILE = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]+|/proc/(?:self|thread-self|[0-9]+)/fd/[0-9]+")
 
 
 class _Letters(NamedTuple):
@@ -53,7 +56,7 @@ _INTERACTIVE = re.compile(r"-[A-Zbdqsuv]*i.*|--interactive")
 class InlineCode:
     """What an interpreter is given: texts that may be code, and its first other argument.
 
-    `given` says that some of it surely is code, `reads_input` that what comes in is run.
+    Some surely are if `given`; what comes in is run if `reads_input`.
     """
 
     codes: list[str] = field(default_factory=list)

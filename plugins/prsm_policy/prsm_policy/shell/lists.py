@@ -1,10 +1,9 @@
-"""Lists and pipelines as bash groups them, whatever the tree says.
+"""Lists and pipelines as bash groups them, whatever the tree says; and the nodes in a node.
 
-By the grammar a pipeline may end in a list: of `a | b | c && d` it makes a pipeline of `a` and the
-list `b | c && d`, where bash makes a list of the pipeline `a | b | c` and of `d`. A redirection
-behind a list belongs to the whole of it there, for bash to its last command; and what follows the
-marker of a heredoc in its line stands inside of the redirection. In every such tree the commands
-and the operators between them have the order of the text. That order is read here.
+The tree makes of `a | b | c && d` a pipeline of `a` and the list `b | c && d`, bash a list of the
+pipeline `a | b | c` and of `d`. A redirection behind a list belongs to all of it there, for bash to
+its last command. What follows the marker of a heredoc in its line stands inside the redirection.
+In every such tree commands and operators have the order of the text. That order is read here.
 """
 
 from __future__ import annotations
@@ -53,10 +52,7 @@ class Member:
 
 
 def pipelines(root: Node) -> list[list[Member]]:
-    """Return the pipelines of a list, in their order; a command alone is one, too.
-
-    Raises RefusedError where commands and operators do not alternate.
-    """
+    """Return the pipelines of a list, or of one command; RefusedError if they cannot be told."""
     found: list[list[Member]] = []
     operator: str | None = ""
     stack = [(root, root)]

@@ -136,10 +136,7 @@ class Literals:
         return UNKNOWN
 
     def words(self, parts: Iterable[Part]) -> list[Word]:
-        """Return the words of the parts of a command, those that touch as one.
-
-        Leaves are checked on the way.
-        """
+        """Return the checked words of the parts of a command, those that touch as one."""
         words: list[Word] = []
         last, last_kind, shape = -1, "", ""
         for node, kind, start, end in parts:
@@ -198,7 +195,6 @@ class Literals:
         return word
 
     def _pieces(self, node: Node, inner: Sequence[Node], *, quoted: bool) -> list[str]:
-        """Return the literal texts between expansions."""
         edges = [node.start_byte + quoted]
         for child in inner:
             edges += [child.start_byte, child.end_byte]

@@ -1,8 +1,4 @@
-"""Reads a text: all that it runs, wrappers and interpreters followed, in bounded time.
-
-The plainest texts are read without a grammar: words, and pipes and lists of them, where bash does
-nothing but split.
-"""
+"""Reads a text: all that it runs, wrappers and interpreters followed, in bounded time."""
 
 from __future__ import annotations
 
@@ -520,7 +516,6 @@ class _Reader:
         self._visit_parts(node, parts)
 
     def _visit_parts(self, node: Node, parts: Sequence[Part]) -> None:
-        """Visit the parts of a command, between which there is nothing but space."""
         self._advance(parts[0].node)
         self._stack.append(node.end_byte)
         for part in reversed(parts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -25,20 +25,14 @@ class Runner:
     verbs: frozenset[str] = frozenset()
     word: tuple[re.Pattern[str], ...] = ()
     value: tuple[re.Pattern[str], ...] = ()
-    letters: str = field(init=False)  # options of one letter
-
-    def __post_init__(self) -> None:
-        """Find the letters."""
-        short = (option[1] for option in self.code | self.runs if len(option) == 2)
-        object.__setattr__(self, "letters", "".join(sorted(short)))
+    letters: frozenset[str] = frozenset()  # options of one letter
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One thing that a program is told to run.
+    """One thing that a program is told to run: a text, or nothing if it comes from elsewhere.
 
-    `text` is empty where it comes from elsewhere. `is_command` says that it is a program or a
-    command line, `exact` that it is known before it runs.
+    `is_command` if it is a program or a command line, `exact` if it is known before it runs.
     """
 
     option: str
@@ -53,16 +47,16 @@ def _runner(fields: Fields) -> Runner:
         for kind in ("word", "value")
     )
     code, runs, verbs = (words_of(fields, kind) for kind in ("code", "runs", "verbs"))
-    return Runner(code=code, runs=runs, verbs=verbs, word=word, value=value)
+    letters = frozenset(option[1] for option in code | runs if len(option) == 2)
+    return Runner(code=code, runs=runs, verbs=verbs, word=word, value=value, letters=letters)
 
 
-def _table() -> Iterator[tuple[str, Runner]]:
-    for head, fields in read_rows("runners"):
-        runner = _runner(fields)
-        yield from ((name, runner) for name in head.split())
-
-
-RUNNERS: Mapping[str, Runner] = dict(_table())
+RUNNERS: Mapping[str, Runner] = {
+    name: runner
+    for head, fields in read_rows("runners")
+    for runner in [_runner(fields)]
+    for name in head.split()
+}
 _NAMES_A_VALUE = re.compile(r"[=:]")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]+")
 _MAX_WORDS = 500  # that are looked at
@@ -70,10 +64,7 @@ _RUNS_SCRIPTS = re.compile(r"(?:python|pypy|php|ruby|node|nodejs|bun|deno|perl|t
 
 
 def told(name: str, words: Sequence[Word]) -> tuple[Told, ...]:
-    """Return what the words of a program, its name first, tell it to run.
-
-    A script that an interpreter is told counts as the program of its name, if it is given code.
-    """
+    """Return what the words of a program, or of the script it interprets, tell it to run."""
     script = script_of(name, words)
     inner = () if script is None else _told(script[0].text.rpartition("/")[2], script)
     return (*_told(name, words), *(each for each in inner if each.text.strip()))
@@ -112,16 +103,13 @@ def _option(runner: Runner, word: Word, following: Word | None) -> Iterator[Told
         return
     if len(text) < 3 or (not runner.letters and "=" not in text and ":" not in text):
         return
-    option, value = _split(text)
+    match = _NAMES_A_VALUE.search(text)
+    option = text if match is None else text[: match.start()]
+    value = "" if match is None else text[match.end() :]
     if option in runner.code or option in runner.runs:
         yield Told(option, value, option in runner.runs, exact=word.exact)
     elif text[0] == "-" and text[1] != "-":
         yield from _cluster(runner, word, following)
-
-
-def _split(text: str) -> tuple[str, str]:
-    match = _NAMES_A_VALUE.search(text)
-    return (text, "") if match is None else (text[: match.start()], text[match.end() :])
 
 
 def _cluster(runner: Runner, word: Word, following: Word | None) -> Iterator[Told]:
@@ -166,10 +154,7 @@ _LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
 
 
 def may_be_code(words: Sequence[Word]) -> str | None:
-    """Return the option by which most programs would run a text, None without one.
-
-    It is for programs of which nothing is known.
-    """
+    """Return the option by which most programs, of which nothing is known, would run a text."""
     for word, following in pairwise((*words[1:_MAX_WORDS], None)):
         text = "" if word is None else word.text
         if text[:1] != "-" or len(text) < 2:

@@ -1,7 +1,7 @@
 """Builds the structure of a text from its syntax tree.
 
-The text was read as simple commands before, which refuses what bash may read differently. Here
-everything is on an allow-list once more: what is not known has no structure.
+What bash may read differently was refused before. Here everything is on an allow-list once more:
+what is not known has no structure.
 """
 
 from __future__ import annotations

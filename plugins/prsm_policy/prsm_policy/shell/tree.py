@@ -21,10 +21,7 @@ class Literal(Struct, frozen=True):
 
 
 class Variable(Struct, frozen=True):
-    """A part of a word that is the value of a variable.
-
-    `derived` says that only a part of the value stands there, `counted` that it is the length.
-    """
+    """A part of a word that is the value of a variable, a part derived of it, or its length."""
 
     name: str
     quoted: bool
@@ -90,10 +87,7 @@ class Subshell(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """Conditions with what runs behind them; the last may have no condition.
-
-    `subject` is what a `case` looks at.
-    """
+    """Conditions with what runs behind them, the last maybe without; or what a `case` looks at."""
 
     branches: tuple[tuple[Step | None, Step], ...]
     subject: Pieces = ()

@@ -54,8 +54,7 @@ _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*[:+?]?=")
 def is_allowed_by(rule: Rule, command: Command, place: Place) -> bool:
     """Return whether an allow rule covers a simple command.
 
-    It covers exactly its words, and more words behind them if those are not dangerous and reach
-    no further than the program itself.
+    Words behind the rule's must not be dangerous, nor reach further than the program itself.
     """
     if rule[0] in RULE_CLASSES:
         return class_of(command, place) == rule
@@ -67,21 +66,19 @@ def is_allowed_by(rule: Rule, command: Command, place: Place) -> bool:
         return False
     if command.writes or command.feeds:
         return False
-    if len(words) == size:
-        return not find_nested(command).reads_input  # it would run whatever it is fed
-    if command_danger(command, place) is not None or _runs_others(command):
-        return False
-    if size > 1 and any(is_more_to_do(word, command) for word in words[size:]):
-        return False
-    return all(stays_near(word, command, place) for word in words[size:])
-
-
-def _runs_others(command: Command) -> bool:
     nested = find_nested(command)
-    return bool(nested.commands or nested.codes or nested.opaque or nested.reads_input)
+    if len(words) == size:
+        return not nested.reads_input  # it would run whatever it is fed
+    if nested.commands or nested.codes or nested.opaque or nested.reads_input:
+        return False
+    if command_danger(command, place) is not None:
+        return False
+    if size > 1 and any(_is_more_to_do(word, command) for word in words[size:]):
+        return False
+    return all(_stays_near(word, command, place) for word in words[size:])
 
 
-def stays_near(word: Word, command: Command, place: Place) -> bool:
+def _stays_near(word: Word, command: Command, place: Place) -> bool:
     """Return whether a word behind a rule chooses no other code, configuration or place."""
     text = word.text
     if not word.exact or _FAR_REACHING.fullmatch(text) or _is_short_choice(text, command.name):
@@ -91,7 +88,7 @@ def stays_near(word: Word, command: Command, place: Place) -> bool:
     return not any(_leads_out(part, word, place) for part in _parts(text))
 
 
-def is_more_to_do(word: Word, command: Command) -> bool:
+def _is_more_to_do(word: Word, command: Command) -> bool:
     """Return whether a word behind a rule that names a target is one more: `make docs deploy`."""
     is_operand = not word.may_be_option and not word.text.isdigit()
     return is_operand and command.name in _MANY_TARGETS
@@ -104,12 +101,7 @@ def _is_short_choice(text: str, program: str) -> bool:
     if program in _ONE_DASH:
         return len(text) == 2 and text[1] in letters
     # Letters that take no value may stand before one that does, and its value behind it.
-    return any(letter in letters for letter in _letters(text[1:]))
-
-
-def _letters(text: str) -> str:
-    match = re.match(r"[A-Za-z]*", text)
-    return match.group() if match else ""
+    return bool(letters) and re.match(f"-[A-Za-z]*[{letters}]", text) is not None
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -1,10 +1,7 @@
-"""What the text of a command alone says: the file system is not looked at.
+"""What the text of a command alone says; the file system is not looked at.
 
-Whether it only reads or looks says nothing of whether it may run.
-
-Of its exit code: which of its commands have succeeded if it has. A shell swallows most exit codes,
-of `pytest | tail` and `pytest; true` nobody learns how pytest ended. A command counts as told only
-where its failure cannot give the text the code 0.
+A shell swallows most exit codes: of `pytest | tail` and of `pytest; true` nobody learns how pytest
+ended. A command counts as told only where its failure cannot give the text the code 0.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Classes of commands that one rule to allow covers: look-ups at services, and builds.
 
-A look-up changes nothing here or there, but asks with the user's login. Subcommands that show
-secrets are not in it, nor are programs that load code of the repository to answer.
-
-A build runs the project's code and leaves what it makes in folders that git ignores by custom. It
-counts only where the workspace is trusted.
+A look-up changes nothing, but asks with the user's login. It shows no secrets and loads no code of
+the repository. A build runs the project's code and leaves what it makes in folders that git ignores
+by custom. It counts only where the workspace is trusted.
 """
 
 from __future__ import annotations
@@ -40,6 +38,50 @@ if TYPE_CHECKING:
 
     Part = tuple[Command, Place]
     Paths = frozenset[tuple[str, ...]]
+# Other formats of these show what a resource holds, its environment too.
+_FORMATTING = frozenset({"kubectl", "helm"})
+_PLAIN_FORMATS = frozenset({"wide", "name", "table"})
+_PLAIN_OPTION = re.compile(r"(?:-o|--output=)(?:wide|name|table)")
+_SCRIPT = re.compile(
+    r"(?:build|compile|transpile|bundle|tsc)(?:[:-](?:prod(?:uction)?|dev(?:elopment)?|client|server"
+    r"|web|app|ui|api|libs?|types|css|styles|js|ts|esm|cjs|umd|all|docs|main|renderer|wasm|packages"
+    r"|core|ci|tests?|backend|frontend|node|browser|fast))?"
+)
+_GRADLE = re.compile(
+    r":?(?:[\w-]+:)*(?:build|assemble|clean|classes|testClasses|jar|bootJar|shadowJar"
+    r"|compile(?:Test)?(?:Java|Kotlin|Groovy|Scala)"
+    r"|(?:assemble|compile|bundle)(?:Debug|Release)(?:Kotlin|JavaWithJavac|Sources)?)"
+)
+_MAVEN = re.compile("clean|compile|test-compile|process-classes|package|verify")
+_TASKS = {"gradle": replace(GRADLE, names=_GRADLE), "mvn": replace(MAVEN, names=_MAVEN)}
+_MAKE = word_set("all build compile debug release")
+_OUTPUT = re.compile(r"(?:\./)?(?:build|out|dist|target|bin|tmp)(?:/[\w.-]+)*/?")
+_CMAKE_BUILD = Syntax(
+    flags="v",
+    valued="jt",
+    long=word_set("parallel parallel= config= target= verbose clean-first"),
+    max_operands=0,
+)
+_CMAKE_TARGETS = re.compile(r"all|clean|tests?|[\w-]*_tests?|[\w-]*lib[\w-]*")
+_CMAKE_OPTION = re.compile(
+    r"-D(?:CMAKE_BUILD_TYPE|CMAKE_EXPORT_COMPILE_COMMANDS|BUILD_[A-Z_]+|ENABLE_[A-Z_]+|WITH_[A-Z_]+)"
+    r"(?::[A-Z]+)?=\w+|-G(?:Ninja|Unix Makefiles)|-Wno-dev"
+)
+_GO_OPTION = re.compile(r"-(?:v|race|x|n|a|trimpath|cover|tags=[\w,]+|p=\d+)")
+# By the words that come first.
+_BY_OPTIONS = {
+    ("cargo", "build"): CARGO,
+    **{words: rules for words, rules, _ in read_command_lines("builds")},
+}
+_PYTHON_BUILDS = word_set("python python3 uv poetry hatch")
+_OF_NODE = word_set("tsc vue-tsc vite next nuxt astro ng webpack rollup turbo nx")
+_PACKAGERS = word_set("npm pnpm yarn bun npx")
+_PROGRAMS = (
+    {words[0] for words in _BY_OPTIONS}
+    | {"make", "gradle", "mvn", "go", "cmake", "ninja"}
+    | _PACKAGERS
+    | RUNNERS
+)
 
 
 def _starts(lines: Iterable[str]) -> Paths:
@@ -54,10 +96,6 @@ _LOOKUPS: Mapping[str, tuple[Paths, Syntax]] = {
     for head, fields in read_rows("lookups")
     for name in head.split()
 }
-# Other formats of these show what a resource holds, its environment too.
-_FORMATTING = frozenset({"kubectl", "helm"})
-_PLAIN_FORMATS = frozenset({"wide", "name", "table"})
-_PLAIN_OPTION = re.compile(r"(?:-o|--output=)(?:wide|name|table)")
 
 
 def class_of(command: Command, place: Place) -> Rule | None:
@@ -96,51 +134,7 @@ def _without_plain_output(words: Sequence[Word]) -> list[Word]:
     return rest
 
 
-_SCRIPT = re.compile(
-    r"(?:build|compile|transpile|bundle|tsc)(?:[:-](?:prod(?:uction)?|dev(?:elopment)?|client|server"
-    r"|web|app|ui|api|libs?|types|css|styles|js|ts|esm|cjs|umd|all|docs|main|renderer|wasm|packages"
-    r"|core|ci|tests?|backend|frontend|node|browser|fast))?"
-)
-_GRADLE = re.compile(
-    r":?(?:[\w-]+:)*(?:build|assemble|clean|classes|testClasses|jar|bootJar|shadowJar"
-    r"|compile(?:Test)?(?:Java|Kotlin|Groovy|Scala)"
-    r"|(?:assemble|compile|bundle)(?:Debug|Release)(?:Kotlin|JavaWithJavac|Sources)?)"
-)
-_MAVEN = re.compile("clean|compile|test-compile|process-classes|package|verify")
-_TASKS = {"gradle": replace(GRADLE, names=_GRADLE), "mvn": replace(MAVEN, names=_MAVEN)}
-_MAKE = word_set("all build compile debug release")
-_OUTPUT = re.compile(r"(?:\./)?(?:build|out|dist|target|bin|tmp)(?:/[\w.-]+)*/?")
-_CMAKE_BUILD = Syntax(
-    flags="v",
-    valued="jt",
-    long=word_set("parallel parallel= config= target= verbose clean-first"),
-    max_operands=0,
-)
-_CMAKE_TARGETS = re.compile(r"all|clean|tests?|[\w-]*_tests?|[\w-]*lib[\w-]*")
-_CMAKE_OPTION = re.compile(
-    r"-D(?:CMAKE_BUILD_TYPE|CMAKE_EXPORT_COMPILE_COMMANDS|BUILD_[A-Z_]+|ENABLE_[A-Z_]+|WITH_[A-Z_]+)"
-    r"(?::[A-Z]+)?=\w+|-G(?:Ninja|Unix Makefiles)|-Wno-dev"
-)
-_GO_OPTION = re.compile(r"-(?:v|race|x|n|a|trimpath|cover|tags=[\w,]+|p=\d+)")
-# By the words that come first.
-_BY_OPTIONS = {
-    ("cargo", "build"): CARGO,
-    **{words: rules for words, rules, _ in read_command_lines("builds")},
-}
-_PYTHON_BUILDS = word_set("python python3 uv poetry hatch")
-_OF_NODE = word_set("tsc vue-tsc vite next nuxt astro ng webpack rollup turbo nx")
-_PACKAGERS = word_set("npm pnpm yarn bun npx")
-
-_PROGRAMS = (
-    {words[0] for words in _BY_OPTIONS}
-    | {"make", "gradle", "mvn", "go", "cmake", "ninja"}
-    | _PACKAGERS
-    | RUNNERS
-)
-
-
-def is_build(command: Command, place: Place) -> bool:
-    """Return whether a simple command builds the project, and does nothing else."""
+def _is_build(command: Command, place: Place) -> bool:
     if not place.is_trusted or command.writes or command.feeds or not command.words:
         return False
     program = command.words[0].text
@@ -183,7 +177,6 @@ def _by_options(words: Sequence[Word], place: Place) -> bool:
 
 
 def _packaged(words: Sequence[Word], place: Place) -> bool:
-    """Return whether a package manager runs a script that builds, or a program that does."""
     found = script_named(words, _SCRIPT, _OF_NODE, place)
     if isinstance(found, bool):
         return found
@@ -236,5 +229,5 @@ def _cmake(words: Sequence[Word], place: Place) -> bool:
 
 _CLASSES: Mapping[Rule, Callable[[Command, Place], bool]] = {
     (LOOK_UPS,): is_lookup,
-    (BUILDS,): is_build,
+    (BUILDS,): _is_build,
 }

@@ -309,7 +309,6 @@ def _given(command: str | None, tool: str | None, arguments: str) -> Mapping[str
 
 
 def _says_what(row: object) -> bool:
-    """Return whether a row holds a command, or a tool with its arguments."""
     if not isinstance(row, dict):
         return False
     is_call = isinstance(row.get("tool"), str) and isinstance(row.get("arguments", {}), dict)

@@ -72,8 +72,7 @@ class _Looks:
 class Place:
     """Where a command may run: the workspace, and every folder it can be in by then.
 
-    Many commands name no path, so nothing is resolved before it matters. `elsewhere` are the
-    folders unless that is the workspace alone.
+    Nothing is resolved before it matters. `elsewhere` are the folders if not the workspace alone.
     """
 
     looks: _Looks = field(compare=False)
@@ -151,10 +150,9 @@ class Place:
         )
 
     def filled(self, words: Sequence[Word]) -> list[tuple[tuple[Word, ...], Place]] | None:
-        """Return the words with what patterns stand for in their place, for each folder.
+        """Return the words with what patterns stand for now, for each folder; None if untold.
 
-        They are names as the folders are now; a pattern that matches nothing stays. None says that
-        it cannot be told, takes too long, or leads out of the workspace.
+        A pattern that matches nothing stays.
         """
         try:
             return [

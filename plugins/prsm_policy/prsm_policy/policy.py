@@ -58,7 +58,7 @@ from prsm_policy.shell.words import Word, ansi_c
 from prsm_policy.tree import Trees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from prsm_core import Verdict
     from prsm_core.policies import (
@@ -76,11 +76,9 @@ if TYPE_CHECKING:
 ASK_OPTIONS = ("once", "always", "allow_rule", "deny_rule", "deny")
 MAX_PART = 120  # characters of a command that a reason shows
 MAX_COMPOSED = 4_000  # characters; what a longer text does is not followed
-_CLASS_REASONS: Mapping[Rule, str] = {
-    (LOOK_UPS,): f"it looks things up at a service; the rule allow {LOOK_UPS} is about all that do",
-    (
-        BUILDS,
-    ): f"it builds the project; the rule allow {BUILDS} is about what {RULE_CLASSES[BUILDS]}",
+_CLASS_REASONS = {
+    LOOK_UPS: f"it looks things up at a service; the rule allow {LOOK_UPS} is about all that do",
+    BUILDS: f"it builds the project; the rule allow {BUILDS} is about what {RULE_CLASSES[BUILDS]}",
 }
 _TRUST_ENDS_IT = "the project's own checks run unasked in a workspace that you trust: prsm trust"
 _RULE_ENDS_IT = "a rule for this project (p) ends such questions"
@@ -108,13 +106,9 @@ _CLOSER_LOOK = re.compile(
 )
 _SEPARATORS = re.compile(r"[^\w./*?\[\]-]+")
 _INSTALLERS = {
-    "pip": word_set(".venv venv"),
-    "pip3": word_set(".venv venv"),
-    "uv": word_set(".venv"),
-    "poetry": word_set(".venv"),
-    "pdm": word_set(".venv"),
-    "pipenv": word_set(".venv"),
-    **dict.fromkeys(word_set("npm pnpm yarn bun"), word_set("node_modules")),
+    **dict.fromkeys(("pip", "pip3"), word_set(".venv venv")),
+    **dict.fromkeys(("uv", "poetry", "pdm", "pipenv"), word_set(".venv")),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("node_modules")),
     "composer": word_set("vendor"),
     "bundle": word_set("vendor .bundle"),
 }
@@ -252,9 +246,8 @@ class BashPolicy(CommandPolicy):
         judgement = _by_mode(command, script, place, setting)
         if isinstance(judgement.verdict, Ask):
             common = common_class(self.open_parts(command, setting))
-            return (
-                Judgement(verdict=Ask(_CLASS_REASONS[common], ASK_OPTIONS)) if common else judgement
-            )
+            reason = _CLASS_REASONS[common[0]] if common else ""
+            return Judgement(verdict=Ask(reason, ASK_OPTIONS)) if common else judgement
         return judgement
 
     def offered(self, command: str, setting: CommandSetting) -> Verdict:
@@ -484,12 +477,11 @@ class _Finding:
 
 
 def _found(rules: Rules, script: Script) -> _Finding | None:
-    """Return the best match of any rule with any command, None without one."""
     best: _Finding | None = None
     for command in script.commands if rules else ():
         if not concerns(rules, command):
             hidden = hidden_rule(rules, command) if best is None else None
-            if hidden and not is_understood(command):
+            if hidden and not _is_understood(command):
                 best = _Finding(Match.MAYBE, " ".join(hidden), command)
             continue
         match, rule = best_match(rules, command)
@@ -519,7 +511,7 @@ def _by_mode(text: str, script: Script, place: Place | None, setting: CommandSet
 
 def _strange(script: Script) -> str | None:
     """Return why a program that nobody knows may run code that it is given."""
-    return next(filter(None, map(code_of_unknown_program, script.commands)), None)
+    return next(filter(None, map(_code_of_unknown_program, script.commands)), None)
 
 
 def _is_safe(text: str, script: Script, place: Place | None, setting: CommandSetting) -> bool:
@@ -555,8 +547,12 @@ def _named_paths(script: Script) -> NamedPaths:
 def _all_walks(script: Script) -> Iterator[Walk]:
     passes_on = any(not word.exact for command in script.commands for word in command.words)
     for command in script.commands:
-        if _walks(command, passes_on=passes_on):
-            yield _walk(command)
+        if not _walks(command, passes_on=passes_on):
+            continue
+        words = [word for word in command.words[1:] if not word.text.startswith("-")]
+        if command.name in _SEARCHERS and not any(map(_PATTERN_GIVEN.match, command.texts[1:])):
+            words = words[1:]
+        yield Walk(words, reads_here=not words and command.name in _SEARCHERS | _FINDERS)
 
 
 def _walks(command: Command, *, passes_on: bool) -> bool:
@@ -565,13 +561,6 @@ def _walks(command: Command, *, passes_on: bool) -> bool:
     if command.name in _FINDERS:
         return passes_on or not _FIND_RUNS.isdisjoint(command.texts)
     return command.name in _WALKERS
-
-
-def _walk(command: Command) -> Walk:
-    words = [word for word in command.words[1:] if not word.text.startswith("-")]
-    if command.name in _SEARCHERS and not any(map(_PATTERN_GIVEN.match, command.texts[1:])):
-        words = words[1:]
-    return Walk(words, reads_here=not words and command.name in _SEARCHERS | _FINDERS)
 
 
 def _note_command(
@@ -583,10 +572,9 @@ def _note_command(
     *,
     unasked: bool,
 ) -> None:
-    """Take note of a command that was let through in a workspace, which is at `root`.
+    """Take note of a command that was let through in the workspace at `root`.
 
-    `parts` are those of its commands that may write. `unasked` says that no person and no rule has
-    allowed it: then what it installs is the agent's choice.
+    Its `parts` may write. If it was `unasked`, what it installs is the agent's choice.
     """
     if not unasked and (fetched := _fetched(script)):
         written.forget(fetched)
@@ -742,7 +730,7 @@ def understood_programs() -> frozenset[str]:
     return _UNDERSTOOD
 
 
-def is_understood(command: Command) -> bool:
+def _is_understood(command: Command) -> bool:
     """Return whether it is known what the arguments of a command mean to its program."""
     name = command.name
     if not name or name in _UNDERSTOOD or bare_name(name) in wrappers.INTERPRETERS:
@@ -751,9 +739,9 @@ def is_understood(command: Command) -> bool:
     return is_kind or by_name(name) is not None
 
 
-def code_of_unknown_program(command: Command) -> str | None:
+def _code_of_unknown_program(command: Command) -> str | None:
     """Return why an unknown program may run code that it is given, None if nothing says so."""
-    if not command.words or is_understood(command):
+    if not command.words or _is_understood(command):
         return None
     option = may_be_code(command.words)
     return None if option is None else f"{option} of {command.name} may give it code to run"

@@ -6,7 +6,7 @@ Nothing is run. Commands are judged in their folder as it is today.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -89,42 +89,32 @@ def suggest(
 ) -> tuple[Suggestion, ...]:
     """Return rules to allow what a person approved `least` times, and nothing that one refused."""
     counts = Counter(commands)
-    candidates: dict[Words, _Candidate] = {}
+    approved = Counter[tuple[str, ...]]()
     for recorded, times in counts.items():
         # Nobody knows what a redacted command was.
         is_approved = recorded.outcome is Outcome.APPROVED and recorded.by_person
         if is_approved and REDACTED not in recorded.command:
             for rule in set(policy.rules_for(recorded.command, _setting(recorded, trusted))):
-                candidates.setdefault(rule, _Candidate(rule)).approved += times
-    wanted = [each for each in candidates.values() if each.approved >= least]
-    for recorded, times in counts.items():
-        for candidate in wanted:
-            candidate.take(recorded, times, policy)
+                approved[rule] += times
     suggestions = [
-        Suggestion(
-            rule=each.rule, approved=each.approved, covered=tuple(each.covered.most_common())
-        )
-        for each in wanted
-        if not each.is_refused
+        Suggestion(rule=rule, approved=times, covered=covered)
+        for rule, times in approved.items()
+        if times >= least and (covered := _covered(rule, counts, policy)) is not None
     ]
     return tuple(sorted(suggestions, key=lambda each: (-each.approved, each.rule)))
 
 
-@dataclass(slots=True)
-class _Candidate:
-    """A rule that may be suggested."""
-
-    rule: Words
-    approved: int = 0
-    is_refused: bool = False
-    covered: Counter[str] = field(default_factory=Counter)
-
-    def take(self, recorded: Recorded, times: int, policy: CommandPolicy) -> None:
-        """Note a recorded command if the rule covers a part of it."""
-        if not policy.covers(self.rule, recorded.command, _setting(recorded, ())):
-            return
-        self.covered[recorded.command] += times
-        self.is_refused |= recorded.outcome is Outcome.REFUSED and recorded.by_person
+def _covered(
+    rule: Words, counts: Counter[Recorded], policy: CommandPolicy
+) -> tuple[tuple[str, int], ...] | None:
+    """Return what a rule covers, the most frequent first; None if a person refused any of it."""
+    covered = Counter[str]()
+    for recorded, times in counts.items():
+        if policy.covers(rule, recorded.command, _setting(recorded, ())):
+            if recorded.outcome is Outcome.REFUSED and recorded.by_person:
+                return None
+            covered[recorded.command] += times
+    return tuple(covered.most_common())
 
 
 def _setting(recorded: Recorded, trusted: Collection[str]) -> CommandSetting:

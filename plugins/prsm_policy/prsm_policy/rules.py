@@ -9,7 +9,7 @@ from prsm_core.policies import word_set
 from prsm_policy.shell.words import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from prsm_policy.shell.script import Command
 
@@ -52,7 +52,11 @@ def by_program(rules: Iterable[Rule]) -> Rules:
 def best_match(rules: Rules, command: Command) -> tuple[Match, Rule]:
     """Return how well the best rule matches a command, under any path and behind options."""
     best, best_rule = Match.NO, _NO_RULE
-    for program, words in _readings(command.name, command.words):
+    name, words = command.name, command.words
+    readings = [(name, words)]
+    if name.startswith("git-"):
+        readings.append(("git", (words[0], Word(name.removeprefix("git-")), *words[1:])))
+    for program, words in readings:
         for rule in rules.get(program, ()):
             match = _match(rule[1:], words, is_git=program == "git")
             if match > best:
@@ -74,12 +78,6 @@ def hidden_rule(rules: Rules, command: Command) -> Rule | None:
             if command.texts[at + 1 : at + len(rule)] == rule[1:]:
                 return rule
     return None
-
-
-def _readings(name: str, words: tuple[Word, ...]) -> Iterator[tuple[str, tuple[Word, ...]]]:
-    yield name, words
-    if name.startswith("git-"):
-        yield "git", (words[0], Word(name.removeprefix("git-")), *words[1:])
 
 
 def _match(rest: Rule, words: Sequence[Word], *, is_git: bool) -> Match:

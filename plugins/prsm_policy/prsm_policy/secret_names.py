@@ -5,31 +5,30 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.policies import KEY_SUFFIXES, SECRET_NAMES, UntoldError, part_of, secret_part
+from prsm_core.policies import (
+    KEY_SUFFIXES,
+    SECRET_NAMES,
+    UntoldError,
+    part_of,
+    secret_part,
+    word_set,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _CLOSE = re.compile(r"/(?:\.config|\.cargo|\.gem|\.m2|secrets?|credentials?)(?:/|$)")
 # What a pattern must not match, lest the shell fills in one of the above.
-_EXAMPLES = (
-    *sorted(SECRET_NAMES),
-    *(
-        ".env.local",
-        "prod.env",
-        "key.pem",
-        "server.key",
-        "id_rsa",
-        ".bash_history",
-        ".zsh_history",
-        "credentials",
-    ),
+_EXAMPLES = SECRET_NAMES | word_set(
+    ".env.local prod.env key.pem server.key id_rsa .bash_history .zsh_history credentials"
 )
 # A name is looked at closely only if it begins or ends so.
-_BEGINNINGS = (
-    *(".", "_netrc", "id_", "secret", "credential", "client", "app", "service"),
-    *("shadow", "gshadow", "environ", "auth.json", "oauth_creds", "terraform.rc", "rclone.conf"),
-    *("logins.json", "key4.db", "cookies.sqlite", "settings-security", "keyrings"),
+_BEGINNINGS = tuple(
+    word_set(
+        ". _netrc id_ secret credential client app service shadow gshadow environ auth.json"
+        " oauth_creds terraform.rc rclone.conf logins.json key4.db cookies.sqlite settings-security"
+        " keyrings"
+    )
 )
 _ENDINGS = KEY_SUFFIXES | {"env", "json", "backup"}
 _FIRST = frozenset(beginning[:3] for beginning in _BEGINNINGS)

@@ -1,8 +1,7 @@
 """What a program that reads whole folders would meet: secret names, and links that lead out.
 
-One index of each workspace is kept between decisions. A folder is read once, and again if the times
-of its last change differ. What changed a moment before it was read may change again within the
-same tick, and is read again.
+One index of each workspace is kept between decisions. A folder is read again if the times of its
+last change differ, or are so recent that it may change again within the same tick.
 """
 
 from __future__ import annotations
@@ -154,7 +153,9 @@ class TreeIndex:
             inner = [f"{where}/{name}" for name in _entered(where, known, reach, shown)]
             if not reach.names_only:
                 yield from self._secrets(where, known, reach, shown)
-            for target in _targets(where, known, bounds) if reach.follows else ():
+            for name in known.links if reach.follows else ():
+                bounds.link()
+                target = os.path.realpath(f"{where}/{name}")
                 if (reason := self._why_not_follow(target, reach)) is not None:
                     yield reason
                 inner.append(target)
@@ -168,7 +169,8 @@ class TreeIndex:
                 yield f"{self._below(where)}/{name} may hold a secret"
         if _GIT_FOLDER.search(self._below(where)):
             for name in ("config", "config.worktree"):
-                if reach.takes(name) and _holds_credentials(f"{where}/{name}"):
+                data = _head(f"{where}/{name}") if reach.takes(name) else None
+                if data and (len(data) > _MAX_FILE or _CREDENTIALS.search(data)):
                     yield f"{self._below(where)}/{name} holds credentials"
 
     def _why_not_follow(self, target: str, reach: Reach) -> str | None:
@@ -253,12 +255,6 @@ def _entered(where: str, known: _Folder, reach: Reach, shown: Shown) -> Iterator
             yield name
 
 
-def _targets(where: str, known: _Folder, bounds: Bounds) -> Iterator[str]:
-    for name in known.links:
-        bounds.link()
-        yield os.path.realpath(f"{where}/{name}")
-
-
 def _is_shown(name: str, reach: Reach, shown: Shown) -> bool:
     """Return whether a program that skips hidden names sees one."""
     if reach.hidden or name[:1] != ".":
@@ -296,11 +292,6 @@ def alternatives(text: str) -> list[str]:
             raise UntoldError("the braces in the pattern cannot be told")
         return [text]
     return [f"{match[1]}{each}{match[3]}" for each in match[2].split(",")]
-
-
-def _holds_credentials(path: str) -> bool:
-    data = _head(path)
-    return data is not None and (len(data) > _MAX_FILE or _CREDENTIALS.search(data) is not None)
 
 
 def _head(path: str) -> bytes | None:

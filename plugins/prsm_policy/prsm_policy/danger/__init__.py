@@ -1,9 +1,8 @@
 """The danger room: which commands a person is asked about even where everything else is allowed.
 
 They destroy, gain privilege, stay behind, run fetched or generated code, give secrets away, or
-widen what an agent may do. Programs may be dangerous by their name alone (`programs`), by what they
-are told (`tools`, `git`, `fetching`, `migrations`), or by where they read and write (`places`,
-`folders`).
+widen what an agent may do: by their program alone, by what it is told, or by where it reads and
+writes.
 """
 
 from __future__ import annotations
@@ -60,6 +59,15 @@ _READERS_OF_CODE = word_set(
 )
 _MAX_SHOWN = 40  # characters of an option
 _ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
+_DEVICE = re.compile(r"(?:.*=)?/dev/(?:zero|urandom|random|full)")
+_SIZE = re.compile(r"(?:-c|--bytes=|-n)?(\d+)([kKMGTPE]?)(?:i?B)?")
+_UNITS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+MAX_BYTES = 2**30  # that are written without asking
+# They hand on what comes in, and write it where they are told.
+_PASSERS = READ_ONLY.keys() | word_set("tee gzip bzip2 xz zstd lz4 pigz sponge dd openssl pv split")
+_WRITERS = word_set("tee cp rsync split tar gzip bzip2 xz zstd dd install sponge")
+_LOOP_WRITERS = _WRITERS | word_set("mkdir touch mktemp mkfifo ln mv")
+_LIMITS = word_set("head timeout")
 
 
 def script_danger(
@@ -104,7 +112,7 @@ def _reasons(command: Command, place: Place | None, where: Place | None) -> Iter
     yield fetch_danger(command)
     yield migration_danger(command)
     yield sending_danger(command)
-    yield code_danger(command)
+    yield _code_danger(command)
     yield place_danger(command, place)
     if where is not None:
         yield folder_danger(command, where)
@@ -134,7 +142,7 @@ def _whole_danger(script: Script) -> str | None:
     names = [command.name for command in script.commands]
     if not _SEARCHES.isdisjoint(names) and any(map(_kills_found, script.commands)):
         return "ends processes that it searches for"
-    if filled := fill_danger(script):
+    if filled := _fill_danger(script):
         return filled
     if any(names.count(name) > 1 for name in script.functions):
         return "a function calls itself"
@@ -159,8 +167,7 @@ def _is_local(command: Command) -> bool:
     return "/" in program and not _SYSTEM.fullmatch(program)
 
 
-def code_danger(command: Command) -> str | None:
-    """Return why the code that a command runs makes it dangerous."""
+def _code_danger(command: Command) -> str | None:
     name = command.name
     if name in {"source", "."}:
         is_one = len(command.words) == 2 and command.words[1].exact
@@ -201,19 +208,7 @@ def _interpreted(command: Command) -> str | None:
     return "runs code from the network" if "://" in operand else None
 
 
-_DEVICE = re.compile(r"(?:.*=)?/dev/(?:zero|urandom|random|full)")
-_SIZE = re.compile(r"(?:-c|--bytes=|-n)?(\d+)([kKMGTPE]?)(?:i?B)?")
-_UNITS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
-MAX_BYTES = 2**30  # that are written without asking
-# They hand on what comes in, and write it where they are told.
-_PASSERS = READ_ONLY.keys() | word_set("tee gzip bzip2 xz zstd lz4 pigz sponge dd openssl pv split")
-_WRITERS = word_set("tee cp rsync split tar gzip bzip2 xz zstd dd install sponge")
-_LOOP_WRITERS = _WRITERS | word_set("mkdir touch mktemp mkfifo ln mv")
-_LIMITS = word_set("head timeout")
-
-
-def fill_danger(script: Script) -> str | None:
-    """Return why a text may fill the disk."""
+def _fill_danger(script: Script) -> str | None:
     commands = script.commands
     names = {command.name for command in commands}
     is_polling = not names.isdisjoint({"sleep", "break", "exit", "read"})

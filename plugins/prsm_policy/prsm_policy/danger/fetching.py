@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prsm_core.policies import word_set
 from prsm_policy.danger.places import SPEAKERS
 from prsm_policy.safe.tools import READ_ONLY
 from prsm_policy.shell.inline import bare_name
-from prsm_policy.tables import read_rows, words_of
+from prsm_policy.tables import read_rows, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,9 +65,12 @@ _COORDINATES = re.compile(r"[\w-]+(?:\.[\w-]+)+:[\w.-]+(?::[\w.-]+)+")
 _PACKAGE_FILE = re.compile(r".*\.(?:deb|rpm|apk|pkg\.tar(?:\.\w+)?|snap|flatpakref|flatpak)")
 _FLAKE = re.compile(r"[A-Za-z][\w:/.-]*#.*")
 _CHOOSES_FOLDER = word_set("-w --workspace --filter -F -C --dir --cwd --prefix")
+_QUIET = SPEAKERS | READ_ONLY.keys() | word_set("git gh glab hub hg svn curl wget ssh code open")
+_DOWNLOADS = "downloads and runs code"
+_ELSEWHERE = "fetches code from elsewhere"
 
 
-class _Fetcher(NamedTuple):
+class _Fetcher(Struct, frozen=True):
     """What of a program's words fetches; see `tables/fetchers.txt`."""
 
     verbs: frozenset[str] = frozenset()
@@ -75,13 +80,10 @@ class _Fetcher(NamedTuple):
 
 
 _FETCHERS = {
-    name: _Fetcher(**{kind: words_of(fields, kind) for kind in fields})
+    name: _Fetcher(**values_of(fields, _Fetcher.__annotations__))
     for head, fields in read_rows("fetchers")
     for name in head.split()
 }
-_QUIET = SPEAKERS | READ_ONLY.keys() | word_set("git gh glab hub hg svn curl wget ssh code open")
-_DOWNLOADS = "downloads and runs code"
-_ELSEWHERE = "fetches code from elsewhere"
 
 
 def fetch_danger(command: Command) -> str | None:

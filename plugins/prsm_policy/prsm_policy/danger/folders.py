@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
@@ -27,6 +28,7 @@ from prsm_core.policies import (
     secret_part,
     word_set,
 )
+from prsm_policy.danger.git import behind_globals
 from prsm_policy.danger.places import SPEAKERS, WRITERS
 from prsm_policy.expansion import expand
 from prsm_policy.places import MAX_PATH, MAX_PATHS
@@ -48,70 +50,6 @@ if TYPE_CHECKING:
     from prsm_policy.shell import Command, Script
 
     Reader = Callable[[Command], "Walk | None"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
-    """Which folders a command goes through, and what of them it shows or hands on.
-
-    `words` may name them; if none does and `is_here`, it is where the command runs. What only
-    `searches` may go through a tree of the workspace that is too large to be looked through.
-    Without `inside` only folders outside the workspace matter; with `is_foreign` any of those
-    does. `always` says why it is dangerous wherever it reads.
-    """
-
-    words: tuple[Word, ...] = ()
-    is_here: bool = True
-    reach: Reach = dataclasses.field(default_factory=Reach)
-    searches: bool = False
-    inside: bool = True
-    is_foreign: bool = False
-    always: str | None = None
-
-
-def loosely_parsed(words: Sequence[Word], valued: str, valued_long: frozenset[str]) -> Parsed:
-    """Return words taken apart; options that are not known take no value."""
-    options: set[str] = set()
-    operands: list[Word] = []
-    values: list[tuple[str, Word]] = []
-    rest = iter(words)
-    for word in rest:
-        text = word.text
-        if text == "--":
-            operands += rest
-        elif text[:2] == "--":
-            name, equals, value = text.partition("=")
-            options.add(name)
-            if equals:
-                values.append((name, word.told(value)))
-            elif name[2:] in valued_long and (following := next(rest, None)) is not None:
-                values.append((name, following))
-        elif text[:1] == "-" and len(text) > 1:
-            for at, letter in enumerate(text[1:], start=2):
-                options.add(f"-{letter}")
-                if letter in valued:
-                    value_word = word.told(text[at:]) if text[at:] else next(rest, None)
-                    if value_word is not None:
-                        values.append((f"-{letter}", value_word))
-                    break
-        else:
-            operands.append(word)
-    return Parsed(frozenset(options), tuple(operands), tuple(values))
-
-
-def values_of(words: Sequence[Word]) -> Iterator[Word]:
-    """Yield what may be a path: operands, and values in the word of their option."""
-    for word in words:
-        text = word.text
-        name, equals, value = text.partition("=")
-        if equals and value and not name.startswith("--exclude"):
-            yield word.told(value)
-        if text[:1] != "-":
-            yield word
-        elif text[1:2] not in {"", "-"} and text[2:3] in {"/", ".", "~"}:
-            yield word.told(text[2:])  # attached to its letter
-
-
 _SECONDS = 0.008  # CPU time for the folders that one decision looks at once more
 _SLASHES = re.compile(r"^//+")
 _WILD = re.compile(r"[*?\[{]")
@@ -153,7 +91,6 @@ _SHOWS_HIDDEN = re.compile(r"-[a-zA-Z]*[aAHu.][a-zA-Z]*|--(?:all|almost-all|hidd
 _RUNS_OWN = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _FIND_ENDS = frozenset({";", "+"})
 _HIDDEN_PATHS = frozenset({"*/.*", "./.*", ".*", "*/.*/*"})
-
 # Homes of whom they belong to, and where processes, services and other disks have their files.
 _HOMES = re.compile(r"/(?:(?:export/|usr/)?home|Users)(?:/[^/]+)?|/root|/var/root")
 _SYSTEM = re.compile(r"/|/(?:var/)?run(?:/(?:user|secrets|credentials))?|/mnt|/media|/Volumes")
@@ -166,7 +103,6 @@ _PUBLIC_IN_HOME = (
     ".pyenv/versions", ".nvm/versions", ".m2/repository", ".gradle/caches", ".rbenv/versions",
     ".sdkman/candidates", ".cache/pip", ".cache/go-build", ".npm/_cacache",
 )  # fmt: skip
-
 _UNTRACKED = "it shows what git does not know: files in a stash may hold secrets"
 # They show what files hold, or held, in whatever folder they are told to look.
 _SHOWS = word_set(
@@ -182,7 +118,6 @@ _NAMES_ONLY = re.compile(
     r"|quiet|stat.*|shortstat|numstat)"
 )
 _GREP_VALUED, _GIT_GREP_LONG = "ABCefmO", word_set("max-depth max-count threads context")
-
 _GREPS = word_set("grep egrep fgrep zgrep bzgrep xzgrep zstdgrep pcregrep pcre2grep ggrep bsdgrep")
 # They go through folders by themselves.
 _SEARCHES = word_set("ag ack ack-grep rgrep ugrep ug sift pt ucg ast-grep rga sgrep hgrep batgrep")
@@ -246,12 +181,76 @@ _RG_LONG = word_set(
     " context after-context before-context replace regexp file sort sortr encoding ignore-file"
     " threads engine color colors path-separator"
 )
+_MODULES = _SERVERS | _DUMPERS | word_set("zipfile tarfile twisted http")
+_EXCLUDES = re.compile(r"--exclude=(?P<value>.+)|-x!?r?!(?P<seven>.+)|-xr!(?P<deep>.+)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """Which folders a command goes through, and what of them it shows or hands on.
+
+    `words` may name them; if none does and `is_here`, it is where the command runs. What only
+    `searches` may go through a tree of the workspace that is too large to be looked through.
+    Without `inside` only folders outside the workspace matter; with `is_foreign` any of those
+    does. `always` says why it is dangerous wherever it reads.
+    """
+
+    words: tuple[Word, ...] = ()
+    is_here: bool = True
+    reach: Reach = dataclasses.field(default_factory=Reach)
+    searches: bool = False
+    inside: bool = True
+    is_foreign: bool = False
+    always: str | None = None
+
+
+def _loosely_parsed(words: Sequence[Word], valued: str, valued_long: frozenset[str]) -> Parsed:
+    """Return words taken apart; options that are not known take no value."""
+    options: set[str] = set()
+    operands: list[Word] = []
+    values: list[tuple[str, Word]] = []
+    rest = iter(words)
+    for word in rest:
+        text = word.text
+        if text == "--":
+            operands += rest
+        elif text[:2] == "--":
+            name, equals, value = text.partition("=")
+            options.add(name)
+            if equals:
+                values.append((name, word.told(value)))
+            elif name[2:] in valued_long and (following := next(rest, None)) is not None:
+                values.append((name, following))
+        elif text[:1] == "-" and len(text) > 1:
+            for at, letter in enumerate(text[1:], start=2):
+                options.add(f"-{letter}")
+                if letter in valued:
+                    value_word = word.told(text[at:]) if text[at:] else next(rest, None)
+                    if value_word is not None:
+                        values.append((f"-{letter}", value_word))
+                    break
+        else:
+            operands.append(word)
+    return Parsed(frozenset(options), tuple(operands), tuple(values))
+
+
+def values_of(words: Sequence[Word]) -> Iterator[Word]:
+    """Yield what may be a path: operands, and values in the word of their option."""
+    for word in words:
+        text = word.text
+        name, equals, value = text.partition("=")
+        if equals and value and not name.startswith("--exclude"):
+            yield word.told(value)
+        if text[:1] != "-":
+            yield word
+        elif text[1:2] not in {"", "-"} and text[2:3] in {"/", ".", "~"}:
+            yield word.told(text[2:])  # attached to its letter
 
 
 def folder_danger(command: Command, place: Place) -> str | None:
     """Return why what a command reads of folders makes it dangerous."""
     reason = None
-    if (walk := walk_of(command)) is not None:
+    if (walk := _walk_of(command)) is not None:
         reason = _Look(place).why_not(walk)
     elif any(_FAR.search(text) for text in command.texts[1:]) and _may_read(command):
         words = values_of(command.words[1:])
@@ -480,7 +479,7 @@ def _takes_names(command: Command) -> bool:
     """Return whether a command reads files whose names it gets from another."""
     name = ungnu(command.name)
     if name in _LISTERS or any(map(_READS_LIST.fullmatch, command.texts[1:])):
-        return name in _LISTERS or is_walker(name)
+        return name in _LISTERS or _is_walker(name)
     if name in NAMES_ONLY or name in {"xargs", "git", "find", "fd", "fdfind", ""}:
         return False
     is_handed = command.via in {"xargs", "find", "gfind", "fd", "fdfind", "parallel"}
@@ -488,7 +487,6 @@ def _takes_names(command: Command) -> bool:
 
 
 def _found_by(command: Command, place: Place) -> Walk | None:
-    """Return a walk through what a command may find the names of."""
     name, words = ungnu(command.name), command.words[1:]
     if name == "find":
         return _find(words, place)
@@ -509,17 +507,16 @@ def _find(words: Sequence[Word], place: Place) -> Walk:
     rest = list(words)
     while rest and rest[0].text[:1] not in {"-", "(", "!"}:
         roots.append(rest.pop(0))
-    patterns = _find_patterns(rest, place)
     texts = [word.text for word in rest]
     skips_hidden = any(
-        before in {"!", "-not"} and texts[at + 1 : at + 2] in (["-path"], ["-name"], ["-wholename"])
-        and texts[at + 2 : at + 3] and texts[at + 2] in _HIDDEN_PATHS
-        for at, before in enumerate(texts)
-    )  # fmt: skip
-    try:
-        narrow = tuple(map(part_of, patterns))
-    except UntoldError:
-        narrow = ()
+        negation in {"!", "-not"}
+        and test in {"-path", "-name", "-wholename"}
+        and name in _HIDDEN_PATHS
+        for negation, test, name in zip(texts, texts[1:], texts[2:], strict=False)
+    )
+    narrow: tuple[Part, ...] = ()
+    with suppress(UntoldError):
+        narrow = tuple(map(part_of, _find_patterns(rest, place)))
     follows = "-L" in texts or "-follow" in texts
     reach = Reach(hidden=not skips_hidden, narrow=narrow, follows=follows)
     return Walk(words=tuple(roots), is_here=not roots, reach=reach, searches=True)
@@ -585,15 +582,9 @@ def _parents(path: str) -> tuple[str, ...]:
     return tuple(map(str, PurePosixPath(path).parents))
 
 
-def git_walk(command: Command) -> Walk | None:
+def _git_walk(command: Command) -> Walk | None:
     """Return what git reads of folders, None if it is the history of the workspace."""
-    words = list(command.words[1:])
-    moves: list[Word] = []
-    while words and words[0].text.startswith("-"):
-        option = words.pop(0).text
-        if option in {"-C", "-c"} and words:
-            value = words.pop(0)
-            moves += [value] if option == "-C" else []
+    moves, words = behind_globals(command.words[1:])
     if not words:
         return None
     name, arguments = words[0].text, words[1:]
@@ -614,9 +605,8 @@ def _walk(name: str, arguments: Sequence[Word], texts: Sequence[str]) -> Walk | 
     if any(map(_NAMES_ONLY.fullmatch, texts)):
         return None
     if name == "grep" and {"--no-index", "--untracked"} & set(texts):
-        parsed = loosely_parsed(arguments, _GREP_VALUED, _GIT_GREP_LONG)
-        is_given = {"-e", "-f"} & parsed.options
-        words = parsed.operands[0 if is_given else 1 :]
+        parsed = _loosely_parsed(arguments, _GREP_VALUED, _GIT_GREP_LONG)
+        words = _behind_pattern(parsed.operands, parsed.options)
         return Walk(words=words, is_here=not words, searches=True)
     if name == "diff":
         compared = tuple(word for word in arguments if word.text[:1] != "-")
@@ -634,21 +624,19 @@ def _shows_files(name: str, texts: Sequence[str]) -> bool:
     return not is_short or any(map(_PATCH.fullmatch, texts))
 
 
-def walk_of(command: Command) -> Walk | None:
-    """Return what a command reads of whole folders, None if it goes through none."""
+def _walk_of(command: Command) -> Walk | None:
     find = _WALKS.get(ungnu(command.name))
     if find is not None:
         return find(command)
     return _python(command) if _PYTHON.fullmatch(command.name) else None
 
 
-def is_walker(name: str) -> bool:
-    """Return whether a program of that name may go through folders."""
+def _is_walker(name: str) -> bool:
     return ungnu(name) in _WALKS or _PYTHON.fullmatch(name) is not None
 
 
 def _grep(command: Command) -> Walk | None:
-    parsed = loosely_parsed(command.words[1:], "ABCefmdD", _GREP_LONG)
+    parsed = _loosely_parsed(command.words[1:], "ABCefmdD", _GREP_LONG)
     is_whole = any(
         option in {"-d", "--directories"} and value.text == "recurse"
         for option, value in parsed.values
@@ -661,7 +649,7 @@ def _grep(command: Command) -> Walk | None:
 
 
 def _rg(command: Command) -> Walk | None:
-    parsed = loosely_parsed(command.words[1:], "ABCdegjmMrtTEf", _RG_LONG)
+    parsed = _loosely_parsed(command.words[1:], "ABCdegjmMrtTEf", _RG_LONG)
     reach = rg_reach(parsed)
     if parsed.options & _GREP_NAMES:
         return None
@@ -684,7 +672,7 @@ def _search(command: Command) -> Walk | None:
 
 
 def _diff(command: Command) -> Walk | None:
-    parsed = loosely_parsed(command.words[1:], "UCWIxFSX", frozenset())
+    parsed = _loosely_parsed(command.words[1:], "UCWIxFSX", frozenset())
     if not parsed.options & {"-r", "--recursive"}:
         return None
     reach = diff_reach(parsed)
@@ -703,8 +691,7 @@ def _whole(command: Command) -> Walk:
 
 def _named(command: Command) -> Walk:
     words = command.words[1:]
-    reach = _without(_excluded(words))
-    return Walk(words=tuple(values_of(words)), is_here=False, reach=reach)
+    return Walk(words=tuple(values_of(words)), is_here=False, reach=_left_out(words))
 
 
 def _outside(command: Command) -> Walk:
@@ -739,7 +726,7 @@ def _copies(command: Command) -> Walk | None:
     operands = [word for word in words if word.text[:1] != "-"]
     has_target = any(text.startswith(("-t", "--t")) for text in texts if command.name == "cp")
     sources = operands if has_target else operands[:-1]
-    return Walk(words=tuple(sources), is_here=False, reach=_without(_excluded(words)))
+    return Walk(words=tuple(sources), is_here=False, reach=_left_out(words))
 
 
 def _configured(command: Command) -> Walk | None:
@@ -769,29 +756,21 @@ def _python(command: Command) -> Walk | None:
     return None
 
 
-_MODULES = _SERVERS | _DUMPERS | word_set("zipfile tarfile twisted http")
-_EXCLUDES = re.compile(r"--exclude=(?P<value>.+)|-x!?r?!(?P<seven>.+)|-xr!(?P<deep>.+)")
-
-
-def _excluded(words: Sequence[Word]) -> Iterable[str]:
-    """Yield the patterns of names that are surely left out, in whatever folder they are."""
+def _left_out(words: Sequence[Word]) -> Reach:
+    """Return a reach without the names that are surely left out, in whatever folder they are."""
     texts = [word.text for word in words if not word.glob]
+    patterns: list[str] = []
     for text, following in pairwise((*texts, "")):
         if match := _EXCLUDES.fullmatch(text):
-            yield match["value"] or match["deep"] or ""
+            patterns.append(match["value"] or match["deep"] or "")
         elif text == "--exclude":
-            yield following
+            patterns.append(following)
     if "-x" in texts:  # of zip: for whole paths, so that a star stands for folders, too
-        yield from (text for text in texts[texts.index("-x") + 1 :] if text[:1] == "*")
-
-
-def _without(patterns: Iterable[str]) -> Reach:
+        patterns += [text for text in texts[texts.index("-x") + 1 :] if text[:1] == "*"]
     parts: list[Part] = []
     for pattern in patterns:
-        try:
+        with suppress(UntoldError):
             parts += [part_of(pattern)] if pattern and "/" not in pattern else []
-        except UntoldError:
-            continue
     return Reach(leaves_out=tuple(parts))
 
 
@@ -812,5 +791,5 @@ _WALKS: Mapping[str, Reader] = {
     **dict.fromkeys(_CONTAINERS, _when(_outside, "build|bud|buildx|builder|image|cp|add", 4)),
     "php": _when(_whole, "-S.*"),
     "caddy": _caddy,
-    "git": git_walk,
+    "git": _git_walk,
 }

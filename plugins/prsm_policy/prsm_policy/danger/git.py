@@ -45,6 +45,36 @@ _SETS_CONFIG = word_set(
 
 
 _RUNS_FOR_EACH = "runs a program for each of something"
+# By subcommand: the options whose value is written, and the first operand that may be.
+_WRITTEN: Mapping[str, tuple[frozenset[str], int | None]] = {
+    "apply": (word_set("--directory --build-fake-ancestor"), None),
+    "am": (word_set("--directory"), None),
+    "archive": (word_set("-o --output"), None),
+    "bundle": (frozenset(), 1),
+    "checkout-index": (word_set("--prefix"), None),
+    "clone": (word_set("--separate-git-dir --reference --reference-if-able"), 1),
+    "fast-export": (word_set("--export-marks"), None),
+    "format-patch": (word_set("-o --output-directory"), None),
+    "init": (word_set("--separate-git-dir"), 0),
+    "mv": (frozenset(), 0),
+    "push": (frozenset(), 0),
+    "range-diff": (word_set("--output"), None),
+    "read-tree": (word_set("--prefix --index-output"), None),
+    "stash": (word_set("--output"), None),
+    "submodule": (frozenset(), 2),
+    "subtree": (word_set("-P --prefix"), None),
+    "worktree": (frozenset(), 1),
+}
+_LOOKS = word_set(
+    "annotate blame branch cat-file check-attr check-ignore cherry count-objects describe diff"
+    " diff-files diff-index diff-tree for-each-ref grep help log ls-files ls-remote ls-tree"
+    " merge-base name-rev range-diff reflog rev-list rev-parse shortlog show show-branch show-ref"
+    " status var verify-commit verify-tag version whatchanged"
+)
+# Other programs that take a whole repository out of somewhere, and how they say so.
+_TAKERS = word_set("hg svn jj scalar bzr fossil darcs gh hub glab")
+_TAKES = word_set("clone checkout co export init create fork download")
+_MIN_OPTION = 4  # characters of a long option that is abbreviated
 
 
 def git_danger(command: Command) -> str | None:
@@ -205,52 +235,26 @@ _CHECKS: Mapping[str, Check] = {
 }
 
 
-# By subcommand: the options whose value is written, and the first operand that may be.
-_WRITTEN: Mapping[str, tuple[frozenset[str], int | None]] = {
-    "apply": (word_set("--directory --build-fake-ancestor"), None),
-    "am": (word_set("--directory"), None),
-    "archive": (word_set("-o --output"), None),
-    "bundle": (frozenset(), 1),
-    "checkout-index": (word_set("--prefix"), None),
-    "clone": (word_set("--separate-git-dir --reference --reference-if-able"), 1),
-    "fast-export": (word_set("--export-marks"), None),
-    "format-patch": (word_set("-o --output-directory"), None),
-    "init": (word_set("--separate-git-dir"), 0),
-    "mv": (frozenset(), 0),
-    "push": (frozenset(), 0),
-    "range-diff": (word_set("--output"), None),
-    "read-tree": (word_set("--prefix --index-output"), None),
-    "stash": (word_set("--output"), None),
-    "submodule": (frozenset(), 2),
-    "subtree": (word_set("-P --prefix"), None),
-    "worktree": (frozenset(), 1),
-}
-_LOOKS = word_set(
-    "annotate blame branch cat-file check-attr check-ignore cherry count-objects describe diff"
-    " diff-files diff-index diff-tree for-each-ref grep help log ls-files ls-remote ls-tree"
-    " merge-base name-rev range-diff reflog rev-list rev-parse shortlog show show-branch show-ref"
-    " status var verify-commit verify-tag version whatchanged"
-)
-_VALUED = word_set("-C -c")
-# Other programs that take a whole repository out of somewhere, and how they say so.
-_TAKERS = word_set("hg svn jj scalar bzr fossil darcs gh hub glab")
-_TAKES = word_set("clone checkout co export init create fork download")
-_MIN_OPTION = 4  # characters of a long option that is abbreviated
-
-
 def git_place_danger(command: Command, place: Place | None) -> str | None:
     """Return why git may write where it must not."""
-    at = 1
-    folders: list[Word] = []
-    while at < len(command.words) and command.texts[at].startswith("-"):
-        is_valued = command.texts[at] in _VALUED
-        folders += command.words[at + 1 : at + 2] if command.texts[at] == "-C" else ()
-        at += 2 if is_valued else 1
-    name = command.texts[at] if at < len(command.texts) else ""
+    folders, rest = behind_globals(command.words[1:])
+    name = rest[0].text if rest else ""
     written = list(folders) if name not in _LOOKS else []
     options, first = _WRITTEN.get(name, (frozenset(), None))
-    written += _values(command.words[at + 1 :], options, first)
+    written += _values(rest[1:], options, first)
     return next(filter(None, (_reason(word, place) for word in written)), None)
+
+
+def behind_globals(words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
+    """Return the folders that git is told to go to, and the words from its subcommand on."""
+    folders: list[Word] = []
+    rest = list(words)
+    while rest and rest[0].text.startswith("-"):
+        option = rest.pop(0).text
+        if option in {"-C", "-c"} and rest:
+            value = rest.pop(0)
+            folders += [value] if option == "-C" else []
+    return folders, rest
 
 
 def taken_danger(command: Command, place: Place | None) -> str | None:

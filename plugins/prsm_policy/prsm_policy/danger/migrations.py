@@ -39,10 +39,9 @@ _FILE = re.compile(
     r".*\.(?:py|sql|js|mjs|ts|rb|md|txt|json|ya?ml|toml|sh|php|go|rs|html|css|csv|log|db|ex|exs)"
 )
 # Without any of these in it no other command line is one of those; a search for them is quick.
-_HINTS = (
-    *("drop", "reset", "wipe", "fresh", "purge", "clean", "clear", "flush", "truncate", "empty"),
-    *("nuke", "destroy", "erase", "revert", "rollback", "undo", "down", "uninstall", "zero"),
-    *(":d", "first", "prev", "seed", "load", "delete", "remove", ":rm"),
+_HINTS = word_set(
+    "drop reset wipe fresh purge clean clear flush truncate empty nuke destroy erase revert undo"
+    " rollback down uninstall zero :d first prev seed load delete remove :rm"
 )
 # By program: words that lose data, alone or as one command line.
 _TOOLS = read_patterns("dangers", "loses")

@@ -60,6 +60,36 @@ _RUN_SCRIPTS = re.compile(r"(?:node|nodejs|bun|deno|tsx|ts-node|python|pypy)[0-9
 # Bridges and variants of the best known.
 _KIN = re.compile(r"(?:claude|codex|gemini|opencode|openhands|aider|cursor-agent|qwen)-[\w.-]+")
 _PROMPTS = word_set("-p --print --prompt -x --execute")
+_PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credential-.*|rm\..*")
+_PRSM = word_set("prsm prism")
+# It as a module: `-m prsm_core`, `-mprsm_core.cli`.
+_MODULE = re.compile(r"(-[A-Za-z]*m)?prsm_core(?:\.[\w.]*)?")
+_RUNS_MODULE = re.compile(r"-[A-Za-z]*m")
+_PRSM_INFORMS = word_set("tree plugins providers doctor models --help -h --version config sim demo")
+_PRSM_SHOWS = word_set("events history sessions snapshots changes logs export diff why")
+_PRSM_POLICY_INFORMS = word_set("check list")
+_NAMES = PROGRAM_VARIABLES | word_set(
+    "PATH IFS CDPATH GLOBIGNORE SHELLOPTS BASHOPTS HOME TMPDIR LESS XDG_CONFIG_HOME XDG_DATA_HOME"
+    " PYTHONSTARTUP PYTHONHOME PYTHONINSPECT PYTHONBREAKPOINT PYTHONWARNINGS NODE_OPTIONS PERL5OPT"
+    " PERL5LIB PERLLIB PERL5DB RUBYOPT RUBYLIB JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS"
+    " MAVEN_OPTS GRADLE_OPTS CLASSPATH GCONV_PATH GLIBC_TUNABLES MALLOC_CHECK_ NLSPATH HOSTALIASES"
+    " RIPGREP_CONFIG_PATH FZF_DEFAULT_COMMAND BAT_PAGER PSQLRC PGPASSFILE MYSQL_HOME INPUTRC"
+    " GREP_OPTIONS OPENSSL_CONF SSL_CERT_FILE CURL_HOME WGETRC GNUPGHOME SSH_AUTH_SOCK DOCKER_HOST"
+    " DOCKER_CONFIG KUBECONFIG HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy"
+    " CODEX_HOME CLAUDE_CONFIG_DIR GEMINI_CLI_HOME ANTHROPIC_BASE_URL OPENAI_BASE_URL"
+    " CONFIG_SHELL PKG_CONFIG RUSTFLAGS CARGO_HOME GOPATH GOROOT GOPROXY TERMINFO TERMCAP"
+)
+_PREFIXES = re.compile(
+    r"(?:LD|DYLD|GIT|PRSM|BASH_FUNC|NPM_CONFIG|npm_config|PIP|UV|CARGO_BUILD|CARGO_TARGET"
+    r"|XDG_CONFIG)_"
+)
+_GIT_HARMLESS = re.compile(
+    r"GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|GIT_MERGE_AUTOEDIT"
+    r"|GIT_OPTIONAL_LOCKS|GIT_PAGER_IN_USE|UV_NO_PROGRESS|PIP_NO_INPUT|PIP_DISABLE_PIP_VERSION_CHECK"
+)
+# Setting one of these to one of those only keeps a program from waiting for a person.
+_QUIET = re.compile(r"(?:[A-Z]+_)*(?:MAN)?(?:PAGER|EDITOR)|VISUAL")
+_QUIET_VALUES = frozenset({"", "cat", "true", ":", "/bin/true", "/usr/bin/true"})
 
 
 def agent_danger(command: Command) -> str | None:
@@ -84,17 +114,6 @@ def _starts_agent(command: Command) -> bool:
         if "/" in text and _REASONS.get(text.rpartition("/")[2]) == _OUTSIDE:
             return True
     return False
-
-
-_PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credential-.*|rm\..*")
-
-_PRSM = word_set("prsm prism")
-# It as a module: `-m prsm_core`, `-mprsm_core.cli`.
-_MODULE = re.compile(r"(-[A-Za-z]*m)?prsm_core(?:\.[\w.]*)?")
-_RUNS_MODULE = re.compile(r"-[A-Za-z]*m")
-_PRSM_INFORMS = word_set("tree plugins providers doctor models --help -h --version config sim demo")
-_PRSM_SHOWS = word_set("events history sessions snapshots changes logs export diff why")
-_PRSM_POLICY_INFORMS = word_set("check list")
 
 
 def by_name(name: str) -> str | None:
@@ -138,30 +157,6 @@ def _prsm_informs(arguments: tuple[str, ...]) -> bool:
     if arguments[0] == "policy":
         return len(arguments) > 1 and arguments[1] in _PRSM_POLICY_INFORMS
     return arguments[0] in _PRSM_INFORMS
-
-
-_NAMES = PROGRAM_VARIABLES | word_set(
-    "PATH IFS CDPATH GLOBIGNORE SHELLOPTS BASHOPTS HOME TMPDIR LESS XDG_CONFIG_HOME XDG_DATA_HOME"
-    " PYTHONSTARTUP PYTHONHOME PYTHONINSPECT PYTHONBREAKPOINT PYTHONWARNINGS NODE_OPTIONS PERL5OPT"
-    " PERL5LIB PERLLIB PERL5DB RUBYOPT RUBYLIB JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS"
-    " MAVEN_OPTS GRADLE_OPTS CLASSPATH GCONV_PATH GLIBC_TUNABLES MALLOC_CHECK_ NLSPATH HOSTALIASES"
-    " RIPGREP_CONFIG_PATH FZF_DEFAULT_COMMAND BAT_PAGER PSQLRC PGPASSFILE MYSQL_HOME INPUTRC"
-    " GREP_OPTIONS OPENSSL_CONF SSL_CERT_FILE CURL_HOME WGETRC GNUPGHOME SSH_AUTH_SOCK DOCKER_HOST"
-    " DOCKER_CONFIG KUBECONFIG HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy"
-    " CODEX_HOME CLAUDE_CONFIG_DIR GEMINI_CLI_HOME ANTHROPIC_BASE_URL OPENAI_BASE_URL"
-    " CONFIG_SHELL PKG_CONFIG RUSTFLAGS CARGO_HOME GOPATH GOROOT GOPROXY TERMINFO TERMCAP"
-)
-_PREFIXES = re.compile(
-    r"(?:LD|DYLD|GIT|PRSM|BASH_FUNC|NPM_CONFIG|npm_config|PIP|UV|CARGO_BUILD|CARGO_TARGET"
-    r"|XDG_CONFIG)_"
-)
-_GIT_HARMLESS = re.compile(
-    r"GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|GIT_MERGE_AUTOEDIT"
-    r"|GIT_OPTIONAL_LOCKS|GIT_PAGER_IN_USE|UV_NO_PROGRESS|PIP_NO_INPUT|PIP_DISABLE_PIP_VERSION_CHECK"
-)
-# Setting one of these to one of those only keeps a program from waiting for a person.
-_QUIET = re.compile(r"(?:[A-Z]+_)*(?:MAN)?(?:PAGER|EDITOR)|VISUAL")
-_QUIET_VALUES = frozenset({"", "cat", "true", ":", "/bin/true", "/usr/bin/true"})
 
 
 def setting_danger(command: Command) -> str | None:

@@ -60,7 +60,35 @@ _UPLOADS = re.compile(
     r"|-d@.*|@.*|[^=]*=@.*|file:.*"
 )
 _DATA = frozenset({"-d", "--data", "--data-binary", "--data-raw", "--data-ascii"})
-_PRINTS_ALL = frozenset({(), ("-p",), ("-x",), ("-px",), ("-xp",), ("-o",)})
+_PRINTS = "prints the environment"
+_NAMES_A_PROGRAM = re.compile(
+    r"--(?:script-shell|userconfig|globalconfig|prefix|node-options|registry|exec|shell"
+    r"|unsafe-perm|toolchain|config)(?:=.*)?"
+)
+_PROGRAM_SETTING = re.compile(
+    r"(?:CC|CXX|LD|AR|AS|SHELL|MAKE|PYTHON|NODE|RM|CP|MV|INSTALL|\.SHELLFLAGS|MAKEFLAGS|PATH"
+    r"|.*(?:CMD|COMMAND|BIN|EXEC|RUNNER|PROG|TOOL))[:+?]*=.*|[^=]*=.*[\s;&|`$(!].*",
+    re.DOTALL,
+)
+_MAKE_RUNS = re.compile(r"--(?:eval|file|makefile|directory|include-dir).*|-[fCIE].*")
+# The names of fields stand behind a dot.
+_JQ_SHOWS = re.compile(r"(?<![\w.])(?:str)?env(?:subst)?\b|\bENV\b")
+_JQ_LOADS = re.compile(r"-[a-zA-Z]*[fL].*|--from-file(?:=.*)?|--library-path(?:=.*)?")
+_YQ_LOADS = re.compile(r"\bload(?:_\w+)?\s*\(")
+_RUNS_ANOTHER = "an option runs another program"
+_OUTSIDE_ITS_FOLDER = "runs programs, or writes outside its folder"
+_UNKNOWN_SCRIPT = "runs a script whose text is not known"
+# Behind these words a program sends.
+_SENDS = read_patterns("dangers", "sends")
+# Of programs that nobody knows: their own words come first.
+_SENDING = word_set("upload put upload-file")
+_QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | CHECKERS | RUNNERS.keys() | word_set("cd pushd")
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")  # it has no name here
+_HTTP = word_set("http https xh xhs ht")
+_FILE_FIELD = re.compile(r"(?!https?://)[\w.\[\]-]*:?=?@.+", re.DOTALL)
+_CURL = re.compile(
+    r"--(?:up|form|conf|data-(?:b|u)|json|var|cookie=?$|post-f|body-f|post-d|url-q|mail-).*"
+)
 
 
 def _when_any(reason: str, pattern: str) -> Check:
@@ -75,8 +103,13 @@ def _when_first(reason: str, pattern: str) -> Check:
     return lambda command: reason if any(map(shape.fullmatch, command.texts[1:2])) else None
 
 
+def _when_told(reason: str, *arguments: tuple[str, ...]) -> Check:
+    """Return a check that these are not all arguments."""
+    return lambda command: reason if command.texts[1:] in arguments else None
+
+
 def _one_of(*checks: Check) -> Check:
-    """Return a check that gives the reason of the first one that has any."""
+    """Return a check that gives the first reason of some."""
     return lambda command: next(filter(None, (check(command) for check in checks)), None)
 
 
@@ -107,12 +140,6 @@ def _packager(command: Command) -> str | None:
     operands = _operands(command)
     is_fetched = operands[:1] in (["init"], ["innit"]) and len(operands) > 1
     return "downloads and runs code" if is_fetched else None
-
-
-_NAMES_A_PROGRAM = re.compile(
-    r"--(?:script-shell|userconfig|globalconfig|prefix|node-options|registry|exec|shell"
-    r"|unsafe-perm|toolchain|config)(?:=.*)?"
-)
 
 
 def _container(command: Command) -> str | None:
@@ -251,21 +278,13 @@ def _make(command: Command) -> str | None:
     return "runs another makefile" if is_outside else None
 
 
-_PROGRAM_SETTING = re.compile(
-    r"(?:CC|CXX|LD|AR|AS|SHELL|MAKE|PYTHON|NODE|RM|CP|MV|INSTALL|\.SHELLFLAGS|MAKEFLAGS|PATH"
-    r"|.*(?:CMD|COMMAND|BIN|EXEC|RUNNER|PROG|TOOL))[:+?]*=.*|[^=]*=.*[\s;&|`$(!].*",
-    re.DOTALL,
-)
-_MAKE_RUNS = re.compile(r"--(?:eval|file|makefile|directory|include-dir).*|-[fCIE].*")
+def _crontab(command: Command) -> str | None:
+    return None if command.texts[1:] == ("-l",) else "stays behind after the command"
 
 
 def _env(command: Command) -> str | None:
     rest = [text for text in command.texts[1:] if "=" not in text and not text.startswith("-")]
-    return None if rest or "--version" in command.texts else "prints the environment"
-
-
-def _prints_environment(command: Command) -> str | None:
-    return "prints the environment" if command.texts[1:] in _PRINTS_ALL else None
+    return None if rest or "--version" in command.texts else _PRINTS
 
 
 def _interpreted(command: Command) -> str | None:
@@ -299,17 +318,10 @@ def _ifconfig(command: Command) -> str | None:
 _ip = _when_any("changes the network", "add|del|delete|set|flush|change|replace")
 
 
-# The names of fields stand behind a dot.
-_JQ_SHOWS = re.compile(r"(?<![\w.])(?:str)?env(?:subst)?\b|\bENV\b")
-_JQ_LOADS = re.compile(r"-[a-zA-Z]*[fL].*|--from-file(?:=.*)?|--library-path(?:=.*)?")
-
-_YQ_LOADS = re.compile(r"\bload(?:_\w+)?\s*\(")
-
-
 def _jq(command: Command) -> str | None:
     texts = command.texts[1:]
     if any(_JQ_SHOWS.search(text) and not jq.only_shows_input(text) for text in texts):
-        return "prints the environment"
+        return _PRINTS
     if command.name == "yq":
         return "reads a file that it names" if any(map(_YQ_LOADS.search, texts)) else None
     is_loading = any(map(_JQ_LOADS.fullmatch, texts))
@@ -326,9 +338,6 @@ def _cmake(command: Command) -> str | None:
     return "deletes files" if removes and "-E" in command.texts else None
 
 
-_RUNS_ANOTHER = "an option runs another program"
-_OUTSIDE_ITS_FOLDER = "runs programs, or writes outside its folder"
-_UNKNOWN_SCRIPT = "runs a script whose text is not known"
 TOOLS: Mapping[str, Check] = {
     **SERVICES,
     "kill": _kill,
@@ -374,14 +383,13 @@ TOOLS: Mapping[str, Check] = {
         r"|set-selections)(?:=.*)?",
     ),
     **dict.fromkeys(("make", "gmake"), _make),
-    "crontab": lambda command: (
-        None if command.texts[1:] == ("-l",) else "stays behind after the command"
-    ),
+    "crontab": _crontab,
     "env": _env,
-    **dict.fromkeys(("export", "declare", "typeset", "readonly"), _prints_environment),
-    "set": lambda command: (
-        "prints the environment" if command.texts[1:] in {(), ("-o", "posix")} else None
+    **dict.fromkeys(
+        ("export", "declare", "typeset", "readonly"),
+        _when_told(_PRINTS, (), ("-p",), ("-x",), ("-px",), ("-xp",), ("-o",)),
     ),
+    "set": _when_told(_PRINTS, (), ("-o", "posix")),
     "ps": _when_first("prints the environment of processes", "(?!-).*e.*"),
     **dict.fromkeys(("python", "python3", "php", "ruby", "node"), _interpreted),
     **dict.fromkeys(("pip", "pip3"), _pip),
@@ -407,19 +415,6 @@ TOOLS: Mapping[str, Check] = {
     "install": _install,
     "cmake": _cmake,
 }
-
-
-# Behind these words a program sends.
-_SENDS = read_patterns("dangers", "sends")
-# Of programs that nobody knows: their own words come first.
-_SENDING = word_set("upload put upload-file")
-_QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | CHECKERS | RUNNERS.keys() | word_set("cd pushd")
-_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")  # it has no name here
-_HTTP = word_set("http https xh xhs ht")
-_FILE_FIELD = re.compile(r"(?!https?://)[\w.\[\]-]*:?=?@.+", re.DOTALL)
-_CURL = re.compile(
-    r"--(?:up|form|conf|data-(?:b|u)|json|var|cookie=?$|post-f|body-f|post-d|url-q|mail-).*"
-)
 
 
 def sending_danger(command: Command) -> str | None:

@@ -1,10 +1,8 @@
 """The safe room: which commands need nobody's consent.
 
-They are programs that only look (`tools`, `git` with what it says when `asking`), or in a workspace
-that is trusted the project's own `checks`: of build tools (`ecosystems`), and by programs that lie
-in the workspace (`environment`). `options` is a grammar of harmless command lines, `reach` how far
-they read through folders. `compositions` are safe commands put together, where `producers` print
-what others take.
+They are programs that only look or, in a workspace that is trusted, the project's own checks.
+`options` is a grammar of harmless command lines. `compositions` are safe commands put together,
+where `producers` print what others take.
 """
 
 from __future__ import annotations
@@ -174,7 +172,6 @@ def _is_known(name: str, command: Command, place: Place, *, trusted: bool) -> bo
 
 
 def _is_of_project(words: Sequence[Word], place: Place) -> bool:
-    """Return whether a command runs a check of a project that is trusted, or looks at it."""
     return is_project_check(words, place) or is_query(words, place)
 
 

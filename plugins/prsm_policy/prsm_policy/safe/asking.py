@@ -36,10 +36,7 @@ _YOUNG = 250_000_000
 _WHERE = ("--absolute-git-dir", "--show-toplevel", "--git-common-dir")
 _HOOK = "hooks/post-index-change"  # the one that runs when a look refreshes the index
 # What decides whether git takes a folder for a repository, and what the rest of an answer is from.
-_NAMES = (
-    *(_HOOK, "HEAD", "objects", "refs", "commondir", "config", "config.worktree"),
-    "index",
-)
+_NAMES = (*(_HOOK, "HEAD", "objects", "refs", "commondir", "config", "config.worktree"), "index")
 _PATHS = tuple(word for name in _NAMES for word in ("--git-path", name))
 _SETTINGS = ("config", "-z", "--list", "--show-scope", "--show-origin", "--includes")
 _ENTRIES = ("-c", "core.fsmonitor=false", "ls-files", "-z", "--stage", "--full-name", ":/")
@@ -49,21 +46,6 @@ _LINK = re.compile(rb"(?:^|\0)160000 [0-9a-f]+ \d\t([^\0]+)")
 _INCLUDE = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
 
 _Stamp = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One setting of git: a key with all but its subsection in small letters, and its value.
-
-    `origin` is its file. `is_persons` if that is of the user or the system, or included from there.
-    """
-
-    key: str
-    value: str
-    origin: str
-    is_persons: bool = False
-
-
 # Whatever the subcommand: it pages, refreshes the index, compares files, looks into submodules
 # that only the history knows, or checks signatures.
 _ALWAYS = re.compile(
@@ -107,13 +89,28 @@ _PROMISES = re.compile(
 _CREDENTIAL_CACHE = re.compile(r"(?:|cache|store|osxkeychain|manager|manager-core|libsecret)")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting of git: a key with all but its subsection in small letters, and its value.
+
+    `origin` is its file. `is_persons` if that is of the user or the system, or included from there.
+    """
+
+    key: str
+    value: str
+    origin: str
+    is_persons: bool = False
+
+
 def starts(name: str, settings: Sequence[Setting]) -> bool:
     """Return whether a subcommand may start a program that one of the settings names."""
     aliases = {f"alias.{name}", f"alias.{name}.command"}  # a newer git takes it for an old command
     if any(_starts_always(each.key, each.value) or each.key in aliases for each in settings):
         return True
     fetches = any(_PROMISES.fullmatch(each.key) for each in settings)
-    if fetches and any(_is_served_here(each) for each in settings):
+    if fetches and any(
+        _URL.fullmatch(each.key) and not _ELSEWHERE.fullmatch(each.value) for each in settings
+    ):
         return True
     goes_out = fetches or name in _GOES_OUT
     return goes_out and any(_starts_remote(each.key, each.value) for each in settings)
@@ -138,10 +135,6 @@ def _starts_always(key: str, value: str) -> bool:
     if key.startswith("filter.lfs."):
         return not _LARGE_FILES.fullmatch(value)
     return value != ""
-
-
-def _is_served_here(setting: Setting) -> bool:
-    return bool(_URL.fullmatch(setting.key)) and not _ELSEWHERE.fullmatch(setting.value)
 
 
 def _starts_remote(key: str, value: str) -> bool:

@@ -46,21 +46,17 @@ if TYPE_CHECKING:
     from prsm_policy.safe.options import Judge
     from prsm_policy.shell.words import Word
 
-_VERSIONED_PYTHON = "python python3 pip pip3 uv uvx ruff mypy pyright black isort"
-_JAVASCRIPT = "node npm npx deno bun tsc"
-_COMPILERS = (
-    "gcc g++ cc c++ clang clang++ ld as nasm make cmake ninja meson ghc swift ocaml zig nim"
+_RUST = word_set("cargo rustc rustup rustfmt rustdoc")
+VERSIONED = _RUST | word_set(
+    "python python3 pip pip3 uv uvx ruff mypy pyright black isort node npm npx deno bun tsc"
+    " gcc g++ cc c++ clang clang++ ld as nasm make cmake ninja meson ghc swift ocaml zig nim"
     " kotlinc scalac java javac ruby gem perl php lua luajit R Rscript julia erl elixir"
-)
-_RUST = "cargo rustc rustup rustfmt rustdoc"
-_TOOLS = (
-    "git gh svn docker docker-compose podman kubectl helm bash sh zsh fish tar gzip"
+    " git gh svn docker docker-compose podman kubectl helm bash sh zsh fish tar gzip"
     " curl wget rg fd jq yq grep egrep fgrep sed awk gawk find tree ls cat head tail wc sort uniq"
     " cut tr diff cmp cp mv mkdir touch date du df stat file xargs less openssl ssh psql mysql"
     " sqlite3 redis-cli ffmpeg shellcheck shfmt hadolint codex claude dotnet conda nvidia-smi go"
     " busybox bwrap tmux vim nano env timeout nice sha256sum md5sum base64 xz zip unzip bzip2"
 )
-VERSIONED = word_set(" ".join((_VERSIONED_PYTHON, _JAVASCRIPT, _COMPILERS, _RUST, _TOOLS)))
 _SHORT = word_set(
     "python:-V python3:-V node:-v npm:-v cargo:-V cargo:-vV rustc:-V rustc:-vV ruby:-v php:-v"
     " perl:-v go:version java:-version javac:-version docker:version tsc:-v"
@@ -74,7 +70,7 @@ _BY_SHIM = word_set(
     " lua julia erl elixir zig nim go terraform kubectl helm"
 )
 _TOOLCHAINS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(_RUST.split(), word_set("rust-toolchain rust-toolchain.toml")),
+    **dict.fromkeys(_RUST, word_set("rust-toolchain rust-toolchain.toml")),
     "go": word_set("go.mod go.work"),
     "dotnet": word_set("global.json"),
     "erl": word_set(".erlang"),
@@ -188,9 +184,35 @@ _NPM_OPTION = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9._@/-]*")
 _GO_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_PYTHON = re.compile(r"python3?(?:\.\d+)?$")
+_NO_RUN = word_set(
+    "--version --help -h --collect-only --co --exit-zero --no-run --list --listTests --list-tests"
+    " -list --dry-run --just-print --recon --show-files --show-only --fixtures --markers"
+    " --setup-plan --print-config"
+)
+# These run what follows.
+_RUNNERS = (
+    *((name, "run") for name in ("uv", "poetry", "pipenv", "pdm", "rye", "hatch")),
+    *((name, "exec") for name in ("pnpm", "yarn", "npm", "bundle")),
+    ("npx",),
+    ("bunx",),
+    ("uvx",),
+)
+# Beside those that may run unasked where the workspace is trusted.
+_MORE = {
+    ("cargo", "test"), ("cargo", "check"), ("cargo", "clippy"), ("go", "test"), ("go", "vet"),
+    ("gradlew", "test"), ("gradlew", "check"), ("mvnw", "test"), ("mvn", "verify"),
+    ("pre-commit", "run"), ("hatch", "test"), ("deno", "test"), ("composer", "test"),
+    ("rake", "test"), ("bazel", "test"), ("sbt", "test"), ("stack", "test"), ("node", "--test"),
+    ("just", "test"), ("tox",), ("nox",), ("phpunit",), ("python", "-m", "tox"),
+    ("python", "-m", "nox"),
+}  # fmt: skip
+# All that have a name, by the options of which they need at least one.
+_NAMED = {words: _NEEDED.get(words, frozenset()) for words in _CHECKS.keys() | _MORE}
+_NO_INSTALL = frozenset({"--no-install", "--no", "--offline"})
 
 
-def prints_version(texts: Sequence[str]) -> bool:
+def _prints_version(texts: Sequence[str]) -> bool:
     """Return whether a command prints the version of a program that loads nothing for it."""
     if len(texts) == 2 and texts[1] == "--version":
         return texts[0] in VERSIONED
@@ -293,37 +315,10 @@ def check_named(texts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
     return " ".join(words[:size]).removeprefix("python -m "), words[size:]
 
 
-_PYTHON = re.compile(r"python3?(?:\.\d+)?$")
-_NO_RUN = word_set(
-    "--version --help -h --collect-only --co --exit-zero --no-run --list --listTests --list-tests"
-    " -list --dry-run --just-print --recon --show-files --show-only --fixtures --markers"
-    " --setup-plan --print-config"
-)
-# These run what follows.
-_RUNNERS = (
-    *((name, "run") for name in ("uv", "poetry", "pipenv", "pdm", "rye", "hatch")),
-    *((name, "exec") for name in ("pnpm", "yarn", "npm", "bundle")),
-    ("npx",),
-    ("bunx",),
-    ("uvx",),
-)
-# Beside those that may run unasked where the workspace is trusted.
-_MORE = {
-    ("cargo", "test"), ("cargo", "check"), ("cargo", "clippy"), ("go", "test"), ("go", "vet"),
-    ("gradlew", "test"), ("gradlew", "check"), ("mvnw", "test"), ("mvn", "verify"),
-    ("pre-commit", "run"), ("hatch", "test"), ("deno", "test"), ("composer", "test"),
-    ("rake", "test"), ("bazel", "test"), ("sbt", "test"), ("stack", "test"), ("node", "--test"),
-    ("just", "test"), ("tox",), ("nox",), ("phpunit",), ("python", "-m", "tox"),
-    ("python", "-m", "nox"),
-}  # fmt: skip
-# All that have a name, by the options of which they need at least one.
-_NAMED = {words: _NEEDED.get(words, frozenset()) for words in _CHECKS.keys() | _MORE}
-
-
 def is_version_output(texts: Sequence[str], place: Place, *, trusted: bool = False) -> bool:
     """Return whether a command prints a version, a list of packages, or a setting of go."""
     program, rest = texts[0], tuple(texts[1:])
-    if prints_version(texts):
+    if _prints_version(texts):
         return trusted or is_its_own(program, place)
     if program in {"pip", "pip3"} and rest and rest[0] in _PIP_LISTS:
         return all(_NAME.fullmatch(text) or _PIP_OPTION.fullmatch(text) for text in rest[1:])
@@ -410,9 +405,6 @@ def _script(program: str, words: Sequence[Word], names: re.Pattern[str], place: 
         _TEST_OPTION.fullmatch(word.text) if word.may_be_option else place.is_ordinary(word)
         for word in passed
     )
-
-
-_NO_INSTALL = frozenset({"--no-install", "--no", "--offline"})
 
 
 def _packaged(words: Sequence[Word], programs: frozenset[str]) -> Sequence[Word] | None:

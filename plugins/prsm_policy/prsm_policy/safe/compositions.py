@@ -54,6 +54,14 @@ _TAKEN = re.compile(
 _DELIMITED = ["-d", ""]
 
 Source = tuple[Word, ...] | None  # the words that a variable may be, None for what is computed
+_MAX_CHOICES = 64  # values of the variables of one command, each with each
+_PATTERN = frozenset("*?")
+_COUNTS = (0, 1, 2, 3)  # words that one expansion may become: all that makes a difference
+_SPLIT_TEXT = re.compile(r"[\w./@:+,=%*?\s-]*")
+_HASH_AROUND = re.compile(r"[A-Za-z0-9]?[A-Za-z0-9/]*(?:[~^]\d*)*|(?:[~^]\d*)*\.{2,3}[\w/~^]*")
+_TOLD = word_set("? # $")
+# What the shell itself sets; anything else may hold a secret.
+_PUBLIC = word_set("PWD RANDOM SECONDS LINENO UID EUID PPID BASH_VERSION")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +205,7 @@ class _Walk:
                 if not _waits(step):
                     raise NotSafeError("it cannot be told when the loop ends")
                 inner = self.walk(step.condition, state, incoming)
-            is_whole = read is not None and len(read) == 1 and is_raw(step.condition)
+            is_whole = read is not None and len(read) == 1 and _is_raw(step.condition)
             whole = incoming if is_whole and incoming.kind is Kind.NAME else ANYTHING
             for name in read or ():
                 inner = self._bind(name, Value(output=whole), inner)
@@ -220,7 +228,7 @@ class _Walk:
         return Value(words=tuple(dict.fromkeys(known)))
 
     def _bind(self, name: str, value: Value, state: _State) -> _State:
-        if not may_be_set(name):
+        if not _may_be_set(name):
             raise NotSafeError(f"{name} may change what programs do")
         others = self._sources[name]
         if len(others) > 1:  # whichever it is by then
@@ -297,7 +305,8 @@ class _Walk:
         self._left -= 1
         if self._left < 0:
             raise NotSafeError("it runs too much")
-        if command.texts[0] in _FLOW and not command.assigned and _all_numbers(command.words[1:]):
+        is_flow = command.texts[0] in _FLOW and not command.assigned
+        if is_flow and all(word.exact and word.text.isdigit() for word in command.words[1:]):
             return
         if command.texts[0] == "xargs":
             inner = carried_by_xargs(command, place, incoming)
@@ -357,17 +366,13 @@ class _Walk:
                     self._outputs[id(piece)] = printed
 
 
-def _all_numbers(words: Iterable[Word]) -> bool:
-    return all(word.exact and word.text.isdigit() for word in words)
-
-
 def _may_split(pieces: Pieces) -> bool:
     return any(
         not isinstance(piece, (tree.Literal, tree.Number)) and not piece.quoted for piece in pieces
     ) or any(isinstance(piece, tree.Literal) and piece.word.glob for piece in pieces)
 
 
-def may_be_set(name: str) -> bool:
+def _may_be_set(name: str) -> bool:
     """Return whether no program does anything else because a variable of that name is set."""
     is_free = _VARIABLE.fullmatch(name) is not None or name in _LOUD
     return is_free and not _TAKEN.fullmatch(name)
@@ -397,7 +402,7 @@ def read_names(step: Step) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def is_raw(condition: Step) -> bool:
+def _is_raw(condition: Step) -> bool:
     """Return whether a `read` takes backslashes for letters."""
     return isinstance(condition, tree.Simple) and condition.words[1:2] == (
         (tree.Literal(Word("-r")),),
@@ -454,16 +459,6 @@ def _literal(words: Iterable[Pieces], *, is_pattern: bool) -> Source:
         word = pieces[0].word
         known.append(word if is_pattern else replace(word, glob=False))
     return tuple(known)
-
-
-_MAX_CHOICES = 64  # values of the variables of one command, each with each
-_PATTERN = frozenset("*?")
-_COUNTS = (0, 1, 2, 3)  # words that one expansion may become: all that makes a difference
-_SPLIT_TEXT = re.compile(r"[\w./@:+,=%*?\s-]*")
-_HASH_AROUND = re.compile(r"[A-Za-z0-9]?[A-Za-z0-9/]*(?:[~^]\d*)*|(?:[~^]\d*)*\.{2,3}[\w/~^]*")
-_TOLD = word_set("? # $")
-# What the shell itself sets; anything else may hold a secret.
-_PUBLIC = word_set("PWD RANDOM SECONDS LINENO UID EUID PPID BASH_VERSION")
 
 
 class NotSafeError(Exception):

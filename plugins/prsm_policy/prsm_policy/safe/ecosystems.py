@@ -23,6 +23,61 @@ if TYPE_CHECKING:
     from prsm_policy.safe.options import Judge
     from prsm_policy.shell.words import Word
 
+# Environments of tox and sessions of nox are joined of such parts: py311-django, tests-3.12.
+_PART = (
+    r"(?:py(?:py)?\d*|3\.\d+|django\d*|tests?|unit|integration|unittests?|pytest|all|lint(?:ers?)?"
+    r"|linting|style|format|types?|typing|type_?check(?:ing)?|mypy|pyright|flake8|pylint|ruff|black"
+    r"|isort|checks?|cov(?:erage)?|docs?test|static|quality|min|latest|core|fast|ci)"
+)
+_SESSIONS = re.compile(rf"{_PART}(?:[-_.,:]+{_PART})*")
+_POSITIONAL = Syntax(
+    flags="qvxsl",
+    valued="kmnr",
+    long=word_set(
+        "maxfail= lf ff nf last-failed verbose quiet no-header no-summary durations= tb="
+        " exitfirst color= showlocals timeout= cov no-cov numprocesses="
+    ),
+    free=frozenset({"-k", "-m"}),
+)
+_PRE_COMMIT = Syntax(
+    flags="av",
+    long=word_set("all-files files verbose show-diff-on-failure color= from-ref= to-ref="),
+)
+_HOOK = re.compile(r"[a-z][\w-]*")
+_MANAGE = Syntax(
+    flags="k",
+    valued="v",
+    long=word_set(
+        "verbosity= keepdb parallel parallel= failfast noinput no-input no-color force-color"
+        " buffer tag= exclude-tag= reverse shuffle timing debug-mode traceback deploy fail-level="
+        " check dry-run"
+    ),
+)
+_RAKE_TASK = re.compile(
+    r"(?:test|spec)(?::(?:all|system|models|controllers|helpers|units|functionals|integration))?"
+    r"|zeitwerk:check|rubocop|standard|lint"
+)
+_RAILS_OPTIONS = Syntax(
+    flags="vfbd",
+    valued="ns",
+    long=word_set("verbose fail-fast backtrace defer-output name= seed= trace"),
+    free=frozenset({"-n", "--name"}),
+)
+# By the words that come first.
+_QUERIES = {words: rules for words, rules, _ in read_command_lines("queries")}
+# What these read that an agent must not have written, since it is run or fetched by.
+_READS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(word_set("npm pnpm yarn bun"), NODE),
+    **dict.fromkeys(word_set("uv poetry tox nox"), PYTHON_MANIFESTS),
+}
+_GO_LIST = re.compile(r"-(?:m|deps|test|e|find)|--?json|--deps|-(?:json|f|tags)=.*", re.DOTALL)
+_GO_LIST_VALUED: Mapping[str, Judge] = {
+    option: lambda word, _place: word.known for option in ("-f", "--f", "-tags")
+}
+_RUN = word_set("run run-script --json")
+_SCRIPT_LISTERS = word_set("npm pnpm bun")
+_PROGRAMS = {words[0] for words in _QUERIES} | _SCRIPT_LISTERS | RUNNERS
+
 
 class Tasks(Struct, frozen=True):
     """The command line of a tool that runs what it is told by name."""
@@ -62,13 +117,6 @@ MAVEN = Tasks(
     ),
     dict.fromkeys(word_set("-pl --projects -T --threads"), _is_value),
 )
-# Environments of tox and sessions of nox are joined of such parts: py311-django, tests-3.12.
-_PART = (
-    r"(?:py(?:py)?\d*|3\.\d+|django\d*|tests?|unit|integration|unittests?|pytest|all|lint(?:ers?)?"
-    r"|linting|style|format|types?|typing|type_?check(?:ing)?|mypy|pyright|flake8|pylint|ruff|black"
-    r"|isort|checks?|cov(?:erage)?|docs?test|static|quality|min|latest|core|fast|ci)"
-)
-_SESSIONS = re.compile(rf"{_PART}(?:[-_.,:]+{_PART})*")
 
 
 def _is_session(word: Word, _place: Place) -> bool:
@@ -90,40 +138,7 @@ _NOX = Tasks(
     dict.fromkeys(word_set("-e -s --session --sessions --python"), _is_session),
     needs_name=False,
 )
-_POSITIONAL = Syntax(
-    flags="qvxsl",
-    valued="kmnr",
-    long=word_set(
-        "maxfail= lf ff nf last-failed verbose quiet no-header no-summary durations= tb="
-        " exitfirst color= showlocals timeout= cov no-cov numprocesses="
-    ),
-    free=frozenset({"-k", "-m"}),
-)
-_PRE_COMMIT = Syntax(
-    flags="av",
-    long=word_set("all-files files verbose show-diff-on-failure color= from-ref= to-ref="),
-)
-_HOOK = re.compile(r"[a-z][\w-]*")
-_MANAGE = Syntax(
-    flags="k",
-    valued="v",
-    long=word_set(
-        "verbosity= keepdb parallel parallel= failfast noinput no-input no-color force-color"
-        " buffer tag= exclude-tag= reverse shuffle timing debug-mode traceback deploy fail-level="
-        " check dry-run"
-    ),
-)
-_RAKE_TASK = re.compile(
-    r"(?:test|spec)(?::(?:all|system|models|controllers|helpers|units|functionals|integration))?"
-    r"|zeitwerk:check|rubocop|standard|lint"
-)
 _RAKE = Tasks(_RAKE_TASK, re.compile(r"-[qt]|--(?:trace|quiet|silent)"))
-_RAILS_OPTIONS = Syntax(
-    flags="vfbd",
-    valued="ns",
-    long=word_set("verbose fail-fast backtrace defer-output name= seed= trace"),
-    free=frozenset({"-n", "--name"}),
-)
 # By the program whose arguments are tasks.
 _BY_TASK: Mapping[str, Tasks] = {"gradle": GRADLE, "mvn": MAVEN, "rake": _RAKE}
 TASK_PROGRAMS = _BY_TASK.keys() | word_set("tox nox pre-commit rails python python3")
@@ -189,23 +204,6 @@ def _manage(words: Sequence[Word], place: Place) -> bool:
 def _rails(words: Sequence[Word], place: Place) -> bool:
     is_named = bool(words) and _RAKE_TASK.fullmatch(words[0].text) is not None
     return is_named and parse(words[1:], _RAILS_OPTIONS, place) is not None
-
-
-# By the words that come first.
-_QUERIES = {words: rules for words, rules, _ in read_command_lines("queries")}
-# What these read that an agent must not have written, since it is run or fetched by.
-_READS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(word_set("npm pnpm yarn bun"), NODE),
-    **dict.fromkeys(word_set("uv poetry tox nox"), PYTHON_MANIFESTS),
-}
-_GO_LIST = re.compile(r"-(?:m|deps|test|e|find)|--?json|--deps|-(?:json|f|tags)=.*", re.DOTALL)
-_GO_LIST_VALUED: Mapping[str, Judge] = {
-    option: lambda word, _place: word.known for option in ("-f", "--f", "-tags")
-}
-_RUN = word_set("run run-script --json")
-_SCRIPT_LISTERS = word_set("npm pnpm bun")
-
-_PROGRAMS = {words[0] for words in _QUERIES} | _SCRIPT_LISTERS | RUNNERS
 
 
 def is_query(words: Sequence[Word], place: Place) -> bool:

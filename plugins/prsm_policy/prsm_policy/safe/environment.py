@@ -46,6 +46,13 @@ _SCRIPTS: Mapping[str, tuple[frozenset[str], str]] = {
 }
 _INTERPRETER = re.compile(r"python[0-9.]*")
 _ACTIVATE = re.compile(r"(?:.*/)?(\.venv|venv)/bin/activate")
+_BY_MANIFEST = _PYTHON | PYTHON_MANIFESTS
+# They take the name of a script of the project as well.
+RUN_SCRIPTS = word_set("pdm hatch rye pipenv")
+_OPTION = re.compile(r"(--[a-z-]+)=[\w.,-]+")
+_OF_YARN = word_set("workspace workspaces")
+_PACKAGE = re.compile(r"[\w@.!{\[][\w@./*{}\[\]^~-]*")
+_FOREACH = word_set("-A --all -p --parallel -t --topological -v --verbose -i --interlaced -R")
 
 
 class _Runner(Struct, frozen=True):
@@ -56,7 +63,6 @@ class _Runner(Struct, frozen=True):
     valued: frozenset[str] = frozenset()
 
 
-_BY_MANIFEST = _PYTHON | PYTHON_MANIFESTS
 _RUNNERS: Mapping[tuple[str, ...], _Runner] = {
     ("uv", "run"): _Runner(
         _BY_MANIFEST,
@@ -72,9 +78,6 @@ _RUNNERS: Mapping[tuple[str, ...], _Runner] = {
     ("bundle", "exec"): _Runner(_BUNDLE),
 }
 RUNNERS = frozenset(start[0] for start in _RUNNERS)
-# They take the name of a script of the project as well.
-RUN_SCRIPTS = word_set("pdm hatch rye pipenv")
-_OPTION = re.compile(r"(--[a-z-]+)=[\w.,-]+")
 
 
 def inner_check(words: Sequence[Word], place: Place) -> Sequence[Word] | None:
@@ -123,11 +126,9 @@ def _by_path(words: Sequence[Word], place: Place) -> Sequence[Word]:
         return ()
     if not all(_lies_in(each, text, place) for each in place.folders):
         return ()
-    return (Word(script[1] if script else _INTERPRETER.sub(_plain, name)), *words[1:])
-
-
-def _plain(match: re.Match[str]) -> str:
-    return "python3" if match.group() != "python" else "python"
+    is_versioned = name != "python" and _INTERPRETER.fullmatch(name)
+    program = script[1] if script else "python3" if is_versioned else name
+    return (Word(program), *words[1:])
 
 
 def _lies_in(folder: str, text: str, place: Place) -> bool:
@@ -171,28 +172,22 @@ class _Chooser(Struct, frozen=True):
 
 
 _CHOOSERS: Mapping[str, _Chooser] = {
-    name: _Chooser(*map(word_set, options))
-    for name, *options in (
-        (
-            "npm",
-            "--workspaces -ws --if-present --include-workspace-root --silent -s",
-            "--workspace -w",
-            "--prefix",
-        ),
-        (
-            "pnpm",
+    "npm": _Chooser(
+        word_set("--workspaces -ws --if-present --include-workspace-root --silent -s"),
+        word_set("--workspace -w"),
+        word_set("--prefix"),
+    ),
+    "pnpm": _Chooser(
+        word_set(
             "-r --recursive -w --workspace-root --if-present --silent -s --parallel --stream"
-            " --no-bail --aggregate-output",
-            "--filter -F",
-            "-C --dir",
+            " --no-bail --aggregate-output"
         ),
-        ("yarn", "--silent -s", "", "--cwd"),
-        ("bun", "--silent", "--filter", "--cwd"),
-    )
+        word_set("--filter -F"),
+        word_set("-C --dir"),
+    ),
+    "yarn": _Chooser(word_set("--silent -s"), frozenset(), word_set("--cwd")),
+    "bun": _Chooser(word_set("--silent"), word_set("--filter"), word_set("--cwd")),
 }
-_OF_YARN = word_set("workspace workspaces")
-_PACKAGE = re.compile(r"[\w@.!{\[][\w@./*{}\[\]^~-]*")
-_FOREACH = word_set("-A --all -p --parallel -t --topological -v --verbose -i --interlaced -R")
 
 
 def in_packages(words: Sequence[Word], place: Place) -> tuple[Sequence[Word], bool] | None:
@@ -234,7 +229,6 @@ def in_packages(words: Sequence[Word], place: Place) -> tuple[Sequence[Word], bo
 
 
 def _behind_workspace(words: list[Word]) -> list[Word]:
-    """Return what yarn does in one workspace, or in each."""
     texts = [word.text for word in words]
     if texts[:1] == ["workspace"] and len(words) > 2 and _PACKAGE.fullmatch(texts[1]):
         return words[2:]

@@ -87,6 +87,19 @@ _RUNS_GPG = re.compile(r"%G|signature")
 _SECRET_KEY = re.compile(r"token|password|secret|credential|helper|extraheader", re.IGNORECASE)
 
 _MAX_REPOSITORIES = 40  # one in another
+# What git did not know is the third parent of a stash.
+_THIRD_PARENT = re.compile(r"(?:^|[^\w-])stash(?:@\{[^}]{0,40}\})?[~^\d]{0,40}\^(?:3|\{?/|[@!])")
+_WITH_UNTRACKED = re.compile(r"--(?:inc|on)[a-z-]*|-[a-zA-Z]*u[a-zA-Z]*")
+_HARMLESS_SETTING = re.compile(
+    r"(?:color\.\w+|core\.quote[pP]ath|log\.(?:date|decorate)|diff\.renames|advice\.\w+)=[\w-]+"
+    r"|core\.pager=(?:cat)?"
+)
+_REMOTE_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")  # more might be an address, and name a program
+_CONFIG_OPTION = re.compile(
+    r"--(?:get|get-all|local|global|system|worktree|bool|int|path|type=[a-z-]+|null|show-origin"
+    r"|show-scope|includes|no-includes)|-z"
+)
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*\.(?:[^\s=]+\.)?[A-Za-z][A-Za-z0-9-]*")
 
 
 def is_read_only_git(arguments: Sequence[Word], place: Place) -> bool:
@@ -121,22 +134,11 @@ def _only_looks(words: Sequence[Word], place: Place) -> bool:
     return check is not None and check(rest, place)
 
 
-# What git did not know is the third parent of a stash.
-_THIRD_PARENT = re.compile(r"(?:^|[^\w-])stash(?:@\{[^}]{0,40}\})?[~^\d]{0,40}\^(?:3|\{?/|[@!])")
-_WITH_UNTRACKED = re.compile(r"--(?:inc|on)[a-z-]*|-[a-zA-Z]*u[a-zA-Z]*")
-
-
 def shows_untracked(texts: Sequence[str]) -> bool:
     """Return whether a subcommand of git shows files of a stash that it did not know before."""
     if list(texts[:2]) == ["stash", "show"] and any(map(_WITH_UNTRACKED.fullmatch, texts[2:])):
         return True
     return any(map(_THIRD_PARENT.search, texts))
-
-
-_HARMLESS_SETTING = re.compile(
-    r"(?:color\.\w+|core\.quote[pP]ath|log\.(?:date|decorate)|diff\.renames|advice\.\w+)=[\w-]+"
-    r"|core\.pager=(?:cat)?"
-)
 
 
 def _behind_globals(words: list[Word], place: Place) -> tuple[list[Word], Place] | None:
@@ -170,9 +172,6 @@ def _tag(arguments: Sequence[Word], place: Place) -> bool:
     return _lists(parsed) or (parsed is not None and len(rest) < len(arguments))
 
 
-_REMOTE_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")  # more might be an address, and name a program
-
-
 def _remote(arguments: Sequence[Word], place: Place) -> bool:
     texts = [word.text for word in arguments if word.known]
     if len(texts) < len(arguments):
@@ -183,7 +182,7 @@ def _remote(arguments: Sequence[Word], place: Place) -> bool:
     if texts[:1] == ["show"]:
         rest = [text for text in texts[1:] if text != "-n"]
         is_one = len(rest) == 1 and _REMOTE_NAME.fullmatch(rest[0]) is not None
-        return not rest or (is_one and has_remote(rest[0], place))
+        return not rest or (is_one and _has_remote(rest[0], place))
     return texts in ([], ["-v"], ["--verbose"])
 
 
@@ -203,13 +202,6 @@ def _config(arguments: Sequence[Word], _place: Place) -> bool:
         and _KEY.fullmatch(key.text) is not None
         and not _SECRET_KEY.search(key.text)
     )
-
-
-_CONFIG_OPTION = re.compile(
-    r"--(?:get|get-all|local|global|system|worktree|bool|int|path|type=[a-z-]+|null|show-origin"
-    r"|show-scope|includes|no-includes)|-z"
-)
-_KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*\.(?:[^\s=]+\.)?[A-Za-z][A-Za-z0-9-]*")
 
 
 def _symbolic_ref(arguments: Sequence[Word], place: Place) -> bool:
@@ -238,7 +230,7 @@ def may_start_programs(name: str, place: Place) -> bool:
     return any(_Look(name, place).is_hostile(folder) for folder in place.folders)
 
 
-def has_remote(name: str, place: Place) -> bool:
+def _has_remote(name: str, place: Place) -> bool:
     """Return whether a remote of that name is configured wherever a command may run.
 
     Without one git takes the name for a repository that lies here, and starts a program for it.
@@ -293,12 +285,11 @@ class _Look:
             return True
         if answer.submodules and recurses(self._name, answer.settings):
             return True
-        return any(self._is_hostile_part(path) for path in answer.submodules)
-
-    def _is_hostile_part(self, path: str) -> bool:
-        if not self._place.looks.spend():
-            return True
-        return os.path.lexists(f"{path}/.git") and self._starts(path)
+        return any(
+            not self._place.looks.spend()
+            or (os.path.lexists(f"{path}/.git") and self._starts(path))
+            for path in answer.submodules
+        )
 
     def _is_of_repository(self, setting: Setting) -> bool:
         """Return whether a setting may have come with the repository, or from an agent."""

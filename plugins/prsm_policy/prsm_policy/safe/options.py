@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.policies import word_set
 from prsm_policy.shell.words import Kind
-from prsm_policy.tables import read_rows, words_of
+from prsm_policy.tables import read_rows, values_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +32,24 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")
+# Options that may name such a value in any program.
+_NAMING = re.compile(
+    r"--(?:[a-z]+-)*(?:format(?:ter)?|report(?:er|s)?|output|out|log|logger|plugin|config|profile"
+    r"|render(?:er)?|style|printer|writer|loader|parser|resolver|runner|environment|template)s?"
+    r"(?:-[a-z-]+)?",
+    re.IGNORECASE,
+)
+# What most programs have, beside levels and switches.
+_COMMON = word_set(
+    "text json yaml plain rich short long concise full compact simple tty auto always never yes no"
+    " y n on off true false trace debug info log warn warning error critical fatal silent quiet"
+    " minimal normal detailed diagnostic verbose"
+)
+# Values that a program has of its own, by program and option.
+_VALUES: Mapping[str, Mapping[str, frozenset[str]]] = {
+    program: {option: words_of(fields, kind) for kind in fields for option in kind.split(",")}
+    for program, fields in read_rows("formats")
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +81,9 @@ class Syntax:
 
 def syntax_of(fields: Fields, reaches: Reaches | None = None) -> Syntax:
     """Return the syntax that the fields of a row tell; `reaches` are what `reach` may name."""
-    given: dict[str, Any] = dict.fromkeys(words_of(fields, "is"), True)
-    for kind in fields.keys() & Syntax.__slots__:
-        text = " ".join(fields[kind])
-        if kind in {"long", "free", "all_paths"}:
-            given[kind] = word_set(text)
-        elif kind in {"texts", "max_operands"}:
-            given[kind] = int(text)
-        else:
-            given[kind] = (reaches or {})[text] if kind == "reach" else text
+    given = values_of(fields, Syntax.__annotations__)
+    if "reach" in given:
+        given["reach"] = (reaches or {})[given["reach"]]
     return Syntax(**given)
 
 
@@ -248,28 +260,6 @@ class _Parser:
 
 def _is_negative(word: Word) -> bool:
     return word.known and _NEGATIVE.fullmatch(word.text) is not None
-
-
-# Options that may name such a value in any program.
-_NAMING = re.compile(
-    r"--(?:[a-z]+-)*(?:format(?:ter)?|report(?:er|s)?|output|out|log|logger|plugin|config|profile"
-    r"|render(?:er)?|style|printer|writer|loader|parser|resolver|runner|environment|template)s?"
-    r"(?:-[a-z-]+)?",
-    re.IGNORECASE,
-)
-# What most programs have, beside levels and switches.
-_COMMON = word_set(
-    "text json yaml plain rich short long concise full compact simple tty auto always never yes no"
-    " y n on off true false trace debug info log warn warning error critical fatal silent quiet"
-    " minimal normal detailed diagnostic verbose"
-)
-
-
-# Values that a program has of its own, by program and option.
-_VALUES: Mapping[str, Mapping[str, frozenset[str]]] = {
-    program: {option: words_of(fields, kind) for kind in fields for option in kind.split(",")}
-    for program, fields in read_rows("formats")
-}
 
 
 def are_harmless(texts: Sequence[str], values: Iterable[tuple[str, Word]]) -> bool:

@@ -30,6 +30,45 @@ if TYPE_CHECKING:
 _SPLITS = re.compile(r"[\s'\"\\]|^-|[^ -~\u00a1-\U0010ffff]")
 _EXPANDS = re.compile(r"[*?\[]")
 _SIMPLE_PATTERN = re.compile(r"[\w.*?+@-]+")
+_REVISION = re.compile(r"[A-Za-z0-9][\w./]*(?:[~^]\d*|@\{u(?:pstream)?\})*")
+_HASH_FORMAT = re.compile("--(?:format|pretty)=%[Hh]|--pretty=format:%H")
+_HASH_OPTION = re.compile(r"-\d+|-n.*|--max-count=.*|--reverse|--no-merges", re.DOTALL)
+_COUNTING = frozenset({"--count", "--no-merges", "--merges", "--first-parent", "--all"})
+_LS_FLAGS = re.compile(r"-[1trSUvcd]+")
+_FIND_NAMES = frozenset({"-name", "-iname"})
+_FIND_QUIET = word_set("-type -maxdepth -mindepth -size -mtime -mmin -newer -path -ipath -perm")
+# `-true` stands for what was run there.
+_FIND_ACTS = word_set("-print -print0 -true")
+_FIND_OPTIONS = word_set(
+    "-empty -o -or -a -and ( ) -print -print0 -readable -executable -not ! -prune -true -mount"
+    " -xdev"
+)
+_LS_FILES = re.compile(r"-[zmocd]+|--(?:cached|modified|others|exclude-standard|deleted)")
+_STAR_ENDING = re.compile(r"(?:[\w./-]*/)?(?P<last>\*[\w.-]+)")
+_LISTS_FILES = re.compile(r"-[a-zA-Z]*l[a-zA-Z]*|--files-with-matches|--name-only")
+_SHOWS_HIDDEN = re.compile(r"-[a-zA-Z]*[uH.][a-zA-Z]*|--hidden|--unrestricted|--no-ignore.*")
+_LINE_FILTERS: Mapping[str, re.Pattern[str]] = {
+    "sort": re.compile(r"-[ufrnVz]+"),
+    "uniq": re.compile(r"-[uz]+"),
+    "head": re.compile(r"-n?\d+|-n"),
+    "tail": re.compile(r"-n?\d+|-n"),
+    "tac": re.compile(r"(?!)"),
+    "cat": re.compile(r"(?!)"),
+    "grep": re.compile(r"-[vEFiwxPz]+|-e"),
+}
+_GLOB = frozenset({"-g", "--glob"})
+_ENDING = frozenset({"-e", "--extension"})
+_MAX_LINES = 50
+_SIMPLE_ROOT = re.compile(r"(?!-)[\w./@+-]+")
+_XARGS = Syntax(flags="0rt", long=word_set("null no-run-if-empty"))
+_VALUES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("-n", "-P", "-L"), re.compile(r"\d+")),
+    "-I": re.compile(r"\{\}|%|@"),
+    "-d": re.compile(r"\\n|\n"),
+}
+_PLAIN_LINE = re.compile(r"[\w./@:+,=%* -]*")  # without quotes, which it takes away
+_ENDS = frozenset({";", "+"})
+_COUNTS = (0, 1, 2, 3)
 
 
 class Passage(IntEnum):
@@ -91,8 +130,8 @@ class Names:
     ) -> list[tuple[str, bool, bool]] | None:
         """Return the folders in a folder, None if something in it must not be read.
 
-        All that is in a folder that `is_found` itself is, as readers may go through it; and all
-        that is found below a name that `is_split` on the way is something else then.
+        What is in a folder that `is_found` is found itself, for readers may go through it. What is
+        found below a name that `is_split` on the way is something else then.
         """
         inner: list[tuple[str, bool, bool]] = []
         is_secret = secret_part(folder[len(place.root) :]) is not None
@@ -126,9 +165,8 @@ def simple_pattern(text: str) -> bool:
 
 def _is_split(name: str, passage: Passage) -> bool:
     """Return whether a name becomes something else on its way."""
-    if passage >= Passage.LINES and _SPLITS.search(name):
-        return True
-    return passage >= Passage.WORDS and _EXPANDS.search(name) is not None
+    is_cut = passage >= Passage.LINES and _SPLITS.search(name) is not None
+    return is_cut or (passage >= Passage.WORDS and _EXPANDS.search(name) is not None)
 
 
 def _is_risky(entry: os.DirEntry[str], root: str, passage: Passage) -> bool:
@@ -156,32 +194,6 @@ class Output:
 ANYTHING = Output()
 _NUMBERS = Output(Kind.NUMBER)
 _HASHES = Output(Kind.HASH)
-
-_REVISION = re.compile(r"[A-Za-z0-9][\w./]*(?:[~^]\d*|@\{u(?:pstream)?\})*")
-_SHORT_COUNT = re.compile(r"-\d+")
-_COUNTING = frozenset({"--count", "--no-merges", "--merges", "--first-parent", "--all"})
-_LS_FLAGS = re.compile(r"-[1trSUvcd]+")
-_FIND_NAMES = frozenset({"-name", "-iname"})
-_FIND_QUIET = word_set("-type -maxdepth -mindepth -size -mtime -mmin -newer -path -ipath -perm")
-# `-true` stands for what was run there.
-_FIND_ACTS = word_set("-print -print0 -true")
-_FIND_OPTIONS = word_set(
-    "-empty -o -or -a -and ( ) -print -print0 -readable -executable -not ! -prune -true -mount"
-    " -xdev"
-)
-_LS_FILES = re.compile(r"-[zmocd]+|--(?:cached|modified|others|exclude-standard|deleted)")
-_STAR_ENDING = re.compile(r"(?:[\w./-]*/)?(?P<last>\*[\w.-]+)")
-_LISTS_FILES = re.compile(r"-[a-zA-Z]*l[a-zA-Z]*|--files-with-matches|--name-only")
-_SHOWS_HIDDEN = re.compile(r"-[a-zA-Z]*[uH.][a-zA-Z]*|--hidden|--unrestricted|--no-ignore.*")
-_LINE_FILTERS: Mapping[str, re.Pattern[str]] = {
-    "sort": re.compile(r"-[ufrnVz]+"),
-    "uniq": re.compile(r"-[uz]+"),
-    "head": re.compile(r"-n?\d+|-n"),
-    "tail": re.compile(r"-n?\d+|-n"),
-    "tac": re.compile(r"(?!)"),
-    "cat": re.compile(r"(?!)"),
-    "grep": re.compile(r"-[vEFiwxPz]+|-e"),
-}
 
 
 def output_of(command: Command, place: Place, incoming: Output) -> Output:
@@ -219,44 +231,41 @@ def _counts_one(words: Sequence[Word], operands: int) -> bool:
 def names_of_find(words: Sequence[Word], place: Place) -> Names | None:
     """Return what a search finds, None if it prints something else about it."""
     roots: list[str] = []
-    patterns: list[str] = []
-    segment: str | None = None
-    is_any = False
     rest = list(words)
     while rest and not rest[0].may_be_option and rest[0].text not in {"(", "!"}:
         word = rest.pop(0)
         if not word.known or word.text.startswith("/"):
             return None
         roots += [os.path.normpath(f"{folder}/{word.text}") for folder in place.folders]
-    at = 0
-    has_acted = False  # in this segment: what stands behind that says nothing of what was found
-    while at < len(rest):
-        text = rest[at].text
+    patterns: list[str | None] = []  # of each part of the expression; None where any name may do
+    pattern: str | None = None
+    has_acted = False  # what stands behind that in a part says nothing of what was found
+    while rest:
+        text = rest.pop(0).text
+        following = rest[0].text if rest else ""
         has_acted = has_acted or text in _FIND_ACTS
-        if text in _FIND_NAMES or text in _FIND_QUIET:
-            value = rest[at + 1].text if at + 1 < len(rest) else ""
-            if text in _FIND_NAMES and simple_pattern(value) and not has_acted:
-                segment = value
-            at += 1
+        if text in _FIND_NAMES | _FIND_QUIET:
+            if text in _FIND_NAMES and simple_pattern(following) and not has_acted:
+                pattern = following
+            rest = rest[1:]
         elif text in {"-o", "-or"}:
-            is_any = is_any or segment is None
-            patterns += [segment or ""]
-            segment, has_acted = None, False
+            patterns.append(pattern)
+            pattern, has_acted = None, False
         elif text in {"!", "-not"}:
-            is_any = is_any or rest[at + 1 : at + 2] in ([], [Word("(")])
-            has_acted = has_acted or any(word.text in _FIND_ACTS for word in rest[at + 1 : at + 2])
-            at += _skipped(rest[at + 1 : at + 2])
+            # What is negated, and its value, say nothing about what is found.
+            patterns += [None] if following in {"", "("} else []
+            has_acted = has_acted or following in _FIND_ACTS
+            rest = rest[2 if following in _FIND_NAMES | _FIND_QUIET else 1 :]
         elif text not in _FIND_OPTIONS:
             return None
-        at += 1
-    is_any = is_any or segment is None
-    patterns += [segment or ""]
-    return Names(tuple(roots) or place.folders, None if is_any else tuple(patterns))
+    named = [each for each in (*patterns, pattern) if each is not None]
+    is_any = len(named) <= len(patterns)
+    return Names(tuple(roots) or place.folders, None if is_any else tuple(named))
 
 
-def _skipped(following: Sequence[Word]) -> int:
-    """Return how many words a negation makes say nothing about what is found."""
-    return 2 if following and following[0].text in _FIND_NAMES | _FIND_QUIET else 1
+def _find(words: Sequence[Word], place: Place) -> Output:
+    names = names_of_find(words, place)
+    return ANYTHING if names is None else Output(Kind.NAME, names)
 
 
 def _ls(words: Sequence[Word], place: Place) -> Output:
@@ -301,11 +310,10 @@ def _git(words: Sequence[Word], place: Place) -> Output:
 
 
 def _prints_hashes(name: str, options: Sequence[str]) -> bool:
-    limits = [text for text in options if _SHORT_COUNT.fullmatch(text)]
-    formats = {"--format=%H", "--format=%h", "--pretty=%H", "--pretty=%h", "--pretty=format:%H"}
-    others = set(options) - formats - set(limits) - {"-n", "--reverse", "--no-merges"}
-    others -= {text for text in others if text.startswith(("--max-count=", "-n"))}
-    return not others and (name == "rev-list" or not formats.isdisjoint(options))
+    is_named = name == "rev-list" or any(map(_HASH_FORMAT.fullmatch, options))
+    return is_named and all(
+        _HASH_FORMAT.fullmatch(text) or _HASH_OPTION.fullmatch(text) for text in options
+    )
 
 
 def _tracked(operands: Sequence[str], place: Place) -> Output:
@@ -320,10 +328,9 @@ def _grep(words: Sequence[Word], place: Place) -> Output:
     texts = [word.text for word in words]
     if not any(map(_LISTS_FILES.fullmatch, texts)) or {"--null", "-Z", "-c"} & set(texts):
         return _NUMBERS if words and _counts_one(words, 2) else ANYTHING
-    included = [text[10:] for text in texts if text.startswith("--include=")]
-    known = included and all(map(simple_pattern, included))
-    roots = _roots("grep", words, place)
-    return Output(Kind.NAME, Names(roots, tuple(included) if known else None))
+    included = tuple(text[10:] for text in texts if text.startswith("--include="))
+    is_known = included and all(map(simple_pattern, included))
+    return Output(Kind.NAME, Names(_roots("grep", words, place), included if is_known else None))
 
 
 def _rg(words: Sequence[Word], place: Place) -> Output:
@@ -332,11 +339,11 @@ def _rg(words: Sequence[Word], place: Place) -> Output:
         return ANYTHING
     if {"--json", "--stats", "--heading", "-c", "--count"} & set(texts):
         return ANYTHING
-    globs = [after for before, after in pairwise(texts) if before in _GLOB]
-    known = globs and all(_STAR_ENDING.fullmatch(text) and "/" not in text for text in globs)
+    globs = tuple(after for before, after in pairwise(texts) if before in _GLOB)
+    is_known = globs and all(_STAR_ENDING.fullmatch(text) and "/" not in text for text in globs)
     hidden = any(map(_SHOWS_HIDDEN.fullmatch, texts))
-    roots = _roots("rg", words, place)
-    return Output(Kind.NAME, Names(roots, tuple(globs) if known else None, hidden))
+    names = Names(_roots("rg", words, place), globs if is_known else None, hidden)
+    return Output(Kind.NAME, names)
 
 
 def _fd(words: Sequence[Word], place: Place) -> Output:
@@ -348,14 +355,6 @@ def _fd(words: Sequence[Word], place: Place) -> Output:
     patterns = tuple(f"*.{text}" for text in endings) if known else None
     hidden = any(map(_SHOWS_HIDDEN.fullmatch, texts))
     return Output(Kind.NAME, Names(_roots("fd", words, place), patterns, hidden))
-
-
-_GLOB = frozenset({"-g", "--glob"})
-_ENDING = frozenset({"-e", "--extension"})
-
-
-_MAX_LINES = 50
-_SIMPLE_ROOT = re.compile(r"(?!-)[\w./@+-]+")
 
 
 def _roots(name: str, words: Sequence[Word], place: Place) -> tuple[str, ...]:
@@ -391,40 +390,35 @@ def _files(word: Word, place: Place) -> Output:
     return Output(lines=tuple(names))
 
 
+def _counted(words: Sequence[Word], _place: Place) -> Output:
+    # Of files wc prints the names, too.
+    return _NUMBERS if all(word.text.startswith("-") for word in words) else ANYTHING
+
+
+def _seq(words: Sequence[Word], _place: Place) -> Output:
+    is_number = all(word.text.isdigit() for word in words)
+    return Output(Kind.NUMBER, many=True) if is_number else ANYTHING
+
+
+def _date(words: Sequence[Word], _place: Place) -> Output:
+    return _NUMBERS if [word.text for word in words] == ["+%s"] else ANYTHING
+
+
 _PRODUCERS: Mapping[str, Callable[[Sequence[Word], Place], Output]] = {
     "echo": _echo,
     "printf": _printf,
-    "find": lambda words, place: (
-        ANYTHING if (names := names_of_find(words, place)) is None else Output(Kind.NAME, names)
-    ),
+    "find": _find,
     "ls": _ls,
     "git": _git,
     "grep": _grep,
     "egrep": _grep,
     "rg": _rg,
     "fd": _fd,
-    "nproc": lambda _words, _place: _NUMBERS,
-    "wc": lambda words, _place: (
-        _NUMBERS if all(word.text.startswith("-") for word in words) else ANYTHING
-    ),
-    "seq": lambda words, _place: (
-        Output(Kind.NUMBER, many=True) if all(word.text.isdigit() for word in words) else ANYTHING
-    ),
-    "date": lambda words, _place: (
-        _NUMBERS if [word.text for word in words] == ["+%s"] else ANYTHING
-    ),
+    "nproc": _counted,
+    "wc": _counted,
+    "seq": _seq,
+    "date": _date,
 }
-
-
-_XARGS = Syntax(flags="0rt", long=word_set("null no-run-if-empty"))
-_VALUES: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(("-n", "-P", "-L"), re.compile(r"\d+")),
-    "-I": re.compile(r"\{\}|%|@"),
-    "-d": re.compile(r"\\n|\n"),
-}
-_PLAIN_LINE = re.compile(r"[\w./@:+,=%* -]*")  # without quotes, which it takes away
-_ENDS = frozenset({";", "+"})
-_COUNTS = (0, 1, 2, 3)
 
 
 def carried_by_xargs(command: Command, place: Place, incoming: Output) -> list[Command] | None:

@@ -44,7 +44,9 @@ def grep_reach(parsed: Parsed) -> Reach | None:
     return Reach(
         follows=follows,
         narrow=_parts(value.text for option, value in includes if option == "--include") or (),
-        skips=frozenset(value.text for value in skips if _is_literal(value)),
+        skips=frozenset(
+            value.text for value in skips if value.known and _LITERAL.fullmatch(value.text)
+        ),
         # Where both are given the last that matches counts.
         leaves_out=() if len(excludes) < len(chosen) else _parts(excludes) or (),
     )
@@ -80,18 +82,9 @@ def ls_reach(parsed: Parsed) -> Reach | None:
 
 
 def link_reach(parsed: Parsed) -> Reach | None:
-    """Return how du reads folders."""
-    return Reach(follows=True, names_only=True) if "-L" in parsed.options else None
-
-
-def fd_reach(parsed: Parsed) -> Reach | None:
-    """Return how fd reads folders."""
+    """Return how fd and du read folders: names, of what links lead to where it is told so."""
     follows = parsed.options & {"-L", "--follow"}
     return Reach(follows=True, names_only=True) if follows else None
-
-
-def _is_literal(word: Word) -> bool:
-    return word.known and _LITERAL.fullmatch(word.text) is not None
 
 
 def _last_of(word: Word) -> str:

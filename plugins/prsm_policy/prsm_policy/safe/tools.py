@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import dropwhile
 from math import inf
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
 from prsm_policy.safe.options import Syntax, parse, read_syntax
-from prsm_policy.safe.reach import diff_reach, fd_reach, grep_reach, link_reach, ls_reach, rg_reach
+from prsm_policy.safe.reach import diff_reach, grep_reach, link_reach, ls_reach, rg_reach
 from prsm_policy.shell import awk, jq, sed
 from prsm_policy.shell.words import UNKNOWN, Kind
 
@@ -37,6 +38,83 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600}
 # Other signals may leave the reader running.
 _ENDING = word_set("HUP INT QUIT KILL TERM SIGHUP SIGINT SIGQUIT SIGKILL SIGTERM 1 2 3 9 15")
 _SEQ_VALUED = word_set("-s -f --separator --format")
+_SED_LONG = word_set(
+    "quiet silent regexp-extended separate null-data unbuffered expression= posix sandbox"
+)
+_SCRIPTS = frozenset({"-e", "--expression"})
+_SED = Syntax(
+    flags="nErsuz", valued="e", long=_SED_LONG, texts=1, all_paths=_SCRIPTS, free=_SCRIPTS
+)
+_SED_OPTION = re.compile(r"-[nErsuz]*e|--expression")
+_PLAIN_VALUE = re.compile(r"[\w,:=%.@+/-]*")
+_PS_ALL = re.compile(r"-[eAafFljwyLHTdN]*(?P<valued>[opuUCGgts])?")
+_PS_OLD = re.compile(r"[auxfjlwrTh]+")
+_PS_LONG = re.compile(
+    r"--(?:no-headers?|headers?|forest|sort=[\w,+%-]+|pid=[\d,]+|ppid=[\d,]+|width=\d+)"
+)
+_SYNTAX = read_syntax(
+    "readers",
+    {
+        "diff": diff_reach,
+        "fd": link_reach,
+        "grep": grep_reach,
+        "link": link_reach,
+        "ls": ls_reach,
+        "rg": rg_reach,
+    },
+)
+_AWK_VALUE = re.compile(r"[a-z_]\w*=[^\\]*|O?[FR]S=[^\\]*(?:\\[tn])?")
+_JQ_ARGUMENTS = frozenset({"--arg", "--argjson"})
+_JQ = Syntax(
+    flags="rcsneSaMCj",
+    long=word_set(
+        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output"
+    ),
+    texts=1,
+)
+_LSOF_ALONE = re.compile(
+    r"-[nPtlwUia]+|-i[46]?(?:TCP|UDP|tcp|udp)?(?:[:@][\w.,:-]+)?|-s(?:TCP|UDP):[A-Z,^]+"
+)
+_LSOF_PORT = re.compile(r"(?:TCP|UDP|tcp|udp)?:[\d,-]+")
+_LSOF_VALUED = frozenset({"-p", "-u", "-c", "-s"})
+MAX_SLEEP = 300  # seconds; who waits longer than that may as well ask
+_SLEEP = re.compile(r"(\d{1,3}(?:\.\d+)?)([sm]?)")
+# Its second operand is written.
+_XXD = Syntax(flags="abeipuEC", valued="cglos", max_operands=1)
+_STRINGS = Syntax(flags="afo", valued="nte", long=word_set("all print-file-name bytes= radix="))
+_PRINTF_ASSIGNS = re.compile(r"%[^%a-zA-Z]*[hjlLqtz]*n")
+_TEST_FILE = word_set(
+    "-e -f -d -r -w -x -s -h -L -n -z -b -c -p -S -t -g -k -u -G -N -O -nt -ot -ef"
+)
+_TEST_BETWEEN = frozenset({"-a", "-o"})  # at the beginning -o asks for an option of the shell
+_TEST_NUMBER = word_set("-eq -ne -lt -le -gt -ge")
+_TEST_TEXT = frozenset({"=", "==", "!="})
+_TEST_ONE = _TEST_FILE - {"-nt", "-ot", "-ef"}
+_DOUBLE_ONE = _TEST_ONE | {"-n", "-z"}
+_DOUBLE_TWO = _TEST_TEXT | {"=~", "<", ">"}
+_FIND_NUMBER = re.compile(r"[-+]?\d+[a-zA-Z]?")
+_FIND_ALONE = word_set(
+    "-empty -ls -true -false -readable -writable -executable -not ! -o -or -a -and -print -print0"
+    " -prune ( ) -depth -mount -xdev -daystart -quit -nouser -nogroup -noleaf"
+)
+_FIND_VALUED = word_set(
+    "-name -iname -path -ipath -wholename -regex -iregex -regextype -type -maxdepth -mindepth -size"
+    " -mtime -mmin -atime -amin -ctime -cmin -printf -inum -newer -perm -user -group -links"
+    " -newermt -newerct -newerat -newermm -anewer -cnewer -used -samefile -lname -ilname"
+    " -iwholename -iregex -xtype -fstype -uid -gid"
+)
+_DATE_PRECISION = re.compile(r"-I(?:date|hours|minutes|seconds|ns)")
+# A bare operand sets the clock.
+_DATE = Syntax(
+    flags="uRI",
+    valued="dr",
+    long=word_set("utc date= iso-8601 iso-8601= rfc-3339= reference="),
+    texts=-1,
+)
+# What these do with an operand that is only known when they run can be told.
+TAKES_UNKNOWN = frozenset(_SYNTAX) | word_set(
+    "echo printf test [ [[ jq find sed gsed awk gawk mawk nawk git"
+)
 
 
 def is_endless(name: str, words: Sequence[Word]) -> bool:
@@ -91,39 +169,7 @@ def ends_in_time(command: Command) -> bool:
     return False
 
 
-_SED_LONG = word_set(
-    "quiet silent regexp-extended separate null-data unbuffered expression= posix sandbox"
-)
-_SCRIPTS = frozenset({"-e", "--expression"})
-_SED = Syntax(
-    flags="nErsuz", valued="e", long=_SED_LONG, texts=1, all_paths=_SCRIPTS, free=_SCRIPTS
-)
-_SED_OPTION = re.compile(r"-[nErsuz]*e|--expression")
-
-
-_PLAIN_VALUE = re.compile(r"[\w,:=%.@+/-]*")
-_PS_ALL = re.compile(r"-[eAafFljwyLHTdN]*(?P<valued>[opuUCGgts])?")
-_PS_OLD = re.compile(r"[auxfjlwrTh]+")
-_PS_LONG = re.compile(
-    r"--(?:no-headers?|headers?|forest|sort=[\w,+%-]+|pid=[\d,]+|ppid=[\d,]+|width=\d+)"
-)
-
-
-_SYNTAX = read_syntax(
-    "readers",
-    {
-        "diff": diff_reach,
-        "fd": fd_reach,
-        "grep": grep_reach,
-        "link": link_reach,
-        "ls": ls_reach,
-        "rg": rg_reach,
-    },
-)
-
-
-def sed_prints(arguments: Sequence[Word], place: Place) -> bool:
-    """Return whether sed with these arguments only prints."""
+def _sed_prints(arguments: Sequence[Word], place: Place) -> bool:
     if not _told(arguments, _SED_OPTION):
         return False
     parsed = parse(arguments, _SED, place)
@@ -133,21 +179,17 @@ def sed_prints(arguments: Sequence[Word], place: Place) -> bool:
     if not parsed.options & _SCRIPTS:
         if not parsed.operands or not parsed.operands[0].known:
             return False
-    elif parsed.operands and _has_script_behind(parsed.operands[0], arguments):
-        # Where options end at the first operand, that operand is the script.
-        return False
+    elif parsed.operands:
+        # Where options end at the first operand, and a script is behind it, it is the script.
+        behind = dropwhile(lambda word: word is not parsed.operands[0], arguments)
+        if any(_SED_OPTION.match(word.text) for word in behind):
+            return False
     scripts = sed.scripts_of(texts)
     if any(script.endswith("\\") for script in scripts):
         return False
     # The scripts before it are read without it.
     judge = sed.only_edits_in_sandbox if texts[0] == "--sandbox" else sed.only_edits
     return judge("\n".join(scripts))
-
-
-def _has_script_behind(operand: Word, arguments: Sequence[Word]) -> bool:
-    """Return whether a script is given behind the first operand."""
-    at = next(at for at, word in enumerate(arguments) if word is operand)
-    return any(_SED_OPTION.match(word.text) for word in arguments[at:])
 
 
 def _told(arguments: Sequence[Word], option: re.Pattern[str]) -> bool:
@@ -162,22 +204,15 @@ def _told(arguments: Sequence[Word], option: re.Pattern[str]) -> bool:
     return True
 
 
-_AWK_VALUE = re.compile(r"[a-z_]\w*=[^\\]*|O?[FR]S=[^\\]*(?:\\[tn])?")
-
-
-def gawk_prints(arguments: Sequence[Word], place: Place) -> bool:
-    """Return whether gawk with these arguments only prints; it has a sandbox."""
+def _gawk_prints(arguments: Sequence[Word], place: Place) -> bool:
     if arguments and arguments[0].text in {"--sandbox", "-S"}:
-        return awk_prints(arguments[1:], place, awk.only_prints_in_sandbox)
-    return awk_prints(arguments, place)
+        return _awk_prints(arguments[1:], place, awk.only_prints_in_sandbox)
+    return _awk_prints(arguments, place)
 
 
-def awk_prints(
-    arguments: Sequence[Word],
-    place: Place,
-    only_prints: Callable[[str], bool] = awk.only_prints,
+def _awk_prints(
+    arguments: Sequence[Word], place: Place, only_prints: Callable[[str], bool] = awk.only_prints
 ) -> bool:
-    """Return whether awk, whichever it is, only prints with these arguments."""
     words = list(arguments)
     while words and words[0].text.startswith("-"):
         option = words.pop(0)
@@ -201,17 +236,7 @@ def awk_prints(
     )
 
 
-_JQ_ARGUMENTS = frozenset({"--arg", "--argjson"})
-_JQ = Syntax(
-    flags="rcsneSaMCj",
-    long=word_set(
-        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output"
-    ),
-    texts=1,
-)
-
-
-def jq_prints(arguments: Sequence[Word], place: Place) -> bool:
+def _jq_prints(arguments: Sequence[Word], place: Place) -> bool:
     """Return whether jq, which takes options behind operands too, only prints its input."""
     rest = list(reversed(arguments))
     left: list[Word] = []
@@ -258,13 +283,6 @@ def _ps(arguments: Sequence[Word], _place: Place) -> bool:
     return True
 
 
-_LSOF_ALONE = re.compile(
-    r"-[nPtlwUia]+|-i[46]?(?:TCP|UDP|tcp|udp)?(?:[:@][\w.,:-]+)?|-s(?:TCP|UDP):[A-Z,^]+"
-)
-_LSOF_PORT = re.compile(r"(?:TCP|UDP|tcp|udp)?:[\d,-]+")
-_LSOF_VALUED = frozenset({"-p", "-u", "-c", "-s"})
-
-
 def _lsof(arguments: Sequence[Word], _place: Place) -> bool:
     rest = [word.text for word in arguments]
     if not all(word.known for word in arguments):
@@ -283,19 +301,11 @@ def _lsof(arguments: Sequence[Word], _place: Place) -> bool:
     return True
 
 
-MAX_SLEEP = 300  # seconds; who waits longer than that may as well ask
-_SLEEP = re.compile(r"(\d{1,3}(?:\.\d+)?)([sm]?)")
-
-
 def _sleep(arguments: Sequence[Word], _place: Place) -> bool:
     if len(arguments) != 1 or not arguments[0].known:
         return False
     match = _SLEEP.fullmatch(arguments[0].text)
     return match is not None and float(match[1]) * (60 if match[2] == "m" else 1) <= MAX_SLEEP
-
-
-# Its second operand is written.
-_XXD = Syntax(flags="abeipuEC", valued="cglos", max_operands=1)
 
 
 def _xxd(arguments: Sequence[Word], place: Place) -> bool:
@@ -304,9 +314,6 @@ def _xxd(arguments: Sequence[Word], place: Place) -> bool:
     if parsed is None or any(word.text == "--" for word in arguments):
         return False
     return not parsed.operands or arguments[-1] is parsed.operands[0]
-
-
-_STRINGS = Syntax(flags="afo", valued="nte", long=word_set("all print-file-name bytes= radix="))
 
 
 def _strings(arguments: Sequence[Word], place: Place) -> bool:
@@ -362,14 +369,6 @@ def _printf(arguments: Sequence[Word], place: Place) -> bool:
     return arguments[0].exact and not _PRINTF_ASSIGNS.search(text) and _echo(arguments, place)
 
 
-_PRINTF_ASSIGNS = re.compile(r"%[^%a-zA-Z]*[hjlLqtz]*n")
-_TEST_FILE = word_set(
-    "-e -f -d -r -w -x -s -h -L -n -z -b -c -p -S -t -g -k -u -G -N -O -nt -ot -ef"
-)
-_TEST_BETWEEN = frozenset({"-a", "-o"})  # at the beginning -o asks for an option of the shell
-_TEST_NUMBER = word_set("-eq -ne -lt -le -gt -ge")
-
-
 def _test(arguments: Sequence[Word], place: Place) -> bool:
     # An operand of a comparison of numbers must be one: elsewhere in bash it is evaluated.
     if not all(word.exact for word in arguments):
@@ -386,10 +385,6 @@ def _test(arguments: Sequence[Word], place: Place) -> bool:
         if not place.is_ordinary(word, is_read=False):
             return False
     return True
-
-
-_TEST_TEXT = frozenset({"=", "==", "!="})
-_TEST_ONE = _TEST_FILE - {"-nt", "-ot", "-ef"}
 
 
 def _fits_shape(arguments: Sequence[Word], place: Place) -> bool:
@@ -415,10 +410,6 @@ def _is_number(word: Word) -> bool:
     return word.text.isdigit() if word.exact else word.kind is Kind.NUMBER and not word.text
 
 
-_DOUBLE_ONE = _TEST_ONE | {"-n", "-z"}
-_DOUBLE_TWO = _TEST_TEXT | {"=~", "<", ">"}
-
-
 def _double_bracket(arguments: Sequence[Word], place: Place) -> bool:
     """Return whether what stands between double brackets computes nothing."""
     if not arguments or arguments[-1].text != "]]":
@@ -440,17 +431,8 @@ def _double_bracket(arguments: Sequence[Word], place: Place) -> bool:
     return True
 
 
-_FIND_NUMBER = re.compile(r"[-+]?\d+[a-zA-Z]?")
-_FIND_ALONE = word_set(
-    "-empty -ls -true -false -readable -writable -executable -not ! -o -or -a -and -print -print0"
-    " -prune ( ) -depth -mount -xdev -daystart -quit -nouser -nogroup -noleaf"
-)
-_FIND_VALUED = word_set(
-    "-name -iname -path -ipath -wholename -regex -iregex -regextype -type -maxdepth -mindepth -size"
-    " -mtime -mmin -atime -amin -ctime -cmin -printf -inum -newer -perm -user -group -links"
-    " -newermt -newerct -newerat -newermm -anewer -cnewer -used -samefile -lname -ilname"
-    " -iwholename -iregex -xtype -fstype -uid -gid"
-)
+def _bracket(arguments: Sequence[Word], place: Place) -> bool:
+    return bool(arguments) and arguments[-1].text == "]" and _test(arguments[:-1], place)
 
 
 def _find(arguments: Sequence[Word], place: Place) -> bool:
@@ -471,18 +453,6 @@ def _find(arguments: Sequence[Word], place: Place) -> bool:
     return True
 
 
-_DATE_PRECISION = re.compile(r"-I(?:date|hours|minutes|seconds|ns)")
-
-
-# A bare operand sets the clock.
-_DATE = Syntax(
-    flags="uRI",
-    valued="dr",
-    long=word_set("utc date= iso-8601 iso-8601= rfc-3339= reference="),
-    texts=-1,
-)
-
-
 def _date(arguments: Sequence[Word], place: Place) -> bool:
     arguments = [word for word in arguments if not _DATE_PRECISION.fullmatch(word.text)]
     parsed = parse(arguments, _DATE, place)
@@ -494,26 +464,19 @@ def _command(arguments: Sequence[Word], place: Place) -> bool:
     return tells and parse(arguments[1:], Syntax(texts=-1), place) is not None
 
 
-# What these do with an operand that is only known when they run can be told.
-TAKES_UNKNOWN = frozenset(_SYNTAX) | word_set(
-    "echo printf test [ [[ jq find sed gsed awk gawk mawk nawk git"
-)
-
 READ_ONLY: Mapping[str, Check] = {
     **{name: _fits(name) for name in _SYNTAX},
     "echo": _echo,
     "printf": _printf,
     "expr": _echo,
     "test": _test,
-    "[": lambda arguments, place: (
-        bool(arguments) and arguments[-1].text == "]" and _test(arguments[:-1], place)
-    ),
+    "[": _bracket,
     "[[": _double_bracket,
-    "sed": sed_prints,
-    "gsed": sed_prints,
-    **dict.fromkeys(("awk", "mawk", "nawk"), awk_prints),
-    "gawk": gawk_prints,
-    "jq": jq_prints,
+    "sed": _sed_prints,
+    "gsed": _sed_prints,
+    **dict.fromkeys(("awk", "mawk", "nawk"), _awk_prints),
+    "gawk": _gawk_prints,
+    "jq": _jq_prints,
     "find": _find,
     "date": _date,
     "command": _command,

@@ -16,6 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_policy.shell.words import Word
+_REST = r"(?P<rest>[^\n]*)"
+# A pipe behind a word that else writes or reads a file.
+_PIPE = re.compile(r"\s*[\"']?\s*\|(?P<command>.*)", re.DOTALL)
+_PIPED_OUTPUT = re.compile(r"(?:-[A-Za-z]*[oL]|--[a-z-]+=)?\s*\|(?P<command>.*)", re.DOTALL)
+_BACKQUOTED = re.compile(r"`([^`]*)`?")
+_CALL = r"[\"`\]\s]*(?:\(|/\*|--)"
+_ACTS = re.compile(
+    rf"\b(?:edit|(?:write|read)file|load_extension|fsdir|lsdir|zipfile|load_file|read_(?:text|blob)"
+    rf"|pg_(?:read|write|ls|file|stat_file|logdir|current_logfile|execute)\w*|lo_(?:import|export)"
+    rf"|dblink\w*|file|url|s3|hdfs|remote\w*|executable|sys_e\w+){_CALL}"
+    r"|\b(?:xp_\w+|sp_oa\w+|sp_execute_external\w*|openrowset|bulk\s+insert|load\s+data|program"
+    r"|into\s+(?:out|dump)file|create\s+(?:or\s+replace\s+)?(?:extension|language)"
+    r"|install\s+(?:plugin|soname)|soname|language\s+\w*u|infile|attach|vacuum\s+into"
+    r"|export\s+database)\b|\b(?:from|(?:read|scan|glob|sniff|parquet)\w*[\"\]\s]*\(\s*\[?)"
+    r"\s*'(?:[/~|]|\.\.|\w+:)",
+    re.IGNORECASE,
+)
+_EDITS = re.compile(
+    r"\bedit[\"`\]\s]*\([^)]{0,200},\s*(['\"])(?P<command>(?:(?!\1).)*)", re.IGNORECASE
+)
 
 
 class Act(NamedTuple):
@@ -39,7 +59,6 @@ class _Dialect(NamedTuple):
     starts: re.Pattern[str] | None = None
 
 
-_REST = r"(?P<rest>[^\n]*)"
 _DOT = _Dialect(
     word=re.compile(rf"(?:^|[\n;])[ \t]*\.[\s\"']*(?P<name>[A-Za-z_]*)[\"']?(?=\s|$){_REST}"),
     shows=re.compile(
@@ -64,7 +83,7 @@ _MYSQL = _Dialect(
     word=re.compile(
         r"(?:\\(?P<letter>[!.ePT])"
         r"|(?:^|[\n;])[ \t\r]*(?P<name>(?i:system|source|pager|tee|edit))\b)"
-        rf"{_REST}",
+        rf"{_REST}"
     ),
     shows=re.compile(r"(?!)"),
     runs=re.compile(r"!|P|(?i:system|pager)"),
@@ -78,13 +97,14 @@ _BANG = _Dialect(
     shows=re.compile(r"(?!)"),
     runs=re.compile(r"!+|\\!|host|shell", re.IGNORECASE),
 )
-_STRICT_PSQL = _Dialect(word=_PSQL.word, shows=_PSQL.shows, runs=_PSQL.runs)
 _DIALECTS: Mapping[str, _Dialect] = {
     **dict.fromkeys(
         word_set("sqlite3 sqlite sqlcipher litecli duckdb osqueryi rqlite libsql turso"), _DOT
     ),
     "psql": _PSQL,
-    **dict.fromkeys(word_set("pgcli ysqlsh gsql cockroach usql edgedb gel"), _STRICT_PSQL),
+    **dict.fromkeys(
+        word_set("pgcli ysqlsh gsql cockroach usql edgedb gel"), _PSQL._replace(starts=None)
+    ),
     **dict.fromkeys(word_set("mysql mariadb mycli singlestore memsql"), _MYSQL),
     **dict.fromkeys(
         word_set(
@@ -95,26 +115,6 @@ _DIALECTS: Mapping[str, _Dialect] = {
     ),
 }
 DATA_SHELLS = frozenset(_DIALECTS)
-
-# A pipe behind a word that else writes or reads a file.
-_PIPE = re.compile(r"\s*[\"']?\s*\|(?P<command>.*)", re.DOTALL)
-_PIPED_OUTPUT = re.compile(r"(?:-[A-Za-z]*[oL]|--[a-z-]+=)?\s*\|(?P<command>.*)", re.DOTALL)
-_BACKQUOTED = re.compile(r"`([^`]*)`?")
-_CALL = r"[\"`\]\s]*(?:\(|/\*|--)"
-_ACTS = re.compile(
-    rf"\b(?:edit|(?:write|read)file|load_extension|fsdir|lsdir|zipfile|load_file|read_(?:text|blob)"
-    rf"|pg_(?:read|write|ls|file|stat_file|logdir|current_logfile|execute)\w*|lo_(?:import|export)"
-    rf"|dblink\w*|file|url|s3|hdfs|remote\w*|executable|sys_e\w+){_CALL}"
-    r"|\b(?:xp_\w+|sp_oa\w+|sp_execute_external\w*|openrowset|bulk\s+insert|load\s+data|program"
-    r"|into\s+(?:out|dump)file|create\s+(?:or\s+replace\s+)?(?:extension|language)"
-    r"|install\s+(?:plugin|soname)|soname|language\s+\w*u|infile|attach|vacuum\s+into"
-    r"|export\s+database)\b|\b(?:from|(?:read|scan|glob|sniff|parquet)\w*[\"\]\s]*\(\s*\[?)"
-    r"\s*'(?:[/~|]|\.\.|\w+:)",
-    re.IGNORECASE,
-)
-_EDITS = re.compile(
-    r"\bedit[\"`\]\s]*\([^)]{0,200},\s*(['\"])(?P<command>(?:(?!\1).)*)", re.IGNORECASE
-)
 
 
 def acts_of(name: str, arguments: Sequence[Word], feeds: Sequence[Word] = ()) -> Iterator[Act]:

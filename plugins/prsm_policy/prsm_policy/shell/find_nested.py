@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import dropwhile, pairwise, takewhile
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from prsm_policy.shell import awk, sed, wrappers
 from prsm_policy.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_policy.shell.grammar import RESERVED, RefusedError
 from prsm_policy.shell.inline import INPUT_FILE, bare_name, inline_code
-from prsm_policy.shell.runners import told
+from prsm_policy.shell.runners import LOOKS_LIKE_CODE, told
 from prsm_policy.shell.script import Assignment, Command
 from prsm_policy.shell.words import UNKNOWN, Word
 
@@ -28,7 +28,6 @@ _MAX_LOOSE = 40  # words of a command that may stand anywhere among arguments
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 # An option of one letter with its value: su -crm.
 _ATTACHED = re.compile(r"-[A-Za-z]([A-Za-z/].*)", re.DOTALL)
-LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
 # A command line behind a word of the program's own: a setting of ssh, an address of socat, what a
 # debugger or a pager passes to a shell.
 OWN_WORD = re.compile(
@@ -36,16 +35,31 @@ OWN_WORD = re.compile(
     r"(?P<value>.*)",
     re.DOTALL | re.IGNORECASE,
 )
+# Of shells that are no descendants of sh.
+_LONG_CODE = frozenset({"--command", "--commands", "--init-command", "--execute"})
+_KERNELS = ("/proc/", "/dev/")
+# env takes anything before the sign.
+_ENTRY = re.compile(r"[^=]+=", re.DOTALL)
+_MAKE_CODE = re.compile(r"(?:-[A-Za-z]*?E|--eval=?)(.*)", re.DOTALL)
+_MAKE_FILE = re.compile(r"(?:-[A-Za-z]*?f|--(?:file|makefile)=?)(.*)", re.DOTALL)
+_GIT_RUNS = ("--upl", "--rec", "--exe", "--ext", "--open")
+_GIT_RUNS_NEXT = ("--upl", "--rece", "--exe", "--extc")
+_CALLBACK = re.compile(r"-[A-Za-z]*?[CFx](?P<value>.*)", re.DOTALL)
+_OWN_WORDS = word_set("scp sftp less more lldb")
+# Of fd, whose option of one letter may stand behind others, with the program attached.
+_ATTACHED_RUN = re.compile(r"-[HIaLlpgsiF0u1]*[xX](?P<value>.*)", re.DOTALL)
+_MAKES_OPTIONS = re.compile(r"\{(?:[^}]*,)?-")
+_AWK_VALUED = word_set("-F -v -l -i --assign --field-separator")
 
 
 @dataclass(slots=True)
 class Nested:
     """What is inside a command.
 
-    `codes` are texts that a shell reads, `opaque` texts in another language that may start
-    programs. `certain` says that `commands` is all there is, `reads_input` that what comes in is
-    run as well, by a shell or, with `interprets`, as another language; `unresolved` says why it
-    cannot be told which programs run, `doubtful` why others than usual might.
+    A shell reads `codes`; `opaque` texts in another language may start programs. If it is
+    `certain`, `commands` are all there is. What comes in is run if it `reads_input`, as another
+    language if it `interprets`. `unresolved` says why programs cannot be told, `doubtful` why
+    others might run.
     """
 
     commands: list[Command] = field(default_factory=list)
@@ -73,10 +87,9 @@ class Nested:
             self.reads_input = True
 
 
-def nested_command(
+def _nested_command(
     command: Command, words: Sequence[Word], assigned: Sequence[Assignment] = ()
 ) -> Command:
-    """Return the command that these words of a command are, which runs it."""
     return Command(
         tuple(words),
         (*command.assigned, *assigned),
@@ -88,7 +101,7 @@ def nested_command(
     )
 
 
-def note_any_argument(command: Command, nested: Nested, start: int = 1) -> None:
+def _note_any_argument(command: Command, nested: Nested, start: int = 1) -> None:
     """Take every argument for the beginning of a command, or for a text that a shell reads."""
     words = command.words
     nested.certain = False
@@ -99,27 +112,20 @@ def note_any_argument(command: Command, nested: Nested, start: int = 1) -> None:
     for position in range(start, len(words)):
         text = words[position].text
         if text and not text.startswith("-") and not ASSIGNMENT.match(text):
-            nested.commands.append(nested_command(command, words[position:]))
+            nested.commands.append(_nested_command(command, words[position:]))
         if LOOKS_LIKE_CODE.search(text):
             nested.codes.append(text)
         if "=" in text:
             nested.codes.append(text.partition("=")[2])
         if attached := _ATTACHED.fullmatch(text):
             nested.codes.append(attached[1])
-        note_own_word(text, nested)
+        _note_own_word(text, nested)
 
 
-def note_own_word(text: str, nested: Nested) -> None:
+def _note_own_word(text: str, nested: Nested) -> None:
     """Note the command line in an argument that begins with a word of the program's own."""
     if found := OWN_WORD.fullmatch(text):
         nested.codes.append(found["value"])
-
-
-# Of shells that are no descendants of sh.
-_LONG_CODE = frozenset({"--command", "--commands", "--init-command", "--execute"})
-_KERNELS = ("/proc/", "/dev/")
-# env takes anything before the sign.
-_ENTRY = re.compile(r"[^=]+=", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +151,19 @@ def find_nested(command: Command) -> Nested:
     name = ungnu(command.name)
     if not name:
         nested.unresolved = "the name of a program is only known when it runs"
-        note_any_argument(command, nested)
+        _note_any_argument(command, nested)
     elif _is_kernels(command.words[0].text):
         nested.unresolved = f"{command.words[0].text!r} may be any program"
         _note_shell(command, nested)
-        note_any_argument(command, nested)
+        _note_any_argument(command, nested)
     elif name in wrappers.SHELLS:
         _note_shell(command, nested)
     elif name in wrappers.WRAPPERS:
         _note_wrapper(name, command, nested)
     elif name in wrappers.LOOSE or wrappers.LOADER.fullmatch(name):
-        note_any_argument(command, nested)
+        _note_any_argument(command, nested)
     else:
-        note_program_arguments(name, command, nested)
+        _note_program_arguments(name, command, nested)
     nested.reads_input = nested.reads_input or name in wrappers.READERS
     return nested
 
@@ -234,96 +240,90 @@ def _note_wrapper(name: str, command: Command, nested: Nested) -> None:
     words, rules = command.words, wrappers.WRAPPERS[name]
     if name == "command" and len(words) > 1 and words[1].text in {"-v", "-V"}:
         return
-    options, position = _options(words, rules, nested)
-    if position is None:
-        nested.certain = False
-        note_any_argument(command, nested)
+    options, rest = _options(words, rules, nested)
+    if rest is None:
+        _note_any_argument(command, nested)
         return
-    while name == "time" and position < len(words) and words[position].text == "!":
-        position += 1
-    assigned, rest = _assigned(name, words[position:]) if rules.assigns else ([], words[position:])
+    if name == "time":
+        rest = list(dropwhile(lambda word: word.text == "!", rest))
+    assigned = _assigned(name, rest) if rules.assigns else []
+    rest = rest[len(assigned) :]
     if name == "flock" and rest and rest[0].text in {"-c", "--command"}:
         nested.add_code(rest[1] if len(rest) > 1 else UNKNOWN, "flock")
         return
     if name == "xargs":
-        rest = _filled(rest, options)
+        rest = list(_filled(rest, options))
     if name == "time" and rest and rest[0].text in RESERVED:
         raise RefusedError(f"{rest[0].text!r} stands where a program should")
     if rest:
-        nested.commands.append(nested_command(command, rest, assigned))
+        nested.commands.append(_nested_command(command, rest, assigned))
 
 
-def _assigned(name: str, words: Sequence[Word]) -> tuple[list[Assignment], Sequence[Word]]:
-    """Return the variables that a wrapper sets, and the words behind them."""
+def _assigned(name: str, words: Sequence[Word]) -> list[Assignment]:
+    """Return the variables that a wrapper sets."""
     pattern = ASSIGNMENT if name == "time" else _ENTRY
-    assigned: list[Assignment] = []
-    for position, word in enumerate(words):
-        if not pattern.match(word.text):
-            return assigned, words[position:]
-        variable, _, value = word.text.partition("=")
-        assigned.append(Assignment(variable, replace(word, text=value)))
-    return assigned, ()
+    parts = (
+        (word, *word.text.partition("="))
+        for word in takewhile(lambda word: pattern.match(word.text), words)
+    )
+    return [Assignment(name, replace(word, text=value)) for word, name, _, value in parts]
 
 
 def _options(
     words: Sequence[Word], rules: Wrapper, nested: Nested
-) -> tuple[dict[str, Word], int | None]:
-    """Return a wrapper's options and where its command begins, None if that is not sure."""
+) -> tuple[dict[str, Word], list[Word] | None]:
+    """Return a wrapper's options and the words of its command, None if that is not sure."""
     options: dict[str, Word] = {}
-    position = 1
-    while position < len(words) and words[position].text.startswith("-"):
-        word = words[position]
-        position += 1
+    rest = list(words[1:])
+    while rest and rest[0].text.startswith("-"):
+        word = rest.pop(0)
         if word.text == "--":
             break
         if not word.known or word.text == "-":
             if not word.exact and word.text[1:2] not in frozenset(rules.valued):
                 nested.doubtful = "an option of a wrapper is only known when it runs"
             return options, None
-        taken = _option(word, words[position : position + 1], rules, options, nested)
-        if taken is None:
+        if not _take_option(word, rest, rules, options, nested):
             return options, None
-        position += taken
-    operands = words[position : position + rules.operands]
-    if not all(word.exact for word in operands):
+    if not all(word.exact for word in rest[: rules.operands]):
         return options, None
-    return options, position + rules.operands
+    return options, rest[rules.operands :]
 
 
-def _option(
-    word: Word,
-    following: Sequence[Word],
-    rules: Wrapper,
-    options: dict[str, Word],
-    nested: Nested,
-) -> int | None:
-    """Take one word of options; return how many words its value takes, None if unknown."""
+def _take_option(
+    word: Word, rest: list[Word], rules: Wrapper, options: dict[str, Word], nested: Nested
+) -> bool:
+    """Take one word of options, and the value behind it; return whether it is known."""
     if word.text.startswith("--"):
-        name, equals, value = word.text[2:].partition("=")
-        if name == "split-string":
-            _split(Word(value) if equals else (*following, UNKNOWN)[0], nested)
-        if equals:
-            options[name] = Word(value)
-            return 0 if f"{name}=" in rules.long or name == "preserve-env" else None
-        if f"{name}=" in rules.long and name != "replace":
-            options[name] = (*following, UNKNOWN)[0]
-            return 1
-        options[name] = Word("")
-        return 0 if name in rules.long or name == "replace" else None
+        return _take_long_option(word, rest, rules, options, nested)
     if word.text[1:].isdigit() and "n" in rules.valued and not rules.operands:
-        return 0  # nice -5
+        return True  # nice -5
     for at, letter in enumerate(word.text[1:], start=2):
         if letter in rules.valued + rules.code:
             attached = word.text[at:]
-            value_word = Word(attached) if attached else (*following, UNKNOWN)[0]
-            options[letter] = value_word
+            options[letter] = Word(attached) if attached else rest.pop(0) if rest else UNKNOWN
             if letter in rules.code:
-                _split(value_word, nested)
-            return 0 if attached else 1
+                _split(options[letter], nested)
+            return True
         if letter not in rules.flags:
-            return None
+            return False
         options[letter] = Word("")
-    return 0
+    return True
+
+
+def _take_long_option(
+    word: Word, rest: list[Word], rules: Wrapper, options: dict[str, Word], nested: Nested
+) -> bool:
+    name, equals, value = word.text[2:].partition("=")
+    takes_value = f"{name}=" in rules.long
+    if not equals and takes_value and name != "replace":
+        options[name] = rest.pop(0) if rest else UNKNOWN
+    else:
+        options[name] = Word(value)
+    if name == "split-string":
+        _split(options[name], nested)
+    is_flag = name == "preserve-env" if equals else name in rules.long
+    return takes_value or is_flag
 
 
 def _split(word: Word, nested: Nested) -> None:
@@ -333,30 +333,15 @@ def _split(word: Word, nested: Nested) -> None:
     nested.add_code(Word(f"env {text}", exact=is_plain), "env")
 
 
-def _filled(rest: Sequence[Word], options: Mapping[str, Word]) -> tuple[Word, ...]:
+def _filled(rest: Sequence[Word], options: Mapping[str, Word]) -> Sequence[Word]:
     """Return the command of xargs with what it adds, which nobody knows yet."""
-    if not rest:
-        return ()
     marks = [options[name].text or "{}" for name in ("I", "replace") if name in options]
     if not marks:
-        return (*rest, UNKNOWN)
-    return tuple(replace(word, exact=word.exact and marks[0] not in word.text) for word in rest)
+        return (*rest, UNKNOWN) if rest else ()
+    return [replace(word, exact=word.exact and marks[0] not in word.text) for word in rest]
 
 
-_MAKE_CODE = re.compile(r"(?:-[A-Za-z]*?E|--eval=?)(.*)", re.DOTALL)
-_MAKE_FILE = re.compile(r"(?:-[A-Za-z]*?f|--(?:file|makefile)=?)(.*)", re.DOTALL)
-_GIT_RUNS = ("--upl", "--rec", "--exe", "--ext", "--open")
-_GIT_RUNS_NEXT = ("--upl", "--rece", "--exe", "--extc")
-_CALLBACK = re.compile(r"-[A-Za-z]*?[CFx](?P<value>.*)", re.DOTALL)
-_OWN_WORDS = word_set("scp sftp less more lldb")
-# Of fd, whose option of one letter may stand behind others, with the program attached.
-_ATTACHED_RUN = re.compile(r"-[HIaLlpgsiF0u1]*[xX](?P<value>.*)", re.DOTALL)
-_MAKES_OPTIONS = re.compile(r"\{(?:[^}]*,)?-")
-_AWK_VALUED = word_set("-F -v -l -i --assign --field-separator")
-
-
-def note_program_arguments(name: str, command: Command, nested: Nested) -> None:
-    """Note what is inside a command whose program is neither a shell nor a wrapper."""
+def _note_program_arguments(name: str, command: Command, nested: Nested) -> None:
     words = command.words
     if name in _SPECIAL:
         _SPECIAL[name](command, nested)
@@ -365,7 +350,7 @@ def note_program_arguments(name: str, command: Command, nested: Nested) -> None:
         nested.doubtful = f"braces make options of {name}"
     if name in _OWN_WORDS:
         for word in words[1:]:
-            note_own_word(word.text, nested)
+            _note_own_word(word.text, nested)
     if name in wrappers.EVALUATES:
         nested.codes += [word.text for word in words[1:] if wrappers.SUBSTITUTES.search(word.text)]
     if name in DATA_SHELLS:
@@ -382,13 +367,12 @@ def note_program_arguments(name: str, command: Command, nested: Nested) -> None:
 def _note_behind(name: str, command: Command, nested: Nested) -> None:
     """Take what stands behind one of a program's words for a command."""
     triggers = wrappers.LOOSE_AFTER.get(name, ())
-    start = next((at for at, text in enumerate(command.texts) if text in triggers), None)
+    start = next((at for at, text in enumerate(command.texts, 1) if text in triggers), None)
     if start is not None:
-        note_any_argument(command, nested, start + 1)
+        _note_any_argument(command, nested, start)
 
 
 def _note_told(each: Told, nested: Nested, *, is_interpreter: bool) -> None:
-    """Note what a program is told to run, by the table of them."""
     if each.is_command:
         nested.add_code(Word(each.text, exact=each.exact), each.option)
     elif wrappers.CALLS.search(each.text):
@@ -413,7 +397,7 @@ def _note_interpreter(name: str, runs: re.Pattern[str], command: Command, nested
         nested.opaque.append(" ".join(command.texts[1:]))
     nested.reads_input = nested.interprets = reads
     if len(words) > 3 and words[1].text == "-m":
-        nested.commands.append(nested_command(command, words[2:]))
+        nested.commands.append(_nested_command(command, words[2:]))
 
 
 def _note_data_shell(name: str, command: Command, nested: Nested) -> None:
@@ -529,7 +513,7 @@ def _find(command: Command, nested: Nested) -> None:
             for word in (*first, *words[position:end])
         ]
         if rest:
-            nested.commands.append(nested_command(command, (*rest, UNKNOWN)))
+            nested.commands.append(_nested_command(command, (*rest, UNKNOWN)))
         position = end
 
 

@@ -60,6 +60,12 @@ class RefusedError(Exception):
     """The text cannot be read; the message says why."""
 
 
+def require(holds: object, why: str) -> None:
+    """Raise RefusedError, which says why, unless a condition holds."""
+    if not holds:
+        raise RefusedError(why)
+
+
 def parse(text: str, deadline: float) -> Node:
     """Return the root of the syntax tree; give up at `deadline`, in CPU seconds of this thread.
 
@@ -70,7 +76,8 @@ def parse(text: str, deadline: float) -> Node:
     data = text.encode("utf-8", "surrogatepass")
     if max(data.count(b"=("), data.count(b"<<")) > _MAX_AMBIGUOUS:
         raise RefusedError("it is too long")
-    if _CONTROL.search(text) or not (text.isascii() or _is_visible(text)):
+    kinds = () if text.isascii() else map(unicodedata.category, set(text) - {" "})
+    if _CONTROL.search(text) or not _INVISIBLE.isdisjoint(kinds):
         raise RefusedError("it holds control or invisible characters")
     if _JOINS.search(text):
         raise RefusedError("a backslash at the end of a line joins two words")
@@ -103,7 +110,3 @@ def _bash() -> Language:
     from tree_sitter import Language
 
     return Language(tree_sitter_bash.language())
-
-
-def _is_visible(text: str) -> bool:
-    return not any(unicodedata.category(char) in _INVISIBLE for char in set(text) - {" "})

@@ -16,6 +16,21 @@ if TYPE_CHECKING:
 
 # Files that are what comes in.
 INPUT_FILE = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]+|/proc/(?:self|thread-self|[0-9]+)/fd/[0-9]+")
+_CODE_LONG = re.compile(
+    r"--?(?:eval|print|command|execute|run|expression|ex|iex|cmd)(?:=(?P<value>.*))?", re.DOTALL
+)
+_VALUED_LONG = word_set(
+    "--check-hash-based-pycs --import --loader --require --experimental-loader --conditions"
+    " --env-file --input-type --title --icu-data-dir --disable-warning --stack-trace-limit"
+)
+_MODULE = re.compile(r"-[A-Zbdiqsuv]*m(?P<name>.*)", re.DOTALL)
+# Modules that run their arguments, or what comes in.
+_RUNNING_MODULES = word_set("timeit pdb code trace profile cProfile asyncio IPython bdb runpy")
+# They carry out what comes in, whatever file they are given.
+_EDITORS = word_set("ed ex vi vim nvim dc")
+# Behind this option they go on with what comes in, whatever they have run.
+_ASKING = word_set("python pypy node")
+_INTERACTIVE = re.compile(r"-[A-Zbdqsuv]*i.*|--interactive")
 
 
 class _Letters(NamedTuple):
@@ -35,21 +50,6 @@ _LETTERS: Mapping[str, _Letters] = {
     "lua": _Letters("e", apart="l"),
 }
 _OTHERS = _Letters("ceEpr")
-_CODE_LONG = re.compile(
-    r"--?(?:eval|print|command|execute|run|expression|ex|iex|cmd)(?:=(?P<value>.*))?", re.DOTALL
-)
-_VALUED_LONG = word_set(
-    "--check-hash-based-pycs --import --loader --require --experimental-loader --conditions"
-    " --env-file --input-type --title --icu-data-dir --disable-warning --stack-trace-limit"
-)
-_MODULE = re.compile(r"-[A-Zbdiqsuv]*m(?P<name>.*)", re.DOTALL)
-# Modules that run their arguments, or what comes in.
-_RUNNING_MODULES = word_set("timeit pdb code trace profile cProfile asyncio IPython bdb runpy")
-# They carry out what comes in, whatever file they are given.
-_EDITORS = word_set("ed ex vi vim nvim dc")
-# Behind this option they go on with what comes in, whatever they have run.
-_ASKING = word_set("python pypy node")
-_INTERACTIVE = re.compile(r"-[A-Zbdqsuv]*i.*|--interactive")
 
 
 @dataclass(slots=True)
@@ -87,7 +87,9 @@ def inline_code(name: str, words: Sequence[Word]) -> InlineCode:
             found.codes.append(following)
         module = _MODULE.fullmatch(text) if kind in {"python", "pypy"} else None
         if module:
-            _note_module(module["name"] or following, words[position:], found)
+            if (module["name"] or following) in _RUNNING_MODULES:
+                found.codes += [word.text for word in words[position:]]
+                found.given = found.reads_input = True
             return found
         position += _note_option(text, following, _LETTERS.get(kind, _OTHERS), found)
     found.operand = words[position] if position < len(words) else None
@@ -123,9 +125,3 @@ def _note_option(text: str, following: str, letters: _Letters, found: InlineCode
             found.codes.append(text[at:])
             return int(letter in letters.apart and not text[at:])
     return 0
-
-
-def _note_module(name: str, rest: Sequence[Word], found: InlineCode) -> None:
-    if name in _RUNNING_MODULES:
-        found.codes += [word.text for word in rest]
-        found.given = found.reads_input = True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
-from prsm_policy.shell.grammar import RefusedError
+from prsm_policy.shell.grammar import RefusedError, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,8 +37,7 @@ _OF_HEREDOC = word_set("<< <<- heredoc_start heredoc_body heredoc_end") | WORDS
 class Member:
     """A command of a list, of any kind, with the redirections behind it.
 
-    `node` is the statement itself where nothing but redirections stands. `operator` is what stands
-    before it: `&&`, `||`, `|` or `|&`, or nothing before the first.
+    `node` is the statement if there is nothing else. `operator` stands before it, if anything.
     """
 
     node: Node
@@ -89,23 +88,17 @@ def _add(found: list[list[Member]], member: Member) -> None:
 
 
 def only(node: Node, count: int) -> list[Node]:
-    """Return the children of a node that has so many; RefusedError for any other."""
-    children = solid(node)
-    if len(children) != count:
-        raise RefusedError(f"{node.type} cannot be followed")
+    """Return the children of a node that mean something, if it has so many; else refuse it."""
+    children = [child for child in node.children if child.type not in {"comment", "\n"}]
+    require(len(children) == count, f"{node.type} cannot be followed")
     return children
-
-
-def solid(node: Node) -> list[Node]:
-    """Return the children of a node that mean something."""
-    return [child for child in node.children if child.type not in {"comment", "\n"}]
 
 
 def between(node: Node, begin: str, end: str) -> list[Node]:
     """Return what stands between two marks; RefusedError without them."""
     children = node.children
-    if children[0].type != begin or children[-1].type != end:
-        raise RefusedError(f"{node.type} cannot be followed")
+    is_between = children[0].type == begin and children[-1].type == end
+    require(is_between, f"{node.type} cannot be followed")
     return children[1:-1]
 
 

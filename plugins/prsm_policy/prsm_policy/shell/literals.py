@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.policies import word_set
-from prsm_policy.shell.grammar import RefusedError
+from prsm_policy.shell.grammar import RefusedError, require
 from prsm_policy.shell.words import UNKNOWN, Word, ansi_c, bare, double_quoted, is_simple
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 BARE = word_set("word number variable_name special_variable_name file_descriptor test_operator")
 _INNER = word_set("simple_expansion expansion command_substitution arithmetic_expansion")
 
+UNTOLD_HEREDOC = "it cannot be told where a heredoc ends"
 _MAX_ESCAPES = 2_000  # backslashes in one word
 _WORD = re.compile(r"(?:[^\s\\'\"`$<>|&;()]|\\[^\n])+")
 _ANSI_C = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
@@ -62,8 +63,7 @@ class Literals:
 
     def _escaped_text(self, node: Node) -> str:
         text = self.text(node)
-        if text.count("\\") > _MAX_ESCAPES:
-            raise RefusedError("it is too long")
+        require(text.count("\\") <= _MAX_ESCAPES, "it is too long")
         return text
 
     def check_leaf(self, node: Node, kind: str) -> None:
@@ -81,20 +81,18 @@ class Literals:
             self._note(ansi_c(text[2:-1]).text)
         else:
             fits = not node.is_named or kind == "comment" or not _SUBSTITUTES.search(text)
-        if not fits:
-            raise RefusedError(f"what {text[:40]!r} does cannot be told")
+        require(fits, f"what {text[:40]!r} does cannot be told")
 
     def check_backquotes(self, node: Node) -> None:
         """Raise RefusedError for backquotes that hold more than plain words."""
-        if not _BACKQUOTED.fullmatch(self.text(node)):
-            raise RefusedError("what stands in backquotes cannot be told")
+        is_plain = _BACKQUOTED.fullmatch(self.text(node))
+        require(is_plain, "what stands in backquotes cannot be told")
 
     def check_pieces(self, node: Node, inner: Sequence[Node], *, is_heredoc: bool) -> None:
         """Raise RefusedError where more than these expansions may happen in a text."""
         pattern = _HEREDOC if is_heredoc else _DOUBLE
         pieces = self._pieces(node, inner, quoted=not is_heredoc)
-        if not all(pattern.fullmatch(piece) for piece in pieces):
-            raise RefusedError("what a quoted text does cannot be told")
+        require(all(map(pattern.fullmatch, pieces)), "what a quoted text does cannot be told")
         self._note("".join(map(double_quoted, pieces)))
 
     def _note(self, text: str) -> None:
@@ -164,19 +162,18 @@ class Literals:
     ) -> bool:
         """Check that a heredoc ends where bash ends it; return whether its text is literal."""
         match = _DELIMITER.fullmatch(self.text(start))
-        if match is None or match["end"] != match["quote"].replace("\\", ""):
-            raise RefusedError("it cannot be told where a heredoc ends")
         before = self._data[start.end_byte : (body or end).start_byte]
         after = self._data[end.end_byte : end.end_byte + 1]
-        if not _TO_NEXT_LINE.fullmatch(before) or after not in {b"", b"\n"}:
-            raise RefusedError("it cannot be told where a heredoc ends")
+        is_sure = _TO_NEXT_LINE.fullmatch(before) and after in {b"", b"\n"}
+        if not is_sure or match is None or match["end"] != match["quote"].replace("\\", ""):
+            raise RefusedError(UNTOLD_HEREDOC)
         # For the grammar the space that a text begins with, and the tabs before its end, are no
         # part of it. What stands before the end is the last line.
         first = self._data.index(b"\n", start.end_byte) + 1
         lines = self._data[first : end.start_byte].decode().split("\n")
         ends = [text.lstrip("\t") if strips_tabs else text for text in lines]
-        if match["name"] in ends or ends[-1] != "" or self.text(end) != match["name"]:
-            raise RefusedError("it cannot be told where a heredoc ends")
+        is_end = ends[-1] == "" and self.text(end) == match["name"]
+        require(is_end and match["name"] not in ends, UNTOLD_HEREDOC)
         if match["quote"] and body is not None:
             self._note(self.text(body))
         return bool(match["quote"])
@@ -184,14 +181,11 @@ class Literals:
     def _checked_bare(self, text: str) -> Word:
         if is_simple(text):
             return Word(text, pattern=text)
-        if not _WORD.fullmatch(text):
-            raise RefusedError(f"what {text[:40]!r} does cannot be told")
-        if "\\" not in text:
-            return bare(text)
-        if text.count("\\") > _MAX_ESCAPES:
-            raise RefusedError("it is too long")
+        require(_WORD.fullmatch(text), f"what {text[:40]!r} does cannot be told")
+        require(text.count("\\") <= _MAX_ESCAPES, "it is too long")
         word = bare(text)
-        self._note(word.text)
+        if "\\" in text:
+            self._note(word.text)
         return word
 
     def _pieces(self, node: Node, inner: Sequence[Node], *, quoted: bool) -> list[str]:

@@ -13,10 +13,10 @@ from prsm_core.policies import word_set
 from prsm_policy.shell import grammar
 from prsm_policy.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_policy.shell.find_nested import find_nested
-from prsm_policy.shell.grammar import MAX_TEXT, RESERVED, RefusedError
+from prsm_policy.shell.grammar import MAX_TEXT, RESERVED, RefusedError, require
 from prsm_policy.shell.inline import bare_name
 from prsm_policy.shell.lists import LISTS, REDIRECTS, WORDS, pipelines
-from prsm_policy.shell.literals import BARE, Literals, Part, inner_of
+from prsm_policy.shell.literals import BARE, UNTOLD_HEREDOC, Literals, Part, inner_of
 from prsm_policy.shell.script import Assignment, Command, Reading, Script
 from prsm_policy.shell.words import Word, is_simple
 from prsm_policy.shell.wrappers import CALLS, EVALUATED, EVALUATES, INTERPRETERS
@@ -76,6 +76,7 @@ _EDGE = re.compile(rb"[ \t\n;|]|$")
 _BETWEEN = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BEFORE_COMMENT = b" \t\n;&|()"
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNTOLD_REDIRECT = "it cannot be told what a redirection is for"
 _STANDARD = re.compile(r"[012-]")
 # Conditions that never change.
 _CONSTANT = re.compile(
@@ -185,8 +186,8 @@ class _Survey:
             self._commands += nested.commands
             rest += nested.commands
             self._words += sum(len(inner.words) for inner in nested.commands)
-            if len(self._commands) > MAX_COMMANDS or self._words > MAX_WORDS:
-                raise RefusedError("it runs too many commands to be told")
+            is_bounded = len(self._commands) <= MAX_COMMANDS and self._words <= MAX_WORDS
+            require(is_bounded, "it runs too many commands to be told")
             self._add(nested.codes)
             self._opaque += nested.opaque
             self._unresolved = self._unresolved or nested.unresolved
@@ -372,12 +373,11 @@ class _Reader:
                 self._end = entry
             else:
                 self._visit(*entry)
-        if not _BETWEEN.fullmatch(self._data, self._end):
-            raise RefusedError("a part of it belongs to nothing")
-        if unknown := self._kinds - grammar.KNOWN_KINDS:
-            raise RefusedError(f"it holds what is not understood: {' '.join(sorted(unknown))}")
-        if ends and (not ends <= self._semicolons or "c_style_for_statement" in self._kinds):
-            raise RefusedError("it cannot be told where a line ends")
+        require(_BETWEEN.fullmatch(self._data, self._end), "a part of it belongs to nothing")
+        unknown = " ".join(sorted(self._kinds - grammar.KNOWN_KINDS))
+        require(not unknown, f"it holds what is not understood: {unknown}")
+        is_ended = ends <= self._semicolons and "c_style_for_statement" not in self._kinds
+        require(not ends or is_ended, "it cannot be told where a line ends")
         plain = self._plain and self._kinds <= grammar.PLAIN_KINDS
         commands = tuple(draft.done(plain=plain) for draft in self._drafts.values())
         for command in commands:
@@ -501,7 +501,9 @@ class _Reader:
         parts = list(map(Part.of, _parts(kind, children)))
         self._check_lines(parts)
         # The grammar knows no difference between [ and [[ here; the shell does.
-        if parts[0].kind == "[" and any(_is_operator(part.node) for part in parts):
+        if parts[0].kind == "[" and any(
+            not part.node.is_named and not _META.isdisjoint(part.kind) for part in parts
+        ):
             raise RefusedError("what stands between the brackets cannot be told")
         words = parts
         if kind != "test_command" and any(part.kind in _NO_WORDS for part in parts):
@@ -561,15 +563,13 @@ class _Reader:
     def _file_redirect(self, children: Sequence[Node], draft: _Draft) -> None:
         number = children[0] if children[0].type == "file_descriptor" else None
         operator, *rest = children[1:] if number else children
-        if any(not node.is_named for node in rest):
-            raise RefusedError("it cannot be told what a redirection is for")
+        require(all(node.is_named for node in rest), _UNTOLD_REDIRECT)
         self._check_edges(number, operator)
         if number is not None and not _STANDARD.fullmatch(self._literals.text(number)):
             self._plain = False
         words = self._literals.words(map(Part.of, rest))
         if operator.type not in {">&-", "<&-"}:
-            if not words:
-                raise RefusedError("a redirection leads nowhere")
+            require(words, "a redirection leads nowhere")
             self._point(operator.type, words.pop(0), draft)
         draft.words += words
 
@@ -578,8 +578,9 @@ class _Reader:
         start, end = operator.start_byte, operator.end_byte
         before = self._data[start - 1 : start] if start and number is None else b""
         is_closing = operator.type in {">&-", "<&-"}
-        if before.isdigit() or before == b"}" or (is_closing and not _EDGE.match(self._data, end)):
-            raise RefusedError("it cannot be told what a redirection is for")
+        is_number = before.isdigit() or before == b"}"
+        ends = not is_closing or _EDGE.match(self._data, end)
+        require(ends and not is_number, _UNTOLD_REDIRECT)
 
     def _point(self, operator: str, target: Word, draft: _Draft) -> None:
         if operator in {">&", "<&"} and target.known and _DESCRIPTOR.fullmatch(target.text):
@@ -602,7 +603,7 @@ class _Reader:
         body = by_kind.get("heredoc_body")
         kinds = [child.type for child in children if child.type not in REDIRECTS]
         if start is None or end is None or len(set(kinds)) != len(kinds):
-            raise RefusedError("it cannot be told where a heredoc ends")
+            raise RefusedError(UNTOLD_HEREDOC)
         strips_tabs = "<<-" in by_kind
         is_literal = self._literals.check_heredoc(start, body, end, strips_tabs=strips_tabs)
         if body is not None:
@@ -618,10 +619,6 @@ class _Reader:
 def _is_literal(command: Command) -> bool:
     words = (*command.words, *command.reads, *(each.value for each in command.assigned))
     return bool(command.words) and all(word.exact for word in words)
-
-
-def _is_operator(node: Node) -> bool:
-    return not node.is_named and not _META.isdisjoint(node.type)
 
 
 def _parts(kind: str, children: Sequence[Node]) -> Iterator[Node]:

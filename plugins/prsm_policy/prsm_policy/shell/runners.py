@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from prsm_policy.shell.words import Word
     from prsm_policy.tables import Fields
 
+_NAMES_A_VALUE = re.compile(r"[=:]")
+_CLUSTER = re.compile(r"-[A-Za-z0-9]+")
+_MAX_WORDS = 500  # that are looked at
+_RUNS_SCRIPTS = re.compile(r"(?:python|pypy|php|ruby|node|nodejs|bun|deno|perl|tsx|ts-node)[0-9.]*")
+_CODE_LIKE = re.compile(
+    r"--?(?:(?:[a-z]+-)*(?:eval|exec|execute|command|cmd|expr|expression|shell|run|script|code"
+    r"|hook|invoke|javaagent|preload|interpreter)|(?:pre|post|on)-[a-z-]+)(?:=(?P<value>.*))?",
+    re.DOTALL,
+)
+_CODE_LETTER = re.compile(r"-(?:(?P<likely>[ec])|[a-zA-Z])(?P<value>.*)", re.DOTALL)
+# What many programs take behind -c and -e is the name of a file.
+_FILE_NAME = re.compile(r"[\w./-]+\.(?:ya?ml|toml|json|jsonc|ini|cfg|conf|xml|txt|properties)")
+LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
@@ -57,10 +71,6 @@ RUNNERS: Mapping[str, Runner] = {
     for runner in [_runner(fields)]
     for name in head.split()
 }
-_NAMES_A_VALUE = re.compile(r"[=:]")
-_CLUSTER = re.compile(r"-[A-Za-z0-9]+")
-_MAX_WORDS = 500  # that are looked at
-_RUNS_SCRIPTS = re.compile(r"(?:python|pypy|php|ruby|node|nodejs|bun|deno|perl|tsx|ts-node)[0-9.]*")
 
 
 def told(name: str, words: Sequence[Word]) -> tuple[Told, ...]:
@@ -94,7 +104,6 @@ def _told(name: str, words: Sequence[Word]) -> tuple[Told, ...]:
 
 
 def _option(runner: Runner, word: Word, following: Word | None) -> Iterator[Told]:
-    """Yield what an option, with the word behind it, runs."""
     text = word.text
     if text in runner.code or text in runner.runs:
         is_known = following is not None and following.exact
@@ -142,17 +151,6 @@ def _split_setting(text: str) -> str:
     return re.split(r"[:\s]", text, maxsplit=1)[-1].replace(",", " ")
 
 
-_CODE_LIKE = re.compile(
-    r"--?(?:(?:[a-z]+-)*(?:eval|exec|execute|command|cmd|expr|expression|shell|run|script|code"
-    r"|hook|invoke|javaagent|preload|interpreter)|(?:pre|post|on)-[a-z-]+)(?:=(?P<value>.*))?",
-    re.DOTALL,
-)
-_CODE_LETTER = re.compile(r"-(?:(?P<likely>[ec])|[a-zA-Z])(?P<value>.*)", re.DOTALL)
-# What many programs take behind -c and -e is the name of a file.
-_FILE_NAME = re.compile(r"[\w./-]+\.(?:ya?ml|toml|json|jsonc|ini|cfg|conf|xml|txt|properties)")
-_LOOKS_LIKE_CODE = re.compile(r"[\s;&|`$<>(]")
-
-
 def may_be_code(words: Sequence[Word]) -> str | None:
     """Return the option by which most programs, of which nothing is known, would run a text."""
     for word, following in pairwise((*words[1:_MAX_WORDS], None)):
@@ -166,6 +164,6 @@ def may_be_code(words: Sequence[Word]) -> str | None:
         elif (match := _CODE_LETTER.fullmatch(text)) and text[1] != "-":
             value = match["value"] or value
             is_likely = match["likely"] and not match["value"] and not _FILE_NAME.fullmatch(value)
-            if value and (is_likely or _LOOKS_LIKE_CODE.search(value)):
+            if value and (is_likely or LOOKS_LIKE_CODE.search(value)):
                 return text[:2]
     return None

@@ -133,7 +133,6 @@ def reads_file(arguments: Sequence[str]) -> bool:
 
 
 def _read(arguments: Sequence[str]) -> tuple[list[str], bool]:
-    """Return the scripts, and whether there is one in a file."""
     scripts: list[str] = []
     operands: list[str] = []
     has_file = False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
 from prsm_policy.shell import tree
-from prsm_policy.shell.grammar import MAX_SECONDS, RefusedError, parse
+from prsm_policy.shell.grammar import MAX_SECONDS, RefusedError, parse, require
 from prsm_policy.shell.lists import REDIRECTS, WORDS, below, between, only, pipelines
 from prsm_policy.shell.literals import Literals, Part, inner_of
 from prsm_policy.shell.words import Word
@@ -368,9 +368,7 @@ _STEPS: Mapping[str, Callable[[_Builder, Node], Step]] = {
 
 
 def _require(holds: object, what: str) -> None:
-    """Raise RefusedError for what cannot be followed, unless a condition holds."""
-    if not holds:
-        raise RefusedError(f"{what} cannot be followed")
+    require(holds, f"{what} cannot be followed")
 
 
 def _is_odd(piece: Piece) -> bool:

@@ -48,12 +48,11 @@ class Kind(IntEnum):
 class Word:
     """One word of a command, quotes removed.
 
-    `glob` says that an unquoted pattern in it may become file names, `tilde` that an unquoted
-    tilde in it may become a home folder; `exact` is False where a part of the text is only known
-    when it runs, which then is missing from `text`. `pattern` is the text as the shell matches it,
-    with a backslash before what is quoted; `found` is set for a name that a pattern stands for.
-    `kind` says what the part that is not known can be, if that is known, and whether it stands for
-    the whole word or behind the folder that `text` is.
+    An unquoted pattern (`glob`) may become file names, an unquoted `tilde` a home folder. If it is
+    not `exact`, a part that is only known when it runs is missing from `text`; `kind` says what it
+    can be, for the whole word or behind the folder that `text` is. `pattern` is the text as the
+    shell matches it, with a backslash before what is quoted. `found` is set for a name that a
+    pattern stands for.
     """
 
     text: str
@@ -85,10 +84,6 @@ class Word:
             self.exact and other.exact,
             _pattern(self) + _pattern(other),
         )
-
-    def cut(self, start: int) -> Word:
-        """Return the word without its first characters."""
-        return self.told(self.text[start:])
 
     def told(self, text: str) -> Word:
         """Return a word with another text that comes of this one: the value of an option."""
@@ -124,7 +119,7 @@ def _pattern(word: Word) -> str:
 
 def double_quoted(inner: str) -> str:
     """Return what the inside of double quotes means, expansions aside."""
-    return _ESCAPED_IN_DOUBLE.sub(_without_newline, inner)
+    return _ESCAPED_IN_DOUBLE.sub(lambda match: match[1].strip("\n"), inner)
 
 
 def ansi_c(inner: str) -> Word:
@@ -132,10 +127,6 @@ def ansi_c(inner: str) -> Word:
     text = _ANSI_C.sub(_ansi_char, inner)
     # Bytes beyond ASCII depend on the locale, and a NUL ends the string.
     return Word(text.partition("\0")[0], exact="\0" not in text and "\ufffd" not in text)
-
-
-def _without_newline(match: re.Match[str]) -> str:
-    return "" if match[1] == "\n" else match[1]
 
 
 def _ansi_char(match: re.Match[str]) -> str:

@@ -9,20 +9,17 @@ from msgspec import Struct
 
 from prsm_core.policies import word_set
 from prsm_policy.shell import awk
-from prsm_policy.tables import read_rows, read_words, words_of
+from prsm_policy.tables import read_rows, read_words, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from prsm_policy.tables import Fields
 
 
 class Wrapper(Struct, frozen=True, kw_only=True):
     """How a program is told which command to run.
 
-    `flags` are its options without and `valued` those with a value, `code` those whose value is a
-    text for the shell; long ones are written whole, with `=` where they take a value. `operands`
-    stand before the command, `assigns` says that variables may.
+    The value of a `code` option is a text for the shell. Long options are written whole, with `=`
+    where they take a value. `operands` stand before the command; variables may if it `assigns`.
     """
 
     flags: str = ""
@@ -39,20 +36,10 @@ SHELLS = word_set(
 )
 
 
-def _wrapper(fields: Fields) -> Wrapper:
-    flags, valued, code = ("".join(fields.get(kind, ())) for kind in ("flags", "valued", "code"))
-    return Wrapper(
-        flags=flags,
-        valued=valued,
-        code=code,
-        long=words_of(fields, "long"),
-        operands=int("".join(fields.get("operands", ())) or 0),
-        assigns="assigns" in words_of(fields, "is"),
-    )
-
-
 WRAPPERS: Mapping[str, Wrapper] = {
-    name: _wrapper(fields) for head, fields in read_rows("wrappers") for name in head.split()
+    name: Wrapper(**values_of(fields, Wrapper.__annotations__))
+    for head, fields in read_rows("wrappers")
+    for name in head.split()
 }
 
 # What some systems call these, beside programs of their own by these names.

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.policies import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,6 +47,18 @@ def _named(table: str, kind: str) -> Iterator[tuple[str, Fields]]:
     for head, fields in read_rows(table):
         if kind in fields:
             yield from ((name, fields) for name in head.split())
+
+
+def values_of(fields: Fields, types: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row that a record declares, by its annotations as text."""
+    values: dict[str, Any] = dict.fromkeys(words_of(fields, "is"), True)
+    for kind in fields.keys() & types.keys():
+        text = " ".join(fields[kind])
+        if types[kind] == "frozenset[str]":
+            values[kind] = word_set(text)
+        else:
+            values[kind] = int(text) if types[kind].startswith("int") else text
+    return values
 
 
 def words_of(fields: Fields, kind: str) -> frozenset[str]:

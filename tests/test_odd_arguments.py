@@ -12,6 +12,7 @@ import pytest
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
+from prsm_core.door import Comment
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.interfaces.app_handle import (
     Agents,
@@ -34,10 +35,12 @@ ODD: tuple[Any, ...] = (
     *("", " ", "\0", "a\0b", "\ud800", "\x1b[2J", "x" * 5000, "/", "*", "../..", "~nobody/x"),
     *([], [1], ["\0"], ["\ud800"], (None,), {"a": 1}, {"a"}, Answer(text="\0")),
     *(Answer(choices=("\0",)), Answer(choices=(1,)), RunOptions(session="\0")),  # type: ignore[arg-type]
+    *([Comment(change="\0", text="x")], [Comment(change=1, text="x")]),  # type: ignore[arg-type]
 )
 PLAIN = {
     "str": "master",
     "Sequence[str]": (),
+    "Sequence[Comment]": (),
     "Answer": Answer(text="x"),
     "PermissionMode": PermissionMode.PLAN,
     "RunOptions": RunOptions(session="01AAAAAAAAAAAAAAAAAAAAAAAA"),

@@ -11,8 +11,8 @@ from prsm_core import attach
 _HOMES = {
     "changes": (
         "AgentName Change ChangeAuthor ChangeDetail ChangeHeld ChangeLeft ChangedFile "
-        "CommitReport DecidedChange FileLeft LeftWorktree NewCommit Rationale Reason Snapshot "
-        "UndoReport"
+        "Comment CommitReport DecidedChange FileLeft LeftWorktree NewCommit Rationale Reason "
+        "SentComments Snapshot UndoReport"
     ),
     "sessions": (
         "AgentNode AgentTree BudgetLine BudgetReport CallEntry ChangeCount Completion DetachedRun "

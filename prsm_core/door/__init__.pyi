@@ -7,6 +7,7 @@ from prsm_core.door.changes import ChangeDetail as ChangeDetail
 from prsm_core.door.changes import ChangedFile as ChangedFile
 from prsm_core.door.changes import ChangeHeld as ChangeHeld
 from prsm_core.door.changes import ChangeLeft as ChangeLeft
+from prsm_core.door.changes import Comment as Comment
 from prsm_core.door.changes import CommitReport as CommitReport
 from prsm_core.door.changes import DecidedChange as DecidedChange
 from prsm_core.door.changes import FileLeft as FileLeft
@@ -14,6 +15,7 @@ from prsm_core.door.changes import LeftWorktree as LeftWorktree
 from prsm_core.door.changes import NewCommit as NewCommit
 from prsm_core.door.changes import Rationale as Rationale
 from prsm_core.door.changes import Reason as Reason
+from prsm_core.door.changes import SentComments as SentComments
 from prsm_core.door.changes import Snapshot as Snapshot
 from prsm_core.door.changes import UndoReport as UndoReport
 from prsm_core.door.sessions import AgentNode as AgentNode

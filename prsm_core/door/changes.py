@@ -133,6 +133,39 @@ class DecidedChange(Record, frozen=True, kw_only=True):
     act: str | UnsetType | None = UNSET
 
 
+class Comment(Record, frozen=True, kw_only=True):
+    """What a person says about lines of a change.
+
+    change: Its id, or the beginning of one.
+    text: What is said.
+    old, new: The first and the last line that it is about, by their numbers before and after the
+        change, from 1: removed and added lines, and those between. Without either it is about all
+        of the change.
+    """
+
+    change: str
+    text: str
+    old: tuple[int, int] | None = None
+    new: tuple[int, int] | None = None
+
+
+class SentComments(Record, frozen=True, kw_only=True):
+    """What became of the comments that one recipient gets.
+
+    comments: Which they are of those that were given, from 0.
+    agent: Whom they go to, as an id; None for a follow-up task, and for nobody.
+    text: What is said; "" where nobody gets it.
+    how: injected, queued or interrupting, as of a prompt, or follow_up; None where it was not sent.
+    why: Why it was not sent.
+    """
+
+    comments: tuple[int, ...]
+    agent: str | None = None
+    text: str = ""
+    how: str | None = None
+    why: str | None = None
+
+
 class NewCommit(Record, frozen=True, kw_only=True):
     """A commit of accepted changes.
 

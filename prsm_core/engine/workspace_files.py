@@ -21,7 +21,7 @@ from prsm_core.interfaces.app_handle import Changes, Snapshots
 from prsm_core.kit.arguments import takes_checked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from prsm_core.policies.port import CommandPolicy
 
     Values = Mapping[str, Any]  # of JSON
+    Say = Callable[[str | None, str, str], Awaitable[str]]
     OpenFiles = Callable[["FilesContext"], "WorkspaceFiles"]
 
 KEEP = "prsm install files"
@@ -225,7 +226,7 @@ class NoChanges(Changes):
             yield [self._context.journal.redact(str(call)) for call in hold.disturbing]
             await asyncio.get_running_loop().create_future()  # until it is closed
 
-    show = rationale = accept = reject = commit = undo = _refuse
+    show = rationale = accept = reject = comment = commit = undo = _refuse
 
 
 class NoSnapshots(Snapshots):
@@ -289,9 +290,13 @@ class WorkspaceFiles:
         self.folders, self.trees = Folders(context.workspace), Trees()
 
     def door(
-        self, _is_running: Callable[[], bool], _locks: Path | None
+        self, _is_running: Callable[[], bool], _locks: Path | None, _say: Say
     ) -> tuple[Changes, Snapshots]:
-        """Return the groups of an AppHandle; other engines are found by their `locks`."""
+        """Return the groups of an AppHandle; other engines are found by their `locks`.
+
+        `say` is given an agent, or None for a follow-up task, what is said, and the delivery. It
+        returns how that was delivered.
+        """
         return NoChanges(self.context), NoSnapshots(self.context)
 
     def before(

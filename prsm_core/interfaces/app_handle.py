@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
+    from prsm_core.door import Comment
     from prsm_core.interfaces.runs import RunOptions, RunResult
 
     Method = Callable[..., Awaitable[Any]]
@@ -309,6 +310,22 @@ class Changes(ABC):
         agent, too, is not among those of an agent. What a person may have made, which is told as
         possible or region, is meant by its id, or with `possible`. Raises ConfigError as that does,
         and PrsmError where git is not there or the folder cannot be written.
+        """
+
+    @acts
+    @abstractmethod
+    async def comment(
+        self, comments: Sequence[Comment], delivery: str = "queue"
+    ) -> Sequence[door.SentComments]:
+        """Send a person's comments on changes to their authors, those for one of them at once.
+
+        Where an author has ended, the nearest agent above it that works gets them. If none does,
+        and no run is open, they are a follow-up task. The text names the file and the lines, and
+        quotes these. It is delivered as by `agents.prompt`.
+
+        Raises ConfigError, with nothing sent, for ids as `accept` does, for lines that the change
+        does not show (code `no_such_line`) or whose text is not kept (`no_changes`), and where a
+        comment is blank (`blank`).
         """
 
     @acts

@@ -12,6 +12,8 @@ from functools import wraps
 from inspect import CO_VARKEYWORDS, iscoroutinefunction, unwrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.tools import McpServer
@@ -72,6 +74,19 @@ def _is_servers(value: object) -> bool:
     )
 
 
+def _is_comments(value: object) -> bool:
+    # Few processes are given any.
+    from prsm_core.door import Comment
+
+    if not isinstance(value, Sequence) or not all(isinstance(one, Comment) for one in value):
+        return False
+    try:
+        msgspec.convert(msgspec.to_builtins(value), list[Comment])
+    except (msgspec.ValidationError, TypeError):
+        return False
+    return True
+
+
 def _is_answer(value: object) -> bool:
     return (
         isinstance(value, Answer)
@@ -92,6 +107,7 @@ _KINDS: Mapping[str, Kind] = {
     "bool": ("True or False", lambda value: isinstance(value, bool)),
     "Sequence[str]": ("a list of texts", _is_texts),
     "tuple[str, ...]": ("a list of texts", _is_texts),
+    "Sequence[Comment]": ("a list of Comments", _is_comments),
     "PermissionMode": ("the name of a mode", _is_text),
     "Answer": ("an Answer of texts", _is_answer),
     "RunOptions": ("RunOptions", lambda value: isinstance(value, RunOptions)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prsm_core.door import Comment
 from prsm_core.engine.workspace_files import KEEP, UNWEIGHED, WorkspaceFiles
 from prsm_core.errors import ConfigError
 from tests.engine.harness import open_team
@@ -41,14 +42,19 @@ async def test_a_worktree_that_is_asked_for_is_refused_with_the_reason(opened):
         assert (await team.run("go", master=master)).status == "completed"
 
 
+async def silent(*_):
+    raise AssertionError("nothing is said")
+
+
 async def test_what_a_person_would_do_with_files_is_refused(opened):
     async with opened() as team:
         files = team.engine.files
-        changes, snapshots = files.door(lambda: False, None)
+        changes, snapshots = files.door(lambda: False, None, silent)
         assert await changes.list() == ()
         for act in (
             changes.accept(),
             changes.show("f1"),
+            changes.comment([Comment(change="f1", text="why?")]),
             snapshots.take(),
             changes.undo("prompt"),
             snapshots.restore("s1", dry_run=True),

@@ -22,7 +22,7 @@ from msgspec import to_builtins
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
-from prsm_core.door import Completion, OpenQuestion, PolicyReport
+from prsm_core.door import Comment, Completion, OpenQuestion, PolicyReport
 from prsm_core.errors import (
     ConfigError,
     MessageRoutingError,
@@ -482,6 +482,15 @@ class AppContract(ABC):
                 await app.changes.commit(by="moon")
             with pytest.raises(ConfigError):
                 await app.changes.commit(message=" ")
+
+    async def test_a_comment_on_what_is_not_there_is_refused(self, tmp_path: Path) -> None:
+        """By its code, with nothing sent; so is one that says nothing."""
+        async with self._working(tmp_path) as (_, app, _):
+            assert list(await app.changes.comment([])) == []
+            with raises_code("blank", ConfigError):
+                await app.changes.comment([Comment(change="nothing", text=" ")])
+            with raises_code("unknown_change", ConfigError):
+                await app.changes.comment([Comment(change="nothing", text="why?")])
 
     async def test_nothing_is_taken_back_below_a_run_that_is_open(self, tmp_path: Path) -> None:
         """But for a turn's changes; what there is nothing of is refused by its code."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import convert, structs, to_builtins
 from msgspec.structs import replace
 from prsm_files.commits import Commit, Outcome
+from prsm_files.session.commenting import Remark, Team, check_comments, chosen_lines, send
 from prsm_files.session.committing import Wording, committed, told_outcome
 from prsm_files.session.deciding import (
     Choice,
@@ -37,6 +38,7 @@ from prsm_files.session.taking_back import check_way, not_kept, nothing_kept, ru
 from prsm_files.shadow.acts import nothing_to_undo
 
 from prsm_core import door
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.changes import (
     ACCEPTED,
     OPEN_STATES,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.permissions import Answer
+    from prsm_core.door import Comment
 
 COMMIT = "c0" * 20  # the id of each
 SAFETY = "5afe5afe5a"  # the snapshot before each restore
@@ -320,6 +323,28 @@ class ScriptedChanges(_Group, Changes):
     ) -> Sequence[door.DecidedChange]:
         """Take changes back: all of them merge."""
         return self._reject(self._chosen(changes, agent, call, is_sure=not possible))
+
+    async def comment(
+        self, comments: Sequence[Comment], delivery: str = "queue"
+    ) -> Sequence[door.SentComments]:
+        """Prompt the agents that made the changes, or begin a follow-up, as the engine does."""
+        check_comments(comments)
+        names, remarks = self._app._names(), []
+        for one in comments:
+            row = find_row(self._app.change_rows, one.change)
+            lines = chosen_lines(self._app.change_diffs.get(row.change.id, ""), one)
+            remarks.append(Remark(told_change(row, names), lines, one.text))
+        nodes = list((await self._app.agents.tree()).walk())
+        ended = {state.value for state in AgentState if state.is_terminal}
+        at_work = {node.id for node in nodes if node.state not in ended}
+        team = Team({node.id: node.parent for node in nodes}, at_work, self._app.has_open_run)
+        return await send(remarks, team, self._say, delivery)
+
+    async def _say(self, agent: str | None, text: str, delivery: str) -> str:
+        if agent is not None:
+            return await self._app.agents.prompt(agent, text, delivery)
+        _ = await self._app.runs.follow_up(text)
+        return "follow_up"
 
     async def commit(
         self,

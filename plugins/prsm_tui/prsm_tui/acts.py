@@ -15,7 +15,7 @@ from prsm_core import PermissionMode, PrsmError
 from prsm_core.kit import escape_exact, first_line
 from prsm_tui.editor import Ends, edit
 from prsm_tui.model import boards
-from prsm_tui.model.comments import letters
+from prsm_tui.model.comments import placed, told_to
 from prsm_tui.model.requests import parse_answer
 from prsm_tui.model.spoken import shown
 from prsm_tui.pump import said
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from prsm_core import AppHandle, RunHandle
-    from prsm_core.door import DecidedChange, ModelRow, UndoReport
+    from prsm_core.door import DecidedChange, ModelRow, SentComments, UndoReport
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.board import Board
-    from prsm_tui.model.comments import Letter
     from prsm_tui.model.review import Comment
     from prsm_tui.model.session import Session
 
@@ -44,6 +43,7 @@ _WHEN = {
     "injected": "it has it now",
     "queued": "it reads it at its next step",
     "interrupting": "its turn ends for it",
+    "follow_up": "it begins now",
 }
 
 
@@ -112,7 +112,7 @@ class Acts:
         self._runs: asyncio.TaskGroup | None = None
         self._loading: set[str] = set()
         self.looks = Looks(app, session, listener, self._do_slowly)
-        self.files = FileActs(app, session, listener, self._do_slowly, self._deliver)
+        self.files = FileActs(app, session, listener, self._do_slowly)
 
     def turn_to(self, app: AppHandle) -> None:
         """Do it by another handle of the session from now on."""
@@ -268,7 +268,7 @@ class Acts:
         """
         if agent is None:
             self._watch(await self._app.runs.follow_up(text, images))
-            return "it begins now"
+            return _WHEN["follow_up"]
         how = await self._app.agents.prompt(agent, text, delivery, images)
         when = _WHEN.get(how, escape_exact(how))
         self._session.said_to(self._session.agents[agent], text, when)
@@ -467,13 +467,11 @@ class FileActs:
         session: Session,
         listener: Listening,
         do: Do,
-        say: Callable[[str | None, str, str], Awaitable[str]],
     ) -> None:
         self._app = app
         self._session = session
         self._tell = listener
         self._do = do
-        self._say = say
         self._is_loading = False  # or is about to
         self._is_outdated = False  # something came while they were read
 
@@ -573,25 +571,29 @@ class FileActs:
         await self._load()
 
     async def _comment(self, comments: Sequence[Comment], delivery: str) -> None:
-        if any(self._session.review.find(comment.change) is None for comment in comments):
-            await self._load()  # they were kept before the changes were read here
-        to_send, left = letters(self._session, comments)
-        for why, unsent in left.items():
-            self._keep(unsent, "warning", why)
-        for letter in to_send:
-            await self._send(letter, delivery)
+        try:
+            sent = await self._app.changes.comment([placed(one) for one in comments], delivery)
+        except PrsmError as error:
+            self._keep(comments, "error", said(error))
+            return
+        for one in sent:
+            self._tell_sent(one, [comments[place] for place in one.comments])
         self._tell.changed()
 
-    async def _send(self, letter: Letter, delivery: str) -> None:
-        agent = None if letter.agent is None else letter.agent.id
-        try:
-            when = await self._say(agent, letter.text, delivery)
-        except PrsmError as error:
-            self._keep(letter.comments, "error", said(error))
+    def _tell_sent(self, sent: SentComments, comments: Sequence[Comment]) -> None:
+        if sent.why is not None:
+            self._keep(comments, "warning", shown(sent.why))
             return
-        count = len(letter.comments)
-        what = first_line(letter.comments[0].text, 60) if count == 1 else f"{count} comments"
-        self._tell.told("info", f"sent {letter.told}: {what} ({when})")
+        when = _WHEN.get(sent.how or "", escape_exact(sent.how or ""))
+        agent = self._session.agents.get(sent.agent or "")
+        if agent is not None:
+            self._session.said_to(agent, sent.text, when)
+        to = told_to(agent)
+        what = f"{len(comments)} comments"
+        if len(comments) == 1:
+            to = told_to(agent, self._session.review.find(comments[0].change))
+            what = first_line(comments[0].text, 60)
+        self._tell.told("info", f"sent {to}: {what} ({when})")
 
     def _keep(self, comments: Sequence[Comment], level: str, why: str) -> None:
         """Keep what reached nobody, unless something else was said there meanwhile."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from prsm_tui.model.comments import Addressee, addressee, comment_text, letters, where
+from prsm_tui.model.comments import Addressee, addressee, placed, sending
 from prsm_tui.model.patches import ADDED, REMOVED, SAME, PatchLine
 from prsm_tui.model.review import WAYS, Comment, Review, change_of, size_of
 from prsm_tui.model.session import Session
@@ -107,7 +105,7 @@ def test_a_comment_goes_to_its_author_or_to_the_nearest_above_that_works(states)
     if live:
         assert isinstance(found, Addressee)
         assert found.agent is told.model.agents[str(live[-1])]
-        assert found.is_author == (live[-1] == author)
+        assert found.told.endswith(", who made it") == (live[-1] == author)
         return
     assert isinstance(found, str), "a run is open, but nobody works"
     told.say("run_finished", status="completed")
@@ -121,68 +119,54 @@ def test_nobody_is_told_of_a_change_from_outside():
     assert "from outside" in str(found)
 
 
-@pytest.mark.parametrize("text", ["@property", "```", "x ```` y", "[bold]"])
-def test_a_comment_has_file_line_and_text_which_is_fenced(text):
-    change = change_of(row("1", path="src/a.py"))
-    line = PatchLine(ADDED, text, None, 12)
-    lines = comment_text(change, [line], "Why?", to_author=True).split("\n")
-    assert lines[0] == "A comment on your change of `src/a.py`, line 12:"
-    assert lines[1] == lines[3]
-    assert lines[1].strip("`") == ""
-    assert lines[1] not in text
-    assert lines[2:] == [f"+{text}", lines[1], "Why?"]
-    gone = replace(line, kind=REMOVED, old=7, new=None)
-    other = comment_text(change, [gone], "Why?", to_author=False)
-    assert other.startswith("A comment on the change of name of w of `src/a.py`, line 7, which was")
+SIDES = st.lists(st.sampled_from([ADDED, REMOVED, SAME]), min_size=1, max_size=8)
 
 
-LINES = st.lists(
-    st.tuples(st.sampled_from([ADDED, REMOVED, SAME]), st.integers(1, 50)), min_size=1, max_size=6
-)
-
-
-@given(LINES)
-def test_lines_are_told_by_their_numbers_as_they_are_now_or_were_where_all_are_gone(kinds):
-    lines = [
-        PatchLine(kind, "x", None if kind == ADDED else n, None if kind == REMOVED else n)
-        for kind, n in kinds
+@given(SIDES, st.data())
+def test_a_comment_is_sent_with_the_numbers_of_its_lines(kinds, data):
+    """So that of the change's lines these alone are named: of one side, or of both."""
+    numbers = {"old": 0, "new": 0}
+    rows = []
+    for kind in kinds:
+        numbers["old"] += kind != ADDED
+        numbers["new"] += kind != REMOVED
+        old, new = (
+            None if kind == gone else n
+            for gone, n in zip((ADDED, REMOVED), numbers.values(), strict=True)
+        )
+        rows.append(PatchLine(kind, "x", old, new))
+    shown = data.draw(st.sampled_from([{ADDED, REMOVED, SAME}, {REMOVED, SAME}, {ADDED, SAME}]))
+    column = [line for line in rows if line.kind in shown]
+    first, last = sorted(data.draw(st.tuples(st.integers(0, 8), st.integers(0, 8))))
+    lines = tuple(column[first : last + 1])
+    made = placed(Comment("c", lines, "why?"))
+    meant = [
+        line
+        for line in rows
+        if (line.old is not None and made.old and made.old[0] <= line.old <= made.old[1])
+        or (line.new is not None and made.new and made.new[0] <= line.new <= made.new[1])
     ]
-    told = where(lines)
-    stays = [n for kind, n in kinds if kind != REMOVED]
-    counted = stays or [n for _, n in kinds]
-    assert ("removed" in told) == (not stays)
-    numbers = [int(word) for word in told.replace(",", "").split() if word.isdigit()]
-    assert numbers == sorted({min(counted), max(counted)})
+    assert meant == list(lines)
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("wfx"), st.integers(1, 9)), max_size=12),
+    st.lists(st.sampled_from("wfx"), min_size=1, max_size=12),
     st.sets(st.sampled_from("wf")),
 )
-def test_each_comment_is_in_one_letter_to_who_gets_it_or_is_left_with_a_reason(said, ended):
+def test_the_question_before_comments_are_sent_says_how_many_go_to_whom(said, ended):
     told = Told()
     told.say("run_started", task="t")
     for agent, parent in (("m", None), ("w", "m"), ("f", "m")):
         told.spawn(agent, agent, parent)
         told.say("agent_state_changed", agent, to="killed" if agent in ended else "running")
     told.model.review.take(row(agent, agent=agent) for agent in "wf")
-    comments = [
-        Comment(agent, (PatchLine(ADDED, "x", None, number),), f"text {place}")
-        for place, (agent, number) in enumerate(said)
-    ]
-    sent, left = letters(told.model, comments)
-    everywhere = [*(one.comments for one in sent), *left.values()]
-    assert sorted(one.text for each in everywhere for one in each) == sorted(
-        one.text for one in comments
-    )
-    assert all(one.change == "x" for each in left.values() for one in each)
-    getters = [letter.agent.id for letter in sent if letter.agent is not None]
-    assert len(getters) == len(sent) == len(set(getters))
-    for letter in sent:
-        assert all(one.text in letter.text for one in letter.comments)
-        assert letter.agent is not None
-        authors = {one.change for one in letter.comments}
-        assert authors <= ({letter.agent.id} if letter.agent.id != "m" else ended)
+    asked = sending(told.model, [Comment(agent, (), "text") for agent in said])
+    getters = ["m" if agent in ended else agent for agent in said if agent != "x"]
+    for agent in "mwf":
+        count = getters.count(agent)
+        assert (f"{count} to {agent}" in asked) == (count > 0)
+    lost = "to nobody (its change is not there any more)"
+    assert (f"{said.count('x')} {lost}" in asked) == ("x" in said)
 
 
 def test_a_place_has_one_comment_and_a_blank_one_drops_it():

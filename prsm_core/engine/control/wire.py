@@ -50,6 +50,7 @@ _CLASSES: Mapping[str, type[PrsmError]] = {
 _TYPES: Mapping[str, Any] = {
     "door": door,
     "Answer": Answer,
+    "Comment": door.Comment,
     "Mapping": dict,
     "PermissionMode": str,
     "Sequence": list,

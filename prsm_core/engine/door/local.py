@@ -389,7 +389,14 @@ class LocalApp:
     @cached_property
     def _files(self) -> tuple[Changes, Snapshots]:
         engine = self._engine
-        return engine.files.door(lambda: engine.is_running, self._state_dir)
+        return engine.files.door(lambda: engine.is_running, self._state_dir, self._say)
+
+    async def _say(self, agent: str | None, text: str, delivery: str) -> str:
+        """Prompt an agent, or begin a follow-up task; return how it was delivered."""
+        if agent is not None:
+            return await self.agents.prompt(agent, text, delivery)
+        _ = await self.runs.follow_up(text)
+        return "follow_up"
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield the session's committed events after `after`, then follow with live deltas."""

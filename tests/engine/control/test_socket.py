@@ -105,6 +105,7 @@ async def test_another_user_is_refused_even_where_the_folder_lets_it_in(tmp_path
 
 ARGUMENTS: dict[str, dict] = {
     "agents.kill": {"agent": "a"},
+    "changes.comment": {"comments": []},
     "agents.prompt": {"agent": "a", "text": "t", "delivery": "queue"},
     "agents.restart": {"agent": "a", "prompt": "t"},
     "requests.resolve": {"request": "r", "verdict": "once"},

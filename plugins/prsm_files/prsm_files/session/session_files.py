@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from prsm_core import Event
     from prsm_core.files import AgentRecord, FilesContext, Hold, Paths
     from prsm_files.session.changes import ChangeWatch
+    from prsm_files.session.commenting import Say
     from prsm_files.session.evidence.witness import Witness
     from prsm_files.session.undoing import KeptChanges, KeptSnapshots
     from prsm_files.shadow.records import Snapshot
@@ -89,14 +90,14 @@ class SessionFiles(WorkspaceFiles):
         )
 
     def door(
-        self, is_running: Callable[[], bool], locks: Path | None
+        self, is_running: Callable[[], bool], locks: Path | None, say: Say
     ) -> tuple[KeptChanges, KeptSnapshots]:
         """Return the groups of an AppHandle; other engines are found by their `locks`."""
         # Once a person does something.
         from prsm_files.session.undoing import KeptChanges, KeptSnapshots, QuietFiles
 
         files = QuietFiles(self.context, self.keeper, self.watch, is_running, locks)
-        return KeptChanges(files, self.trees), KeptSnapshots(files)
+        return KeptChanges(files, self.trees, say), KeptSnapshots(files)
 
     def before(
         self, said: str, folder: str, agent: str | None

@@ -14,6 +14,7 @@ from prsm_core import ConfigError
 from prsm_core.commands import SessionLock, held, require_quiet
 from prsm_core.door import CommitReport, UndoReport
 from prsm_core.files import ACCEPTED, OPEN_STATES, NoChanges, NoSnapshots, tell_snapshot
+from prsm_files.session.commenting import Remark, Team, check_comments, chosen_lines, send
 from prsm_files.session.committing import Wording, told_outcome
 from prsm_files.session.deciding import (
     Choice,
@@ -58,13 +59,16 @@ if TYPE_CHECKING:
     from prsm_core.door import (
         Change,
         ChangeDetail,
+        Comment,
         DecidedChange,
         LeftWorktree,
         Rationale,
+        SentComments,
         Snapshot,
     )
     from prsm_core.files import ChangeRow, FilesContext, Hold
     from prsm_files.session.changes import ChangeWatch
+    from prsm_files.session.commenting import Line, Say
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
     from prsm_files.session.taking_back import Prompt
@@ -95,12 +99,12 @@ class QuietFiles:
         self.watch = watch
         self.state = state
         self.folder = Path(context.workspace)
-        self._is_running = is_running
+        self.is_running = is_running
         self._untold: list[str] = []  # what was cut off came to, until an answer tells it
 
     def check_idle(self) -> None:
         """Raise ConfigError while a run is open."""
-        if self._is_running():
+        if self.is_running():
             raise run_open(self.context.session)
 
     async def use(self, work: Callable[[Shadow], T]) -> T:
@@ -152,10 +156,11 @@ class KeptChanges(NoChanges):
 
     _watch: LateWatch | None
 
-    def __init__(self, files: QuietFiles, trees: TreeKeeper) -> None:
+    def __init__(self, files: QuietFiles, trees: TreeKeeper, say: Say) -> None:
         super().__init__(files.context, files.watch)
         self._files = files
         self._trees = trees
+        self._say = say
         self._store = files.context.store
         self._session = files.context.session
 
@@ -225,6 +230,31 @@ class KeptChanges(NoChanges):
             return []
         made, act = await watch.verdicts.reject(choice)
         return [told_decision(one, act) for one in made]
+
+    async def comment(
+        self, comments: Sequence[Comment], delivery: str = "queue"
+    ) -> Sequence[SentComments]:
+        """Send comments to the agents that made the changes; see Changes."""
+        check_comments(comments)
+        rows, agents = await self._rows(), await self._store.agents(self._session)
+        parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in agents}
+        names = {row.descriptor.agent_id: row.descriptor.name for row in agents}
+        remarks = []
+        for comment in comments:
+            row = find_change(rows, comment.change)
+            lines = await self._lines(row, comment)
+            remarks.append(Remark(told_change(row, names), lines, comment.text))
+        known = self._context.roster.records()
+        at_work = {record.agent_id for record in known if not record.state.is_terminal}
+        team = Team(parents, at_work, self._files.is_running())
+        return await send(remarks, team, self._say, delivery)
+
+    async def _lines(self, row: ChangeRow, comment: Comment) -> Sequence[Line]:
+        if comment.old is None and comment.new is None:
+            return ()
+        if self._watch is None:
+            raise _not_kept()
+        return chosen_lines(await self._watch.get().patch([row]), comment)
 
     async def commit(
         self,

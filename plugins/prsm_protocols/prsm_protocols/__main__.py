@@ -19,7 +19,7 @@ import click
 
 from prsm_core import Event, PrsmError
 from prsm_protocols.compiled import ProtocolSet, compile_pages, diagram
-from prsm_protocols.export import Export, stream
+from prsm_protocols.export import Export
 from prsm_protocols.kept import Kept
 from prsm_protocols.library import read_files, read_folder
 from prsm_protocols.places import PAGES
@@ -80,7 +80,7 @@ def export(workspace: Path, events: io.TextIOBase | None, session: str | None) -
     SESSION is one that `prsm events` knows, by default the newest of the workspace.
     """
     text = events.read() if events is not None else _printed(workspace, session)
-    for part in stream(Export(_pages).commits(_events(text))):
+    for part in Export(_pages).stream(_events(text)):
         click.echo(part, nl=False)
 
 

@@ -13,7 +13,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from prsm_protocols.labels import SINCE, is_under_protocol, pin_of
-from prsm_protocols.page import Record
 from prsm_protocols.tool_names import TRANSITION
 
 if TYPE_CHECKING:
@@ -27,16 +26,6 @@ _ODD = re.compile(r"[^\w.\-]+")
 _MARKS = re.compile(r"[<>\n\0]+")
 
 
-class Commit(Record, frozen=True):
-    """One commit: by whom, when, what it says, and the files that it writes."""
-
-    name: str
-    email: str
-    at: int
-    message: str
-    files: dict[str, str]
-
-
 class Export:
     """Makes commits of events; `pages` returns the pages of a version by name, of its id."""
 
@@ -46,54 +35,51 @@ class Export:
         self._labels: dict[str, Mapping[str, str]] = {}
         self._calls: dict[tuple[str, str], Mapping[str, Any]] = {}  # open calls, by agent and call
         self._versions: set[str] = set()
-        self._last: float = 0
+        self._commits = 0
 
-    def commits(self, events: Iterable[Event]) -> Iterator[Commit]:
-        """Yield the commits of a session's events, in their order."""
+    def stream(self, events: Iterable[Event]) -> Iterator[bytes]:
+        """Yield a session's events as commits, in their order; without a commit it is empty."""
+        last = 0.0
         for event in events:
-            self._last = event.ts
+            last = event.ts
             if event.agent is None:
                 continue
+            call = event.agent, str(event.data.get("call"))
             if event.type in {"agent_spawned", "agent_labels_changed"}:
-                yield from self._said(event)
+                yield from self._moved(event, event.agent)
             elif event.type == "tool_call_started" and event.data.get("tool") == TRANSITION:
-                call = event.data.get("arguments") or {}
-                self._calls[event.agent, str(event.data.get("call"))] = call
+                self._calls[call] = event.data.get("arguments") or {}
             elif event.type == "tool_call_finished":
-                self._calls.pop((event.agent, str(event.data.get("call"))), None)
-        yield from self._pending()
+                self._calls.pop(call, None)
+        for (agent, _), wanted in self._calls.items():
+            if (to := wanted.get("to")) is not None:
+                step = f"asks for {to}, and has no answer"
+                yield self._commit(agent, last, step, call=wanted, pending=str(to))
 
-    def _said(self, event: Event) -> Iterator[Commit]:
-        agent = str(event.agent)
+    def _moved(self, event: Event, agent: str) -> Iterator[bytes]:
         labels = event.data.get("labels") or {}
-        if event.type == "agent_spawned":
-            self._names[agent] = self._name(str(event.data.get("name") or agent))
         was, now = pin_of(self._labels.get(agent, {}), agent), pin_of(labels, agent)
         self._labels[agent] = labels
-        if now is None and event.type == "agent_spawned" and is_under_protocol(labels):
-            yield self._commit(agent, event.ts, "begins", {})
-        if now is None or (
-            was is not None and (was.protocol, was.state) == (now.protocol, now.state)
-        ):
+        if event.type == "agent_spawned":
+            self._names[agent] = self._free_name(str(event.data.get("name") or agent))
+            if now is None and is_under_protocol(labels):
+                yield self._commit(agent, event.ts, "begins")
+        if now is None or (was and (was.protocol, was.state) == (now.protocol, now.state)):
             return
-        files = self._version(now)
+        calls = [call for (by, _), call in self._calls.items() if by == agent]
         step = f"{was.state} -> {now.state}" if was is not None else f"is in {now.state}"
-        yield self._commit(agent, event.ts, step, files, self._context(agent))
+        yield self._commit(agent, event.ts, step, self._new_pages(now), calls[-1] if calls else {})
 
-    def _name(self, name: str) -> str:
+    def _free_name(self, name: str) -> str:
         """Return what an agent's folder is called: its name, or with a number if that is taken."""
         wanted, count = _ODD.sub("_", name), 1
-        found = wanted
-        while found in self._names.values():
+        free = wanted
+        while free in self._names.values():
             count += 1
-            found = f"{wanted}-{count}"
-        return found
+            free = f"{wanted}-{count}"
+        return free
 
-    def _context(self, agent: str) -> Mapping[str, Any]:
-        calls = [call for (by, _), call in self._calls.items() if by == agent]
-        return calls[-1] if calls else {}
-
-    def _version(self, pin: Pin) -> dict[str, str]:
+    def _new_pages(self, pin: Pin) -> dict[str, str]:
         """Return the pages of a version that nobody has come to before."""
         if pin.protocol in self._versions:
             return {}
@@ -105,15 +91,14 @@ class Export:
         agent: str,
         at: float,
         step: str,
-        files: Mapping[str, str],
+        files: Mapping[str, str] | None = None,
         call: Mapping[str, Any] | None = None,
         pending: str | None = None,
-    ) -> Commit:
+    ) -> bytes:
         name = self._names.setdefault(agent, _ODD.sub("_", agent))
         labels = self._labels.get(agent, {})
-        pin = pin_of(labels, agent)
         state: dict[str, Any] = {"agent": agent, "protocol": labels.get("protocol", "")}
-        if pin is not None:
+        if (pin := pin_of(labels, agent)) is not None:
             since = int(labels.get(SINCE, "0"))
             state |= {"protocol": pin.protocol, "state": pin.state, "since": since}
         if call is not None and call.get("context") is not None:
@@ -121,33 +106,17 @@ class Export:
         if pending is not None:
             state["pending"] = pending
         text = json.dumps(state, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-        return Commit(
-            name=name,
-            email=f"{_MARKS.sub('', agent)}@prsm.invalid",
-            at=int(at),
-            message=f"{name}: {step}\n",
-            files={**files, f"agents/{name}/state.json": text},
-        )
-
-    def _pending(self) -> Iterator[Commit]:
-        for (agent, _), call in self._calls.items():
-            to = call.get("to")
-            if to is not None:
-                step = f"asks for {to}, and has no answer"
-                yield self._commit(agent, self._last, step, {}, call, pending=str(to))
-
-
-def stream(commits: Iterable[Commit]) -> Iterator[bytes]:
-    """Yield a stream for `git fast-import`; without a commit it is empty."""
-    for number, commit in enumerate(commits, start=1):
-        who = f"{commit.name} <{commit.email}> {commit.at} +0000\n"
-        yield f"commit {BRANCH}\nmark :{number}\nauthor {who}committer {who}".encode()
-        yield _data(commit.message)
-        if number > 1:
-            yield f"from :{number - 1}\n".encode()
-        for path, text in sorted(commit.files.items()):
-            yield f"M 100644 inline {path}\n".encode() + _data(text)
-        yield b"\n"
+        self._commits += 1
+        number, email = self._commits, _MARKS.sub("", agent)
+        who = f"{name} <{email}@prsm.invalid> {int(at)} +0000\n"
+        parts = [
+            f"commit {BRANCH}\nmark :{number}\nauthor {who}committer {who}".encode(),
+            _data(f"{name}: {step}\n"),
+            f"from :{number - 1}\n".encode() if number > 1 else b"",
+        ]
+        for path, content in sorted({**(files or {}), f"agents/{name}/state.json": text}.items()):
+            parts += [f"M 100644 inline {path}\n".encode(), _data(content)]
+        return b"".join([*parts, b"\n"])
 
 
 def _data(text: str) -> bytes:

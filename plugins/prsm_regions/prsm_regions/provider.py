@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -166,7 +167,7 @@ class RegionsSession(TurnSession[Turn]):
             router=A2ARouter(request.cwd, self._oracle, services=self.services, ask_owner=owners),
             oracle=self._oracle,
             config=_with_effort(config, request.labels.get("effort")),
-            workspace=request.cwd,
+            workspace=os.path.realpath(request.cwd),
             intent=self._notes.intent,
         )
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,7 +23,7 @@ from prsm_regions.symbols import answers
 from prsm_regions.symbols.answers import Found
 from prsm_regions.symbols.files import walk
 from prsm_regions.symbols.index import Index
-from prsm_regions.symbols.outlines import interface_of_region, outline_of_region
+from prsm_regions.symbols.outlines import interface, outline, together
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -44,7 +45,7 @@ T = TypeVar("T")
 
 
 class Oracle:
-    """Owns the index of one repository; an async context manager.
+    """Owns the index of one repository; an async context manager. Roots of trees are resolved.
 
     `list_files` gives the files of a tree, None where it cannot be told: then the tree is walked.
     """
@@ -71,7 +72,6 @@ class Oracle:
 
     async def refresh(self, root: str) -> None:
         """Bring the index to what the tree holds now; one look serves all who ask meanwhile."""
-        root = _real(root)
         looks = self._looks.setdefault(root, _Looks())
         wanted = looks.begun + 1
         async with looks.lock:
@@ -80,7 +80,12 @@ class Oracle:
             looks.begun += 1
             number = looks.begun
             paths = await self._list_files(root) if self._list_files else None
-            await self._run(lambda is_stopped: self._refresh(root, paths, is_stopped))
+            stop = threading.Event()
+            try:
+                listed = walk(root) if paths is None else paths
+                await self._run(partial(self._index.refresh, root, listed, stop.is_set))
+            finally:
+                stop.set()
             looks.done = number
 
     async def find(self, root: str, name: str, near: Sequence[str] = ()) -> list[Found]:
@@ -88,65 +93,43 @@ class Oracle:
 
         `a.B.c` is the `c` that is in `B`, in a module `a`; where there is none, any `c`.
         """
-        root = _real(root)
         within, own = answers.split_name(name)
         if not own:
             return []
-        rows = await self._run(lambda _: self._index.with_name(root, own, answers.MAX_FOUND))
+        rows = await self._run(lambda: self._index.with_name(root, own, answers.MAX_FOUND))
         return answers.best([Found(path, one) for path, one in rows], within, near)
 
     async def near(self, root: str, name: str) -> list[str]:
         """Return names of the tree that are like one that it does not have, best first."""
-        root = _real(root)
         own = answers.split_name(name)[1]
-        return await self._run(
-            lambda _: answers.near_names(own, self._index.names(root, *answers.lengths_near(own)))
-        )
+        lengths = answers.lengths_near(own)
+        return await self._run(lambda: answers.near_names(own, self._index.names(root, *lengths)))
 
     async def unread(self, root: str) -> list[tuple[str, str]]:
         """Return the files that were not looked into, and why."""
-        root = _real(root)
-        return await self._run(lambda _: self._index.unread(root))
+        return await self._run(lambda: self._index.unread(root))
 
     async def stamps(self, root: str, region: str) -> dict[str, Stamp]:
         """Return the files of a region as the last look saw them; equal ones are unchanged."""
-        root = _real(root)
-        found = await self._run(lambda _: self._index.stamps(root))
-        return {path: stamp for path, stamp in found.items() if is_below(path, region)}
+        stamps = await self._run(lambda: self._index.stamps(root))
+        return {path: stamp for path, stamp in stamps.items() if is_below(path, region)}
 
     async def outline(self, root: str, region: str) -> str:
         """Return the outline of a region as of the last look; blank where it defines nothing."""
-        root = _real(root)
-        stamps = await self.stamps(root, region)
+        files = sorted((await self.stamps(root, region)).items())
+        defined = partial(self._index.in_file, root)
         return await self._run(
-            lambda _: outline_of_region(
-                (path, stamp[0], self._index.in_file(root, path))
-                for path, stamp in sorted(stamps.items())
-            )
+            lambda: together(outline(path, stamp[0], defined(path)) for path, stamp in files)
         )
 
     async def interface(self, root: str, region: str) -> str:
         """Return what a region offers others as of the last look; blank where that is nothing."""
-        root = _real(root)
-        stamps = await self.stamps(root, region)
-        return await self._run(
-            lambda _: interface_of_region(
-                (path, self._index.in_file(root, path)) for path in sorted(stamps)
-            )
-        )
+        paths = sorted(await self.stamps(root, region))
+        defined = partial(self._index.in_file, root)
+        return await self._run(lambda: together(interface(path, defined(path)) for path in paths))
 
-    def _refresh(
-        self, root: str, paths: Iterable[str] | None, is_stopped: Callable[[], bool]
-    ) -> None:
-        self._index.refresh(root, walk(root) if paths is None else paths, is_stopped)
-
-    async def _run(self, work: Callable[[Callable[[], bool]], T]) -> T:
-        """Run some work in the thread; it is told when nobody waits for it any more."""
-        stop = threading.Event()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, stop.is_set)
-        finally:
-            stop.set()
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 class _Looks:
@@ -156,10 +139,6 @@ class _Looks:
         self.lock = asyncio.Lock()
         self.begun = 0
         self.done = 0
-
-
-def _real(root: str) -> str:
-    return os.path.realpath(root)
 
 
 def lister(services: ProviderServices) -> Callable[[str], Awaitable[list[str] | None]]:

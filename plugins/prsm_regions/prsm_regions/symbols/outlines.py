@@ -51,11 +51,6 @@ def outline_of_file(root: str, path: str, now_ns: int) -> str:
         return ""
 
 
-def outline_of_region(files: Iterable[tuple[str, int, Sequence[Definition]]]) -> str:
-    """Return the outlines of files, by path; those beyond 24 kB are counted."""
-    return together(outline(path, length, found) for path, length, found in files)
-
-
 def together(texts: Iterable[str]) -> str:
     """Return what is said of files, but blanks; those beyond 24 kB are counted."""
     shown: list[str] = []
@@ -124,11 +119,6 @@ def interface(path: str, found: Sequence[Definition]) -> str:
         if not is_local(one, found) and not _is_hidden(_whole(one), hidden)
     ]
     return cut("\n".join([path, *lines]), MAX_FILE) if lines else ""
-
-
-def interface_of_region(files: Iterable[tuple[str, Sequence[Definition]]]) -> str:
-    """Return the interfaces of files, by path; those beyond 24 kB are counted."""
-    return together(interface(path, found) for path, found in files)
 
 
 def _whole(one: Definition) -> str:

@@ -14,7 +14,6 @@ from prsm_core.terminal import VERDICT_LABELS, parse_answer, parse_verdict, what
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prsm_console.keyboard import Keyboard
     from prsm_console.screen import Screen
     from prsm_core import Event
 
@@ -49,10 +48,7 @@ class Answering(Protocol):
 
 
 class LineReader:
-    """Reads answers, as a Keyboard does, but only while somebody waits for one.
-
-    What comes meanwhile is left alone.
-    """
+    """Reads answers, only while somebody waits for one; what comes meanwhile is left alone."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -78,25 +74,24 @@ class LineReader:
         descriptor = self._descriptor
         if descriptor is None:
             return b""
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
         try:
-            loop.add_reader(descriptor, _wake, ready)
+            await until_readable(descriptor)
         except PermissionError:  # a file or /dev/null: epoll refuses it, and it never blocks
             return os.read(descriptor, _CHUNK)
-        try:
-            await ready
-        finally:
-            loop.remove_reader(descriptor)
         try:
             return os.read(descriptor, _CHUNK)
         except OSError:  # the terminal was hung up (EIO): the same as its end
             return b""
 
 
-def _wake(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+async def until_readable(descriptor: int) -> None:
+    """Return once there is something to read, or the end."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
 
 
 class Desk:
@@ -110,7 +105,7 @@ class Desk:
     def __init__(
         self,
         requests: Answering,
-        reader: LineReader | Keyboard,
+        reader: LineReader,
         screen: Screen,
         describe: Callable[[Event], Sequence[str]],
         on_prompt: Callable[[str], None] | None = None,

@@ -16,6 +16,7 @@ import termios
 import tty
 from typing import TYPE_CHECKING
 
+from prsm_console.asking import LineReader, until_readable
 from prsm_core.terminal import is_in_front
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _KEY = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO.|\x1b[^\[O]|\x1b$|[^\x1b]", re
 _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)")
 
 
-class Keyboard:
+class Keyboard(LineReader):
     """Owns a terminal's input: its mode, the line being typed, and whose each line is.
 
     With a `view` keys are read one by one and shown there, since the terminal's own echo would be
@@ -54,7 +55,8 @@ class Keyboard:
     ) -> None:
         self.ended = asyncio.Event()  # the terminal has gone, or its person leaves
         self._leaves = leaves
-        self._descriptor = descriptor
+        super().__init__(descriptor)
+        self._terminal = descriptor
         self._on_prompt = on_prompt
         self._tell = tell
         self._view = view
@@ -77,7 +79,7 @@ class Keyboard:
         """Read until cancelled or the terminal has gone."""
         while not self.ended.is_set():
             if self.refresh():
-                await self._wait_for_keys()
+                await until_readable(self._terminal)
                 if self._is_in_front():
                     self._read()
             else:
@@ -103,7 +105,7 @@ class Keyboard:
             self._read(waiting=False)
             if self._view is None:
                 with contextlib.suppress(termios.error):
-                    termios.tcflush(self._descriptor, termios.TCIFLUSH)
+                    termios.tcflush(self._terminal, termios.TCIFLUSH)
         while not self._answers.empty():
             self._answers.get_nowait()
         self._listing += 1 + self._listing % 2
@@ -130,34 +132,25 @@ class Keyboard:
                 if self._view is not None:
                     self._view.write(_PASTES_OFF)
                 # Not TCSADRAIN: it waits for a terminal that may take nothing.
-                termios.tcsetattr(self._descriptor, termios.TCSANOW, before)  # type: ignore[arg-type]
+                termios.tcsetattr(self._terminal, termios.TCSANOW, before)  # type: ignore[arg-type]
 
     def _is_in_front(self) -> bool:
-        return is_in_front(self._descriptor)
+        return is_in_front(self._terminal)
 
     def _take_mode(self, view: LiveScreen) -> None:
-        now = termios.tcgetattr(self._descriptor)
+        now = termios.tcgetattr(self._terminal)
         if now[3] & (termios.ICANON | termios.ECHO):
             if self._before is None:
                 self._before = list(now)
-            tty.setcbreak(self._descriptor, termios.TCSANOW)  # what is typed already is read
+            tty.setcbreak(self._terminal, termios.TCSANOW)  # what is typed already is read
             view.write(_PASTES_ON)
-
-    async def _wait_for_keys(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(self._descriptor, _wake, ready)
-        try:
-            await ready
-        finally:
-            loop.remove_reader(self._descriptor)
 
     def _read(self, *, waiting: bool = True) -> None:
         """Take what was typed; with nothing to read it waits, unless it is told not to."""
         try:
-            if not waiting and not select.select([self._descriptor], [], [], 0)[0]:
+            if not waiting and not select.select([self._terminal], [], [], 0)[0]:
                 return
-            chunk = os.read(self._descriptor, _CHUNK)
+            chunk = os.read(self._terminal, _CHUNK)
         except OSError:  # the terminal was hung up (EIO): the same as its end
             chunk = b""
         if not chunk:
@@ -238,8 +231,3 @@ class Keyboard:
         if self._view is not None:
             is_draft = bool(self._line) and self._line_for != self._listing
             self._view.show_typed(self._line, is_draft=is_draft)
-
-
-def _wake(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)

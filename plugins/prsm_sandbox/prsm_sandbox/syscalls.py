@@ -78,12 +78,12 @@ _MACHINES = {
 }
 
 
-def build_filter(*, network: bool, machine: str | None = None) -> bytes | None:
+def build_filter(*, network: bool) -> bytes | None:
     """Return the program for this machine, None where its numbers are not known.
 
     With `network` sockets of all families can be made.
     """
-    numbers = _MACHINES.get(machine or platform.machine())
+    numbers = _MACHINES.get(platform.machine())
     if numbers is None:
         return None
     return b"".join(_instructions(numbers, network=network))

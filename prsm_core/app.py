@@ -24,8 +24,14 @@ from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.executor import choose_executor
-from prsm_core.engine.providers.configured_names import NameFinding, ask_for, judge_names, set_names
-from prsm_core.engine.providers.listings import Listings, ProviderReport
+from prsm_core.engine.providers.listings import (
+    Listings,
+    NameFinding,
+    ProviderReport,
+    ask_for,
+    judge_names,
+    set_names,
+)
 from prsm_core.engine.providers.registry import (
     Owned,
     ProviderRegistry,
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
     from prsm_core.domain.tools import McpEndpoint
-    from prsm_core.engine.agents.parts import OpenEndpoint
+    from prsm_core.engine.agents.life import OpenEndpoint
     from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.interfaces.clock import Clock

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.engine.processes.executor import run_captured
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.shell import run_captured
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
 from prsm_core.kit.clocks import SystemClock

@@ -57,7 +57,7 @@ def _values(name: str, report: ProviderReport) -> dict[str, Any]:
 
 def _print(found: Mapping[str, ProviderReport], settings: Settings) -> None:
     from prsm_core.cli.saying import print_table, say
-    from prsm_core.engine.turns.model_parameters import describe_ignored
+    from prsm_core.engine.turns.context import describe_ignored
     from prsm_core.kit.text import escape_exact
 
     headers = ("NAME", "AVAILABLE", "VERSION", "TESTED", "LOGIN", "ENFORCES", "MODELS")

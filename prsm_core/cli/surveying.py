@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from prsm_core.config import Paths, Settings
-    from prsm_core.engine.providers.configured_names import NameFinding
-    from prsm_core.engine.providers.listings import ProviderReport
+    from prsm_core.engine.providers.listings import NameFinding, ProviderReport
     from prsm_core.plugins import PluginManager
 
 T = TypeVar("T")

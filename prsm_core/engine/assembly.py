@@ -12,12 +12,11 @@ from msgspec import field
 from prsm_core.config import resolve_paths
 from prsm_core.domain.record import Record
 from prsm_core.engine.agents.deadlock import KnotResolver
-from prsm_core.engine.agents.ends import AgentEnds
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.labelling import Labelling
-from prsm_core.engine.agents.manager import AgentManager
+from prsm_core.engine.agents.life import Inbox, SessionParts, Slots
+from prsm_core.engine.agents.manager import AgentEnds, AgentManager
 from prsm_core.engine.agents.opening import Contexts, Opening
-from prsm_core.engine.agents.parts import Inbox, SessionParts, Slots
 from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.session import AgentSession, Lives
 from prsm_core.engine.agents.skills import Skills
@@ -38,10 +37,8 @@ from prsm_core.engine.spending import BudgetLedger, tell_alert
 from prsm_core.engine.state import Roster
 from prsm_core.engine.tools.communication import Communication
 from prsm_core.engine.tools.family import Family, Observation, Recommendation
-from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.shell import Shell
-from prsm_core.engine.turns.parts import TurnImages, TurnParts
-from prsm_core.engine.turns.permits import Permits, Standing
+from prsm_core.engine.turns.parts import Permits, Standing, TurnImages
 from prsm_core.engine.workspace_files import FilesContext, WorkspaceFiles
 from prsm_core.kit.places import unseen_folders
 from prsm_core.messaging.deadlock import DeadlockDetector
@@ -57,7 +54,7 @@ if TYPE_CHECKING:
     from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
-    from prsm_core.engine.agents.parts import OpenEndpoint
+    from prsm_core.engine.agents.life import OpenEndpoint
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
@@ -442,65 +439,11 @@ class Assembly:
         return McpTrials(self.providers.boxes.start, self.config.clock, tell)
 
     def _session_parts(self) -> SessionParts:
-        config, settings = self.config, self.config.settings
-        tools = self._make_tools()
+        config, clock, tools = self.config, self.config.clock, self._make_tools()
+        told = self.files.folders, self.skills.prompt, cache(self._make_trials)
+        enforcement = self.enforcement
+        news = TeamNews(self.workforce, lambda: enforcement.unseen, enforcement.look_at_all)
         return SessionParts(
-            settings=settings,
-            ends=self.ends,
-            steps=self.steps,
-            detector=self.detector,
-            slots=self.slots,
-            quiet=self.quiet,
-            files=self.files,
-            is_closing=self.manager.is_closing,
-            forget=self._lives.forget,
-            turns=self._turn_parts(),
-            providers=self.providers,
-            listings=self.listings,
-            breakers=Breakers(config.clock),
-            retry=config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
-            holds=self.holds,
-            opening=Opening(
-                self.providers,
-                self.enforcement,
-                settings,
-                self.files.folders,
-                self.skills.prompt,
-                cache(self._make_trials),
-            ),
-            contexts=self.contexts,
-            inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),
-            tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
-            permits=self._permits,
-            labelling=self.labelling,
-            open_endpoint=config.open_endpoint,
-            roster=self._roster,
-            store=config.store,
-            journal=self.journal,
-            clock=config.clock,
-            background=self.background,
-        )
-
-    def _make_contexts(self) -> Contexts:
-        config = self.config
-        return Contexts(
-            providers=self.providers,
-            enforcement=self.enforcement,
-            listings=self.listings,
-            conversations=self.conversations,
-            budgets=self.budgets,
-            steps=self.steps,
-            journal=self.journal,
-            settings=config.settings,
-            workspace=config.workspace,
-            ids=config.ids,
-            clock=config.clock,
-            compaction=compact,
-        )
-
-    def _turn_parts(self) -> TurnParts:
-        config, clock = self.config, self.config.clock
-        return TurnParts(
             settings=config.settings,
             workspace=self.files.folders.of,
             system_prompt=self.skills.prompt,
@@ -522,23 +465,53 @@ class Assembly:
             steering=self.prompting,
             images=TurnImages(config.state_dir, self.providers.capabilities, self.journal),
             program_of=self.providers.program_of,
-            with_news=TeamNews(
-                self.workforce,
-                lambda: self.enforcement.unseen,
-                self.enforcement.look_at_all,
-            ).add,
+            with_news=news.add,
+            ends=self.ends,
+            detector=self.detector,
+            slots=self.slots,
+            files=self.files,
+            is_closing=self.manager.is_closing,
+            forget=self._lives.forget,
+            providers=self.providers,
+            listings=self.listings,
+            breakers=Breakers(clock),
+            retry=config.retry or RetryPolicy(attempts=config.settings.engine.retry_attempts),
+            holds=self.holds,
+            opening=Opening(self.providers, enforcement, config.settings, *told),
+            contexts=self.contexts,
+            inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),
+            tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
+            labelling=self.labelling,
+            open_endpoint=config.open_endpoint,
+            roster=self._roster,
+            store=config.store,
+        )
+
+    def _make_contexts(self) -> Contexts:
+        config = self.config
+        return Contexts(
+            providers=self.providers,
+            enforcement=self.enforcement,
+            listings=self.listings,
+            conversations=self.conversations,
+            budgets=self.budgets,
+            steps=self.steps,
+            journal=self.journal,
+            settings=config.settings,
+            workspace=config.workspace,
+            ids=config.ids,
+            clock=config.clock,
+            compaction=compact,
         )
 
     def _handlers(self) -> Mapping[str, Handler]:
-        roster, steps, ids = self._roster, self.steps, self.config.ids
-        talk = Communication(roster=roster, router=self.router, steps=steps, ids=ids)
         seen = Observation(
-            roster=roster,
+            roster=self._roster,
             journal=self.journal,
             conversations=self.conversations,
             budgets=self.budgets,
         )
-        family, progress = self._family(), self._progress()
+        talk, family = self._communication(), self._family()
         handlers: tuple[Handler, ...] = (
             talk.ask_parent,
             talk.respond_to_child,
@@ -549,9 +522,9 @@ class Assembly:
             family.restart_child,
             family.consult_expert,
             family.consult_peer,
-            progress.report_progress,
-            progress.task_complete,
-            progress.ask_user,
+            talk.report_progress,
+            talk.task_complete,
+            talk.ask_user,
             self._recommendation().recommend_model,
             seen.get_child_history,
             seen.check_child_status,
@@ -561,17 +534,17 @@ class Assembly:
         )
         return {handler.__name__: handler for handler in handlers}
 
-    def _progress(self) -> Progress:
-        return Progress(
+    def _communication(self) -> Communication:
+        return Communication(
+            roster=self._roster,
+            router=self.router,
+            steps=self.steps,
+            ids=self.config.ids,
             ends=self.ends,
             silent=self.peers.falls_silent,
             steering=self.prompting,
-            steps=self.steps,
-            roster=self._roster,
-            router=self.router,
             requests=self.requests,
             broker=self.config.broker,
-            ids=self.config.ids,
             workspace=self.config.workspace,
         )
 
@@ -618,6 +591,6 @@ class Assembly:
 
 async def compact(*of: Any) -> None:
     """Run a compaction, loaded only once a conversation is too long."""
-    from prsm_core.engine.agents.compacting import Compaction
+    from prsm_core.engine.agents.side_query import Compaction
 
     await Compaction(*of).run()

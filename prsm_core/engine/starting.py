@@ -15,7 +15,7 @@ from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.domain.turns import Notice
 from prsm_core.domain.writes import RunStarted, Told
 from prsm_core.engine.processes.table import process_identity
-from prsm_core.engine.providers.configured_names import (
+from prsm_core.engine.providers.listings import (
     ask_for,
     judge_names,
     look_at_names,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.side_query import Naming
     from prsm_core.engine.agents.user_prompts import KeptText
     from prsm_core.engine.assembly import Assembly
-    from prsm_core.engine.providers.configured_names import SetName
+    from prsm_core.engine.providers.listings import SetName
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec

@@ -25,9 +25,8 @@ _HOMES = {
     "prsm_core.engine.journal.feed": "Feed",
     "prsm_core.engine.journal.unit": "Journal",
     "prsm_core.engine.journal.views": "ConversationStore",
+    "prsm_core.engine.processes.executor": "CommandSandbox run_shell",
     "prsm_core.engine.processes.launcher": "ProcessLauncher",
-    "prsm_core.engine.processes.executor": "CommandSandbox",
-    "prsm_core.engine.processes.shell": "run_shell",
     "prsm_core.engine.quiet": "CallWatch Hold QuietMoment WritingCall",
     "prsm_core.engine.state": "AgentRecord Evidence Leases Level Roster",
     "prsm_core.engine.workspace_files": (

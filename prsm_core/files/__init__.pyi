@@ -37,8 +37,8 @@ from prsm_core.engine.journal.feed import Feed as Feed
 from prsm_core.engine.journal.unit import Journal as Journal
 from prsm_core.engine.journal.views import ConversationStore as ConversationStore
 from prsm_core.engine.processes.executor import CommandSandbox as CommandSandbox
+from prsm_core.engine.processes.executor import run_shell as run_shell
 from prsm_core.engine.processes.launcher import ProcessLauncher as ProcessLauncher
-from prsm_core.engine.processes.shell import run_shell as run_shell
 from prsm_core.engine.quiet import CallWatch as CallWatch
 from prsm_core.engine.quiet import Hold as Hold
 from prsm_core.engine.quiet import QuietMoment as QuietMoment

@@ -25,7 +25,7 @@ _HOMES = {
     "prsm_core.config.seen": "SeenWarnings",
     "prsm_core.domain.account": "Problem code_of problems_of",
     "prsm_core.engine.journal.views": "build_tree",
-    "prsm_core.engine.processes.shell": "run_captured",
+    "prsm_core.engine.processes.executor": "run_captured",
     "prsm_core.kit.clocks": "SystemClock",
     "prsm_core.loop.output": "LOST Outlet drained room_in",
     "prsm_core.permissions.edits": "find_change",

@@ -5,7 +5,7 @@ from prsm_core.domain.account import Problem as Problem
 from prsm_core.domain.account import code_of as code_of
 from prsm_core.domain.account import problems_of as problems_of
 from prsm_core.engine.journal.views import build_tree as build_tree
-from prsm_core.engine.processes.shell import run_captured as run_captured
+from prsm_core.engine.processes.executor import run_captured as run_captured
 from prsm_core.kit.clocks import SystemClock as SystemClock
 from prsm_core.loop.output import LOST as LOST
 from prsm_core.loop.output import Outlet as Outlet

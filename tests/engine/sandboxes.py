@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from prsm_core.engine.processes.shell import run_shell
+from prsm_core.engine.processes.executor import run_shell
 from prsm_core.kit.clocks import SystemClock
 
 if TYPE_CHECKING:

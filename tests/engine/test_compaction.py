@@ -7,7 +7,7 @@ from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.turns import ErrorKind, StopReason, UsageReported
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.engine.agents.compacting import SYSTEM_PROMPT
+from prsm_core.engine.agents.side_query import SUMMARY_PROMPT
 from prsm_core.engine.tokens import count_tokens
 from prsm_core.interfaces.provider import ProviderCapabilities
 from tests.engine.harness import failed
@@ -102,7 +102,7 @@ async def test_a_prompt_that_is_too_long_is_tried_once_more_after_a_compaction(o
     assert second.token_budget.used <= WINDOW * 0.8
     assert second.current_message is None
     told = asked.current_message.content
-    assert asked.system_prompt == SYSTEM_PROMPT
+    assert asked.system_prompt == SUMMARY_PROMPT
     assert "> do it" in told
     assert "> note 0: xx" in told
     assert f"> note {20 - len(kept) - 1}: xx" in told
@@ -331,7 +331,7 @@ async def test_what_no_request_can_hold_is_summarised_in_parts(opened):
     assert len(asked) > 2
     for number, context in enumerate(asked):
         text = context.current_message.content
-        assert count_tokens(SYSTEM_PROMPT) + count_tokens(text) <= 3000 * 0.8
+        assert count_tokens(SUMMARY_PROMPT) + count_tokens(text) <= 3000 * 0.8
         assert (f"> SUMMARY {number}\n" in text) == (number > 0)
     notes = [f"> note {n}:" for n in range(20)]
     kept = len(second.history) - 2

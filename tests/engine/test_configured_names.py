@@ -8,7 +8,7 @@ import pytest
 from prsm_testing.doubles import until
 from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.engine.providers.configured_names import SHOWN
+from prsm_core.engine.providers.listings import SHOWN
 from prsm_core.interfaces.provider import ProviderStatus
 from tests.engine.harness import complete
 from tests.engine.test_team import Vendor, specs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prsm_core.config import Settings
-from prsm_core.engine.turns.model_parameters import ModelParameters, model_parameters
+from prsm_core.engine.turns.context import ModelParameters, model_parameters
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderSpec
 from tests.engine.harness import ScriptedProvider, failed
 

@@ -12,7 +12,7 @@ from prsm_testing.fake_clock import FakeClock
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest, Question
 from prsm_core.domain.writes import AgentEnded, ResultClaimed, ThreadKept
-from prsm_core.engine.turns.permits import ENDED
+from prsm_core.engine.turns.parts import ENDED
 from prsm_core.errors import AgentSpawnError, FencedError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
 from tests.engine.harness import ScriptedProvider

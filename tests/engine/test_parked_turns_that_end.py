@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from prsm_core.engine.agents.parts import SlotLease
+from prsm_core.engine.agents.life import SlotLease
 from tests.engine.residents import asks_a_person, hangs, leads, once
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.engine.agents.parts import SlotLease, Slots
+from prsm_core.engine.agents.life import SlotLease, Slots
 
 ACT = st.sampled_from(["acquire", "release", "cancel", "step"])
 

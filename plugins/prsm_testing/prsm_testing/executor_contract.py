@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prsm_core.config.schema import SandboxSettings
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.executor import BOXES, ChosenExecutor, CommandSandbox, ProgramBoxes
+from prsm_core.engine.processes.executor import (
+    BOXES,
+    ChosenExecutor,
+    CommandSandbox,
+    ProgramBoxes,
+    run_shell,
+)
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.shell import run_shell
 from prsm_core.kit.clocks import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from prsm_core.engine.processes.shell import ShellResult
+    from prsm_core.engine.processes.executor import ShellResult
     from prsm_core.executors import ExecutorSpec
 
 SECONDS = 60.0

@@ -49,10 +49,10 @@ from prsm_core.engine.processes.executor import (
 )
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.table import find_lineage, find_orphans, is_alive
-from prsm_core.engine.providers.configured_names import DEFAULT_PROVIDER, place_of_name
+from prsm_core.engine.providers.listings import DEFAULT_PROVIDER, place_of_name
 from prsm_core.engine.providers.model_names import kind_of
 from prsm_core.engine.providers.registry import configured_specs
-from prsm_core.engine.turns.model_parameters import describe_ignored
+from prsm_core.engine.turns.context import describe_ignored
 from prsm_core.errors import ConfigError, ControlError, PluginError, PrsmError, StoreError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus

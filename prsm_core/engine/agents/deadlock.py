@@ -21,7 +21,7 @@ from prsm_core.messaging.waits import ANYONE
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from prsm_core.engine.agents.ends import AgentEnds
+    from prsm_core.engine.agents.manager import AgentEnds
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.state import AgentRecord, OpenQuestion, Roster

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prsm_core.domain.notes import ModelChoice
-    from prsm_core.engine.agents.parts import SessionParts
+    from prsm_core.engine.agents.life import SessionParts
     from prsm_core.engine.providers.retry import CircuitBreaker
     from prsm_core.engine.state import AgentRecord
 

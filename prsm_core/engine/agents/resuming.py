@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import AgentNow, RunNow, SessionState, TurnState
     from prsm_core.domain.steps import HumanRequest, Step, Write
     from prsm_core.domain.tools import McpServer
-    from prsm_core.engine.agents.ends import AgentEnds
+    from prsm_core.engine.agents.manager import AgentEnds
     from prsm_core.engine.agents.session import AgentSession, Lives
-    from prsm_core.engine.journal.spoken import Spoken
+    from prsm_core.engine.journal.feed import Spoken
     from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.agents.parts import SessionParts
+    from prsm_core.engine.agents.life import SessionParts
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.interfaces.clock import Clock
@@ -115,7 +115,7 @@ class AgentSession:
             parts.ends,
             parts.background,
             parts.journal,
-            parts.turns.broker.commands,
+            parts.broker.commands,
         )
         self._failover = Failover(record, parts, left is not None)
         self._keeper = ContextKeeper(record, parts.contexts, tools)
@@ -162,7 +162,7 @@ class AgentSession:
         """Close a turn that was to continue but got no session, or did not settle its calls."""
         turn, self._left_turn = self._left_turn, None
         if self._parts.journal.is_suspended:
-            self._parts.turns.requests.leave(self.record.agent_id)
+            self._parts.requests.leave(self.record.agent_id)
             return
         if turn is not None:
             await turn.abandon()
@@ -170,7 +170,7 @@ class AgentSession:
             from prsm_core.engine.turns.going_on import GoingOn, NoSession
 
             prompt, going_on = Prompt(text=None), GoingOn(self._left.open_turn)
-            session, parts = NoSession(self.record.resume_token), self._parts.turns
+            session, parts = NoSession(self.record.resume_token), self._parts
             await TurnRun(self, parts, session, prompt, going_on).drop()
 
     async def _end_over_budget(self, error: BudgetExceededError) -> None:
@@ -428,11 +428,11 @@ class AgentSession:
         self, session: ProviderSession, prompt: Prompt, going_on: GoingOn | None = None
     ) -> TurnRun:
         """Return the next turn. BudgetExceededError leaves the last one in place."""
-        turn = TurnRun(self, self._parts.turns, session, prompt, going_on)
+        turn = TurnRun(self, self._parts, session, prompt, going_on)
         # nobody here ends a client's turn
         is_told = turn.limits.allowance is not None and not turn.is_external
         used_up = turn.limits.use_up if is_told else None
-        budgets, agent_id = self._parts.turns.budgets, self.record.agent_id
+        budgets, agent_id = self._parts.budgets, self.record.agent_id
         if going_on is None:
             budgets.open_turn(agent_id, turn.turn_id, used_up)
         else:

@@ -2,8 +2,7 @@
 
 unit       the only path to the store: steps and facts, what of them is not written yet, their order
 redaction  takes the secrets out of them before anybody has them
-spoken     what turns that run have said and no event has yet, told in its place
-feed       tells in-process readers what was committed
+feed       tells in-process readers what was committed, and what running turns say meanwhile
 sinks      tells the sinks of plugins, each by a queue of its own
 views      the tree of agents and their conversations, read from the ledger
 """

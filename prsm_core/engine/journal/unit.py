@@ -26,8 +26,8 @@ from prsm_core.domain.projection import event_of
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import MessageSent, StateChanged, Told
 from prsm_core.engine.guarded.failing import Soundness, breaks_ledger, is_unfit
+from prsm_core.engine.journal.feed import LiveText, Spoken
 from prsm_core.engine.journal.redaction import without_secrets
-from prsm_core.engine.journal.spoken import LiveText, Spoken
 from prsm_core.engine.state import Staged
 from prsm_core.errors import FencedError, StoreError
 from prsm_core.lifecycle import AGENT_MACHINE, path_to
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentState
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.steps import Committed, Write
-    from prsm_core.engine.journal.spoken import Piece
+    from prsm_core.engine.journal.feed import Piece
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store

@@ -24,7 +24,7 @@ from prsm_core.engine.providers.levels import (
     reaches,
 )
 from prsm_core.engine.spending import price_of
-from prsm_core.engine.turns.model_parameters import describe_ignored
+from prsm_core.engine.turns.context import describe_ignored
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.kit.clocks import first_of
 

@@ -18,7 +18,7 @@ from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.writes import AgentRelabelled, MessageSent
 from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.engine.requests import NO_ANSWER, ON_ASK, WHY_UNANSWERED
-from prsm_core.engine.tools.progress import ask_person
+from prsm_core.engine.tools.communication import ask_person
 from prsm_core.engine.turns.call import ENDED, Reply
 from prsm_core.engine.turns.context import window_of
 from prsm_core.errors import OrchestrationError, PluginError, StoreError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.tools.table import ToolSet, ToolTable
     from prsm_core.engine.turns.call import Call, Handler
-    from prsm_core.engine.turns.permits import Standing
+    from prsm_core.engine.turns.parts import Standing
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.tool import PeerMessage, PeerNow, ToolContribution
     from prsm_core.permissions import PermissionBroker

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.domain.record import Record
-from prsm_core.engine.processes.shell import run_shell
+from prsm_core.engine.processes.executor import run_shell
 from prsm_core.engine.spawn import resolve_cwd
 from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
@@ -19,13 +19,12 @@ from prsm_core.permissions import outcome_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from prsm_core.engine.processes.executor import CommandSandbox
+    from prsm_core.engine.processes.executor import CommandSandbox, ShellResult
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.shell import ShellResult
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Call
-    from prsm_core.engine.turns.permits import Permits, Standing
+    from prsm_core.engine.turns.parts import Permits, Standing
     from prsm_core.interfaces.clock import Clock
     from prsm_core.permissions import Outcome, PermissionBroker
 

@@ -1,10 +1,10 @@
-"""Build role prompts and the context that a turn starts from."""
+"""Build role prompts and the context that a turn starts from, with its model's parameters."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.domain.agents import OWN_PART, AgentRole
 from prsm_core.domain.messages import MessageType
@@ -13,7 +13,6 @@ from prsm_core.domain.tools import encode_data
 from prsm_core.domain.turns import AssembledContext, TokenBudget
 from prsm_core.engine.state import told_region
 from prsm_core.engine.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
-from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.quotation import RULE, quote, quote_word
 
@@ -28,7 +27,43 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.parts import TurnParts
-    from prsm_core.interfaces.provider import Carried, CarriedCall
+    from prsm_core.interfaces.provider import Carried, CarriedCall, ProviderCapabilities
+
+
+class ModelParameters(NamedTuple):
+    """Settings for a model's answers; None leaves one to the vendor."""
+
+    max_response_tokens: int | None = None
+    temperature: float | None = None
+
+
+def model_parameters(provider: str, model: str, settings: Settings) -> ModelParameters:
+    """Return what a model's aliases set; no two of them differ."""
+    if not settings.models:
+        return ModelParameters()
+    found = {
+        name: value
+        for alias in settings.models.values()
+        if (alias.provider, alias.model_id) == (provider, model)
+        for name in ModelParameters._fields
+        if (value := getattr(alias, name)) is not None
+    }
+    return ModelParameters(**found)
+
+
+def describe_ignored(provider: str, settings: Settings, capabilities: ProviderCapabilities) -> str:
+    """Return a note on alias keys that a provider ignores, or a blank."""
+    keys = [
+        f"models.{alias}.{name}"
+        for alias, model in settings.models.items()
+        if model.provider == provider
+        for name in ModelParameters._fields
+        if getattr(model, name) is not None and name not in capabilities.parameters
+    ]
+    if not keys:
+        return ""
+    return f"provider {provider} has no switch for {', '.join(keys)}: what is set there is ignored"
+
 
 _MASTER = """\
 You lead a team of coding agents. You read and reason; every change to files is made by agents \

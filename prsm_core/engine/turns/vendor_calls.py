@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from prsm_core.domain.turns import PlanUpdated, ProviderEvent
-    from prsm_core.engine.journal.spoken import LiveText
+    from prsm_core.engine.journal.feed import LiveText
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.parts import TurnParts

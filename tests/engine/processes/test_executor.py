@@ -12,9 +12,9 @@ from prsm_core.engine.processes.executor import (
     CommandSandbox,
     ProgramBoxes,
     choose_executor,
+    run_shell,
 )
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.shell import run_shell
 from prsm_core.errors import ConfigError, PluginError, ProviderNotAvailableError
 from prsm_core.executors import ExecutorSpec
 from prsm_core.kit.clocks import SystemClock

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prsm_core.engine.processes.executor import run_shell, scrubbed
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
-from prsm_core.engine.processes.shell import run_shell, scrubbed
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.hostile import DEADLINE, gone, until

@@ -19,7 +19,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.engine.journal.spoken import LiveText
+from prsm_core.engine.journal.feed import LiveText
 from prsm_core.engine.turns.vendor_calls import ENTRY_LIMIT, PLAN_LIMIT
 from prsm_core.permissions import Redactor
 from tests.engine.harness import SESSION

@@ -102,7 +102,7 @@ BUGS = {
         frozenset({"messages", "mailboxes"}),
     ),
     "an end is not settled": Bug(
-        "engine/agents/ends.py",
+        "engine/agents/manager.py",
         "then=lambda: self._settle(record), needs=needs)",
         "then=None, needs=needs)",
         frozenset({"results"}),

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import OrchestrationError, PrsmError
-from prsm_core.engine.processes.shell import run_captured
+from prsm_core.engine.processes.executor import run_captured
 from prsm_core.files import UNCHECKED, Evidence, Level, Proof, is_in_repository, run_shell
 from prsm_core.kit.quotation import quote
 from prsm_files.session.evidence import NEVER

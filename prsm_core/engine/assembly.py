@@ -28,7 +28,7 @@ from prsm_core.engine.processes.executor import NO_EXECUTOR, CommandSandbox
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
 from prsm_core.engine.providers.registry import ProviderRegistry
-from prsm_core.engine.providers.retry import Breakers, RetryPolicy
+from prsm_core.engine.providers.retry import CircuitBreaker, RetryPolicy
 from prsm_core.engine.providers.team import TeamNews, WorkforceNow
 from prsm_core.engine.quiet import QuietMoment
 from prsm_core.engine.requests import HumanRequests, RuleKeeper
@@ -474,7 +474,7 @@ class Assembly:
             forget=self._lives.forget,
             providers=self.providers,
             listings=self.listings,
-            breakers=Breakers(clock),
+            breaker_of=cache(lambda _: CircuitBreaker(clock)),
             retry=config.retry or RetryPolicy(attempts=config.settings.engine.retry_attempts),
             holds=self.holds,
             opening=Opening(self.providers, enforcement, config.settings, *told),

@@ -55,23 +55,18 @@ class CallWatch(Protocol):
 
     async def before(self, call: WritingCall) -> None:
         """Look at what a permitted call may write, before it runs."""
-        ...
 
     def begins(self, call: WritingCall) -> None:
         """Note a call that runs from now on."""
-        ...
 
     def is_named(self, old: WritingCall, new: WritingCall) -> None:
         """Note the name of a running call."""
-        ...
 
     def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
         """Note the files, absolute, that this call alone writes, and no others."""
-        ...
 
     def ends(self, call: WritingCall, *, has_run: bool) -> None:
         """Note a call that runs no more, or waits for a permission after all."""
-        ...
 
 
 class Hold:

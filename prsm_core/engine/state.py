@@ -171,17 +171,13 @@ class AgentRecord(Struct, eq=False):
                 self._ended.set_result(None)
         return self._ended
 
-    def is_current(self, message: RoutedMessage) -> bool:
-        """Whether a message still matters: a question does while its asker waits."""
-        if message.type is not MessageType.QUESTION:
-            return True
-        return message.correlation_id in self.questions
-
     def is_prompted_by(self, message: RoutedMessage) -> bool:
-        """Whether a message begins a turn and still matters."""
+        """Whether a message begins a turn and still matters: a question does while it is open."""
         if message.type is MessageType.PEER and self.takes_messages:
             return False
-        return message.type in PROMPTING and self.is_current(message)
+        if message.type is MessageType.QUESTION:
+            return message.correlation_id in self.questions
+        return message.type in PROMPTING
 
     def senders(self) -> tuple[str, ...]:
         """Return who may prompt it: live children, the parent, ANYONE if all may write."""
@@ -207,17 +203,11 @@ class AgentRecord(Struct, eq=False):
         """Keep a child's latest progress."""
         self.progress = put(self.progress, child, said)
 
-    def note_delivered(self, message: RoutedMessage) -> None:
-        """Note that the model was shown a question, if its asker still waits."""
+    def note_delivered(self, message: RoutedMessage, *, delivered: bool = True) -> None:
+        """Note whether a live session was shown a question, if its asker still waits."""
         question = self.questions.get(message.correlation_id or "")
         if question is not None:
-            question.delivered = True
-
-    def note_undelivered(self, message: RoutedMessage) -> None:
-        """Note that no live session was shown a question."""
-        question = self.questions.get(message.correlation_id or "")
-        if question is not None:
-            question.delivered = False
+            question.delivered = delivered
 
     def next_reminder(self) -> OpenQuestion | None:
         """Return a question to show again until `was_reminded`, if there is one."""

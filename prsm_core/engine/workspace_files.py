@@ -63,7 +63,6 @@ class ToldTurn(Protocol):
 
     def tell(self, text: str) -> None:
         """Have the model told something with its next answer, or prompt."""
-        ...
 
 
 class FilesContext(Record, frozen=True, kw_only=True):
@@ -161,19 +160,15 @@ class ChangeWatch(CallWatch, Protocol):
 
     def begin(self, *, is_resumed: bool) -> None:
         """Note a run; a resumed one may have calls whose changes were not found."""
-        ...
 
     async def finish(self) -> None:
         """Find all changes until now; report nothing more until the next run."""
-        ...
 
     async def flush(self) -> None:
         """Find the changes of ended calls before somebody else writes."""
-        ...
 
     def while_others_write(self) -> AbstractAsyncContextManager[None]:
         """Let another process of PRSM write to the folder while the gate is held."""
-        ...
 
 
 class Proof:

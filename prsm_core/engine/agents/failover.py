@@ -65,7 +65,7 @@ class Failover(Struct, eq=False):
     @property
     def breaker(self) -> CircuitBreaker:
         """The breaker of the agent's present provider."""
-        return self._parts.breakers.of(self._record.descriptor.provider)
+        return self._parts.breaker_of(self._record.descriptor.provider)
 
     def opening(self) -> None:
         """Note the login with which the next session is opened."""

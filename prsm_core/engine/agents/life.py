@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import AgentSteps
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.providers.retry import Breakers, RetryPolicy
+    from prsm_core.engine.providers.retry import CircuitBreaker, RetryPolicy
     from prsm_core.engine.spawn import IdleChildren
     from prsm_core.engine.state import AgentRecord, Roster, Staged
     from prsm_core.engine.turns.call import Toolbox
@@ -171,7 +171,7 @@ class Inbox(Struct, eq=False):
         """Hold unread messages again, some of which were read before."""
         for message in messages:
             if message.type is MessageType.QUESTION:
-                record.note_undelivered(message)
+                record.note_delivered(message, delivered=False)
             elif message.type is MessageType.TASK_RESULT and message.source is not None:
                 self.idle.hold(self.roster.get(message.source), unread=message.message_id)
         self.router.restore(record.agent_id, messages)
@@ -218,7 +218,7 @@ class SessionParts(TurnParts, frozen=True, kw_only=True):
     forget: Callable[[str], None]  # keeps nothing of the life of an agent that has ended
     providers: ProviderRegistry
     listings: Listings
-    breakers: Breakers
+    breaker_of: Callable[[str], CircuitBreaker]  # of a provider; all its agents share it
     retry: RetryPolicy
     holds: Holds
     opening: Opening

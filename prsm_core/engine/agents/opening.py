@@ -379,10 +379,6 @@ class ContextKeeper(Struct, eq=False):
         """Forget what was too long, as another model continues."""
         self.has_retried, self._trigger = False, None
 
-    def needs_other_session(self, prompt: str | None) -> bool:
-        """Whether the next turn has another model, or a conversation to be compacted."""
-        return self._record.notes.chosen is not None or self.is_full(prompt)
-
     def is_full(self, prompt: str | None) -> bool:
         """Whether the thread would exceed its share of the window with this prompt."""
         record, contexts = self._record, self._contexts

@@ -410,8 +410,9 @@ class AgentSession:
         while (pause := self._failover.breaker.remaining()) > 0:
             await self._pause(pause)
         await self.life.take_slot()  # the last turn may have ended while the agent waited
-        if self._left_turn is None and self._keeper.needs_other_session(prompt.text):
-            return None
+        is_new = self._left_turn is None
+        if is_new and (self.record.notes.chosen is not None or self._keeper.is_full(prompt.text)):
+            return None  # of another model, or of a conversation to be compacted
         turn, self._left_turn = self._left_turn, None
         if turn is None:
             return self._begin_turn(session, prompt)

@@ -34,19 +34,15 @@ class Sink:
 
     def attach(self, pipe: asyncio.ReadTransport) -> None:
         """Take the pipe, to pause and resume it."""
-        return
 
     def feed(self, data: bytes) -> None:
         """Take what was read."""
-        return
 
     def release(self) -> None:
         """Stop holding the pipe back: the child has ended and the rest is bounded."""
-        return
 
     def end(self) -> None:
         """Note that no more will come."""
-        return
 
 
 class ByteTail(Sink):
@@ -410,7 +406,6 @@ class RunningProcess:
 
     def tell_end(self) -> None:
         """Report the end of the whole family to whoever asked."""
-        return
 
     def _ended(self) -> None:
         if self._force_timer is not None:

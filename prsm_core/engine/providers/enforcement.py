@@ -92,7 +92,7 @@ class Enforcement:
         self._usable = self._unseen = None
         await self._learn({*leading, *self._providers.statuses})
         box = self._settings.box.to_box()
-        gaps = () if box is None else await self._providers.box_gaps(box)
+        gaps = () if box is None else (await self._providers.boxes.examine()).gaps(box)
         return [*self._tell(*sorted(set(leading))), *_warnings(gaps)]
 
     async def admit(self, name: str, agent_id: str, labels: Collection[str] = frozenset()) -> None:

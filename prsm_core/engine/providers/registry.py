@@ -398,10 +398,6 @@ class ProviderRegistry:
         except PluginFaultError as error:
             raise ProviderNotAvailableError(error.message, hint=error.hint) from error
 
-    async def box_gaps(self, box: Box) -> tuple[str, ...]:
-        """Return what of a box does not hold on this machine, by a trial."""
-        return (await self.boxes.examine()).gaps(box)
-
     def is_ready(self, name: str) -> bool:
         """Whether `choose` found a provider available, and not logged out."""
         status = self.statuses.get(name)

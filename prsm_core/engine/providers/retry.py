@@ -81,14 +81,3 @@ class CircuitBreaker(Struct, eq=False):
     def pause_after(self, more: int) -> float:
         """Return the seconds that the breaker would hold after `more` failures."""
         return COOLDOWN_SECONDS if self._failures + more >= FAILURES else 0.0
-
-
-class Breakers(Struct, eq=False):
-    """Owns the breakers, by provider."""
-
-    clock: Clock
-    _by_name: dict[str, CircuitBreaker] = field(default_factory=dict)
-
-    def of(self, provider: str) -> CircuitBreaker:
-        """Return the breaker of a provider."""
-        return self._by_name.setdefault(provider, CircuitBreaker(self.clock))

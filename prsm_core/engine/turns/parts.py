@@ -207,7 +207,7 @@ class Permits(Struct, eq=False):
         if verdict is not first and not life.is_over:  # the broker knows of its own word
             broker.settle(request, standing.context(life, sandboxed=sandboxed), verdict)
         if isinstance(verdict, Allow) and life.turn is not None:
-            life.turn.permitted(request.tool)
+            life.turn.fold.permit(request.tool)
         return verdict
 
     async def _settle(

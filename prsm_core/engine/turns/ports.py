@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import CallClosed, StateChanged
     from prsm_core.engine.state import AgentRecord, Evidence, Staged
+    from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.waits import Wait
 
 
@@ -116,6 +117,8 @@ class Life(Protocol):
 class Turn(Protocol):
     """A turn, as seen by those who decide for its agent."""
 
+    fold: TurnFold
+
     async def hold(self) -> bool:
         """Wait for the end of a turn that its budget ends; else return False at once."""
 
@@ -124,6 +127,3 @@ class Turn(Protocol):
 
     def go_on(self) -> None:
         """Count as running no tool."""
-
-    def permitted(self, tool: str) -> None:
-        """Take note of a permission that was given."""

@@ -703,10 +703,6 @@ class TurnRun:
         """Wait for the end of a turn that its budget ends; else return False at once."""
         return self.stop.over_budget is not None and await self.stop.hold()
 
-    def permitted(self, tool: str) -> None:
-        """Take note of a permission that was given."""
-        self.fold.permit(tool)
-
     def asks(self, request: PermissionRequest) -> PermissionRequest:
         """Note a vendor's call that needs permission; return the request for `allow`."""
         return self._vendors.asks(request)

@@ -210,10 +210,7 @@ def _exit_code(master: AgentRecord, result: AgentResult, account: Account) -> in
     if master.state is AgentState.COMPLETED:
         return account.code_of_completed()
     before_first_turn = master.next_turn == 1
-    if before_first_turn and result.error_kind in {
-        "provider_not_available",
-        "model_not_available",
-    }:
+    if before_first_turn and result.error_kind in {"provider_not_available", "model_not_available"}:
         return 3
     if result.error_kind == BudgetExceededError.code:  # a person would not have helped
         return FAILED

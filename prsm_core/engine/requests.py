@@ -253,11 +253,7 @@ class HumanRequests(Struct, eq=False):
         return f"{ask.reason} ({ask.hint})"
 
     async def question(
-        self,
-        record: AgentRecord,
-        request_id: str,
-        question: Question,
-        call: Asking | None = None,
+        self, record: AgentRecord, request_id: str, question: Question, call: Asking | None = None
     ) -> tuple[Answer | None, str]:
         """Ask a person; return None for no answer, and who or what ended the request.
 

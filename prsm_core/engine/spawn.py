@@ -514,10 +514,7 @@ def describe_master(
         ),
         cwd=cwd,
         tools=tools,
-        grant=Grant(
-            tools=NATIVE_TOOLS,
-            budget=settings.budgets.to_budget(),
-        ),
+        grant=Grant(tools=NATIVE_TOOLS, budget=settings.budgets.to_budget()),
         mcp_servers=mcp_servers,
         labels=labels,
     )

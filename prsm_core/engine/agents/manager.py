@@ -185,9 +185,7 @@ class AgentManager(Struct, eq=False, dict=True):
             raise
 
     def _births_of(
-        self,
-        records: Sequence[AgentRecord],
-        note: Callable[[AgentRecord], EffectNoted] | None,
+        self, records: Sequence[AgentRecord], note: Callable[[AgentRecord], EffectNoted] | None
     ) -> list[Write]:
         births: list[Write] = []
         for record in records:

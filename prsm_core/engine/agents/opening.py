@@ -14,12 +14,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.tools import encode_data
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
 from prsm_core.engine.journal.views import conversation
-from prsm_core.engine.tokens import (
-    Conversation,
-    count_tokens,
-    fit,
-    history_tokens,
-)
+from prsm_core.engine.tokens import Conversation, count_tokens, fit, history_tokens
 from prsm_core.engine.turns.context import room_of, session_request, window_of
 from prsm_core.errors import PrsmError
 from prsm_core.kit.quotation import quote, quote_word

@@ -63,12 +63,7 @@ class UserPrompts(Struct, eq=False):
 
     @asynccontextmanager
     async def text(
-        self,
-        said: str,
-        images: Sequence[str],
-        provider: str,
-        folder: str,
-        agent: str | None = None,
+        self, said: str, images: Sequence[str], provider: str, folder: str, agent: str | None = None
     ) -> AsyncIterator[KeptText]:
         """Yield a prompt's text as the ledger keeps it, with its images kept.
 

@@ -174,10 +174,7 @@ class GuardedProvider(Provider):
         return tuple([_checked(model, MODELS, self._guest, what) for model in found])
 
     def open_session(
-        self,
-        request: SessionRequest,
-        host: AgentHost,
-        opener: Opener | None = None,
+        self, request: SessionRequest, host: AgentHost, opener: Opener | None = None
     ) -> AbstractAsyncContextManager[GuardedSession]:
         """Open an agent's session and end it in the caller's task; see Provider.
 
@@ -319,10 +316,7 @@ class GuardedSession(ProviderSession):
         return Events(stream, self._guest)
 
     async def answer(
-        self,
-        context: AssembledContext,
-        take: Callable[[ProviderEvent], None],
-        clock: Clock,
+        self, context: AssembledContext, take: Callable[[ProviderEvent], None], clock: Clock
     ) -> None:
         """Run a turn to its end within `context.timeout_ms`, else raise TooLateError."""
 

@@ -170,10 +170,7 @@ class Listings:
         self._turns: dict[str, asyncio.Lock] = {}
         self._is_read = False
         self.names = ModelNames(
-            settings=settings,
-            providers=registry.names,
-            listed=self._heard,
-            absent=registry.absent,
+            settings=settings, providers=registry.names, listed=self._heard, absent=registry.absent
         )  # with all that is heard meanwhile
 
     async def check(

@@ -427,8 +427,7 @@ class ProviderRegistry:
         if not reasons:
             cure = self.absent.hint.removeprefix("; ") or f"install one, for example: {EXAMPLE}"
             raise ProviderNotAvailableError(
-                f"no provider is {self._present}",
-                hint=f"{cure}; prsm demo needs none",
+                f"no provider is {self._present}", hint=f"{cure}; prsm demo needs none"
             )
         raise reasons[0]
 

@@ -37,7 +37,7 @@ _KIND_OF_CHILD = Word(
         "general-purpose": None,
         "general": None,
         "default": None,
-    },
+    }
 )
 _PROFILE_WORDS = {"subagent_type": _KIND_OF_CHILD, "agent_type": _KIND_OF_CHILD}
 

@@ -12,13 +12,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome, encode_data
 from prsm_core.domain.writes import ResultClaimed, Told
-from prsm_core.engine.requests import (
-    NO_ANSWER,
-    NOBODY_CHOSE,
-    ON_ASK,
-    WHY_UNANSWERED,
-    answer_of,
-)
+from prsm_core.engine.requests import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY_UNANSWERED, answer_of
 from prsm_core.engine.state import Level
 from prsm_core.engine.turns.call import Reply
 from prsm_core.engine.turns.waits import AllResults, AnyMessage
@@ -254,10 +248,7 @@ class Communication(Record, frozen=True, kw_only=True):
         self._refuse_unread_prompts(call)  # it came meanwhile
         result = evidence.on(
             AgentResult(
-                agent_id=record.agent_id,
-                success=True,
-                summary=summary,
-                artifacts=tuple(artifacts),
+                agent_id=record.agent_id, success=True, summary=summary, artifacts=tuple(artifacts)
             )
         )
         reply = _accepted(result)

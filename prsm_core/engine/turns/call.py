@@ -252,10 +252,7 @@ class Call(Struct, eq=False):
         return (CallOpened(turn_id=self.turn_id, call=self.row(), response=self.response),)
 
     async def open(
-        self,
-        *messages: RoutedMessage,
-        reply: Reply | None = None,
-        noted: EffectNoted | None = None,
+        self, *messages: RoutedMessage, reply: Reply | None = None, noted: EffectNoted | None = None
     ) -> None:
         """Commit the call, its messages, any `reply` and what is `noted`, before it acts."""
         steps, opened = self.calls.parts.steps, self.opens()

@@ -67,12 +67,7 @@ class TurnClock:
     )
 
     def __init__(
-        self,
-        clock: Clock,
-        *,
-        idle_seconds: float,
-        tool_seconds: float,
-        used: float = 0.0,
+        self, clock: Clock, *, idle_seconds: float, tool_seconds: float, used: float = 0.0
     ) -> None:
         self._clock = clock
         self._limits = _shared(math.inf, idle_seconds, tool_seconds)

@@ -433,10 +433,7 @@ class Assembly:
     def _make_trials(self) -> McpTrials:
         from prsm_core.engine.providers.mcp_trials import McpTrials  # once an agent has servers
 
-        def tell(agent_id: str, text: str) -> None:
-            self.journal.note("notice", agent_id, level="warning", text=text)
-
-        return McpTrials(self.providers.boxes.start, self.config.clock, tell)
+        return McpTrials(self.providers.boxes.start, self.config.clock, self.journal.warn)
 
     def _session_parts(self) -> SessionParts:
         config, clock, tools = self.config, self.config.clock, self._make_tools()

@@ -331,8 +331,7 @@ class OrchestrationEngine:
             self._run.break_off(error)
             return
         if self.is_running:  # nothing may follow run_finished
-            text = f"{name}: {describe(error)}"
-            self.journal.note("notice", level="error", text=text)
+            self.journal.warn(None, f"{name}: {describe(error)}", "error")
 
 
 class _Ends(Struct, eq=False):
@@ -442,7 +441,7 @@ class CurrentRun:
             ends.left.set_result(None)  # nobody drives it: `interrupt` ends it
             raise
         for text in broken:  # told now, since run_started comes first
-            self.parts.journal.note("notice", level="warning", text=text)
+            self.parts.journal.warn(None, text)
         return master
 
     async def lead(
@@ -568,7 +567,7 @@ class CurrentRun:
         seconds, clock = self.parts.background.parting.rest(), self.parts.config.clock
         if not await first_of(clock, seconds, self.parts.files.watch.finish):
             text = "the last look at the files was left: the run's time is over"
-            self.parts.journal.note("notice", level="warning", text=text)
+            self.parts.journal.warn(None, text)
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
         await self.parts.settle()

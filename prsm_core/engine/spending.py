@@ -759,7 +759,7 @@ def tell_alert(journal: Journal, alert: BudgetAlert) -> None:
             f"a turn told nothing of its {kind}: the budget of {alert.limit} {kind} holds only as"
             " far as that is known"
         )
-        journal.note("notice", alert.scope, level="warning", text=text)
+        journal.warn(alert.scope, text)
         return
     journal.note(
         f"budget_{alert.what}",

@@ -212,7 +212,7 @@ class Failover(Struct, eq=False):
         return status.available
 
     def _tell(self, text: str) -> None:
-        self._parts.journal.note("notice", self._record.agent_id, level="warning", text=text)
+        self._parts.journal.warn(self._record.agent_id, text)
 
 
 def coming_model(record: AgentRecord) -> ModelChoice:

@@ -140,7 +140,7 @@ class Holds(Struct, eq=False):
     async def _tell(self, record: AgentRecord, by: HeldBy, way: str) -> None:
         provider = record.descriptor.provider
         text = f"held by {by.on} ({provider}: {by.error.message}); {_MEANWHILE[way]}"
-        self.journal.note("notice", record.agent_id, level="warning", text=text)
+        self.journal.warn(record.agent_id, text)
         is_waiting = record.state in WAITING
         moved = self.steps.move(record, AgentState.RUNNING, "held") if is_waiting else ()
         record.waiting_on = by.on

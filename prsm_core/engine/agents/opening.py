@@ -282,10 +282,6 @@ class Contexts(Record, frozen=True, kw_only=True):
         window = window_of(record, self.providers.context_window)
         return room_of(record.descriptor, self.settings, window)
 
-    def warn(self, record: AgentRecord, text: str) -> None:
-        """Record a warning about an agent's context."""
-        self.journal.note("notice", record.agent_id, level="warning", text=text)
-
     async def compact(
         self, record: AgentRecord, trigger: Trigger, fixed: int, opener: Opener
     ) -> None:
@@ -327,14 +323,14 @@ class Contexts(Record, frozen=True, kw_only=True):
         if fitted.left_out or fitted.is_cut:
             what = f"{fitted.left_out} of {len(whole.all)} messages are left out"
             what += ", and what stands for those before is cut" if fitted.is_cut else ""
-            self.warn(
-                record,
+            self.journal.warn(
+                record.agent_id,
                 f"the conversation does not fit into the context of {agent.provider}/{agent.model}:"
                 f" {what}; context.fill and model_registry.{agent.model}.max_context set its size",
             )
         if left < 0:
-            self.warn(
-                record,
+            self.journal.warn(
+                record.agent_id,
                 f"system prompt, tools and prompt are {-left} tokens more than is filled of the "
                 f"context of {agent.provider}/{agent.model}: it is asked all the same",
             )
@@ -423,7 +419,8 @@ class ContextKeeper(Struct, eq=False):
                 self._trigger = trigger
                 raise CompactionFailedError(self._why(failed.error)) from failed
             self._gave_up = True
-            self._contexts.warn(self._record, f"{failed.message}; it goes on as it is")
+            text = f"{failed.message}; it goes on as it is"
+            self._contexts.journal.warn(self._record.agent_id, text)
 
     def _why(self, error: AgentError) -> AgentError:
         """Return why an agent fails: its prompt was too long, and compaction failed."""

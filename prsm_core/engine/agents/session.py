@@ -264,7 +264,7 @@ class AgentSession:
         if error.code == RESUME_FAILED and self.record.resume_token is not None:
             self._lose_thread()
             text = f"the conversation is rebuilt from the ledger: {error.message}"
-            self._parts.journal.note("notice", self.record.agent_id, level="warning", text=text)
+            self._parts.journal.warn(self.record.agent_id, text)
         elif not await self._failover.replace_provider(error):
             # Before the first turn of a run a failure loses nothing.
             is_first = self.record.descriptor.parent_id is None and self.record.next_turn == 1
@@ -544,7 +544,7 @@ class AgentSession:
             return None
         self.record.note(asked_again=asked)
         told = f"{why}: the model is asked again ({asked} of {ASKS})"
-        self._parts.journal.note("notice", self.record.agent_id, level="warning", text=told)
+        self._parts.journal.warn(self.record.agent_id, told)
         return Prompt(text=text)
 
     async def _finish_with_children(self, result: AgentResult) -> None:

@@ -244,7 +244,7 @@ class Naming(Struct, eq=False):
     def _tell(self, why: str) -> None:
         if not self.is_left:
             text = f"no model names the session, which is called by its task: {why}"
-            self.contexts.journal.note("notice", level="warning", text=text)
+            self.contexts.journal.warn(None, text)
 
     async def _write_name(self) -> None:
         name = clean(await self._answer())
@@ -435,7 +435,7 @@ class Compaction:
             return resolve_model(text, self._own, self._contexts.listings.names)
         except ModelNotAvailableError as error:
             text = f"context.summary_model: {error.message}; {self._own.name} writes the summary"
-            self._contexts.journal.note("notice", self._record.agent_id, level="warning", text=text)
+            self._contexts.journal.warn(self._record.agent_id, text)
             return self._own
 
     async def _summarise(self, older: Sequence[AgentMessage]) -> str:

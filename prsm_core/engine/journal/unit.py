@@ -329,6 +329,10 @@ class Journal:
             self.spoken.complete(agent, data)
         self._keep(agent, Told(kind=kind, data=data, at=self._clock.time()))
 
+    def warn(self, agent: str | None, text: str, level: str = "warning") -> None:
+        """Note a notice for people, on an agent or the run."""
+        self.note("notice", agent, level=level, text=text)
+
     def tell(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
         """Note what the run's end waits for, such as rules, sinks and files.
 

@@ -623,7 +623,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
         usable = find_recommendable(own, names, granted, self.enforcement.refused)
         ranking = rank_models(usable, task, self.scorers)
         for problem in ranking.problems:
-            self.journal.note("notice", caller.agent_id, level="warning", text=problem)
+            self.journal.warn(caller.agent_id, problem)
         best = [entry.to_dict() for entry in ranking.models[:RECOMMENDED]]
         offered = best or await self._offered(own, granted, workforce, task.complexity)
         members = self.workforce().members(own, granted)

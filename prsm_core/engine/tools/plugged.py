@@ -263,7 +263,7 @@ class PluginTools:
             return tool.is_wanted(agent.labels)
         except PluginError as error:
             text = f"{agent.name} is without the tool {tool.spec.name}: {error.message}"
-            self._journal.note("notice", agent.agent_id, level="error", text=text)
+            self._journal.warn(agent.agent_id, text, "error")
             return False
 
 
@@ -305,8 +305,7 @@ class PluginTool:
         except Exception as error:
             call.give_back()
             if isinstance(error, PluginError):
-                agent_id = call.record.agent_id
-                self._journal.note("notice", agent_id, level="error", text=error.message)
+                self._journal.warn(call.record.agent_id, error.message, "error")
             raise
         finally:
             seen.end()

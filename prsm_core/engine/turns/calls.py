@@ -345,7 +345,7 @@ class TurnCalls(Struct, eq=False):
                 raise error
             return ToolOutcome.failed(error)
         text = f"{call.name} failed inside prsm: {describe(error)}"
-        self.parts.journal.note("notice", self.life.record.agent_id, level="error", text=text)
+        self.parts.journal.warn(self.life.record.agent_id, text, "error")
         return ToolOutcome.failed(OrchestrationError(text, code="internal"))
 
     async def _close(self, call: Call, outcome: ToolOutcome) -> None:

@@ -278,8 +278,7 @@ class TurnImages(Struct, eq=False):
 
     def _tell(self, record: AgentRecord, images: Sequence[Image], why: str) -> None:
         for image in images:
-            text = f"the image {image.name} {why}"
-            self.journal.note("notice", record.agent_id, level="warning", text=text)
+            self.journal.warn(record.agent_id, f"the image {image.name} {why}")
 
 
 class TurnParts(Record, frozen=True, kw_only=True):

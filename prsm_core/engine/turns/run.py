@@ -333,8 +333,7 @@ class TurnRun:
     def warn(self, what: str) -> None:
         """Warn a person about the provider."""
         agent = self._record.descriptor
-        text = f"{agent.provider}/{agent.model} {what}"
-        self._parts.journal.note("notice", agent.agent_id, level="warning", text=text)
+        self._parts.journal.warn(agent.agent_id, f"{agent.provider}/{agent.model} {what}")
 
     async def run(self) -> TurnResult | None:
         """Run the turn to its end in the ledger and return its result; None if it was parked.
@@ -399,7 +398,7 @@ class TurnRun:
         if not self.calls.has_completed or breaks_ledger(error):
             raise error
         text = keepable(describe(error), self._parts.journal.redact)
-        self._parts.journal.note("notice", self._record.agent_id, level="warning", text=text)
+        self._parts.journal.warn(self._record.agent_id, text)
 
     def _is_put_off(self) -> bool:
         """Whether the turn is parked; if so, note its use so far."""

@@ -268,8 +268,7 @@ class StuckWatch(Struct, eq=False):
         if finding.is_final:
             self._background.launch(self._fail(f"stuck ({what})"), name=f"{name} is stuck")
             return
-        text = f"{name} may be stuck ({what})"
-        self._journal.note("notice", record.agent_id, level="warning", text=text)
+        self._journal.warn(record.agent_id, f"{name} may be stuck ({what})")
         self.tell(f"You may be stuck ({what}). {_ADVICE}")
 
     async def _fail(self, message: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Finding
 from prsm_core.domain.agents import AgentRole
-from prsm_core.engine.providers.team import TEAM_BYTES
+from prsm_core.engine.providers.model_choice import TEAM_BYTES
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.turns.context import build_role_prompt
 

@@ -27,9 +27,9 @@ from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.processes.executor import NO_EXECUTOR, CommandSandbox
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
+from prsm_core.engine.providers.model_choice import TeamNews, Workforce, WorkforceNow
 from prsm_core.engine.providers.registry import ProviderRegistry
 from prsm_core.engine.providers.retry import CircuitBreaker, RetryPolicy
-from prsm_core.engine.providers.team import TeamNews, WorkforceNow
 from prsm_core.engine.quiet import QuietMoment
 from prsm_core.engine.requests import HumanRequests, RuleKeeper
 from prsm_core.engine.spawn import IdleChildren, LeaseTable, Planner, configured_servers
@@ -183,11 +183,10 @@ class Assembly:
         )
 
     def _make_workforce(self) -> WorkforceNow:
+        names, summaries = self.listings.names, self.providers.summaries
         return WorkforceNow(
-            self.listings.names,
+            Workforce(names=names, summaries=summaries, is_gone=self.enforcement.is_gone),
             lambda: self.enforcement.usable_now & self.providers.names,
-            self.providers.summaries,
-            self.enforcement.is_gone,
             lambda: self.enforcement.unseen,
         )
 

@@ -44,7 +44,6 @@ from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-    from types import TracebackType
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
@@ -108,12 +107,7 @@ class OrchestrationEngine:
         self._background.launch(sweep, name="deadlock sweep")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             await self.shutdown()
         finally:

@@ -78,11 +78,6 @@ class Account(Struct):
                 take(self, event, event.data)
 
     @property
-    def is_unfinished(self) -> bool:
-        """Whether a required gate is red, or work is not merged."""
-        return bool(self._gates or self._apart)
-
-    @property
     def could_do_nothing(self) -> bool:
         """Whether requests were refused for lack of a person, none allowed, and no file changed."""
         is_refused = any(one.kind == "refused" for one in self.refused.values())
@@ -90,7 +85,7 @@ class Account(Struct):
 
     def code_of_completed(self) -> int:
         """Return the exit code of a completed run."""
-        if self.is_unfinished:
+        if self._gates or self._apart:  # a required gate is red, or work is not merged
             return UNFINISHED
         return REFUSED if self.could_do_nothing else COMPLETED
 

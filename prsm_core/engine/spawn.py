@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.notes import ModelChoice
     from prsm_core.domain.tools import McpServer
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.providers.model_choice import Workforce
     from prsm_core.engine.providers.model_names import ModelNames
-    from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Leases, Names, Roster
     from prsm_core.engine.workspace_files import Folders

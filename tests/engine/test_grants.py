@@ -12,8 +12,8 @@ from prsm_core.domain.agents import AgentRole, Grant, PermissionMode, SpawnReque
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.notes import ModelChoice
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
+from prsm_core.engine.providers.model_choice import Workforce
 from prsm_core.engine.providers.model_names import ModelNames
-from prsm_core.engine.providers.team import Workforce
 from prsm_core.engine.spawn import (
     LADDER,
     Identity,

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS, READ_TOOLS
-from prsm_core.engine.providers.team import TEAM_BYTES
+from prsm_core.engine.providers.model_choice import TEAM_BYTES
 from prsm_core.engine.tools.table import TOOLS, ToolTable
 from prsm_core.engine.turns.context import build_role_prompt
 from prsm_core.errors import ToolInputError

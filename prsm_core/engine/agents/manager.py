@@ -25,7 +25,7 @@ from prsm_core.domain.writes import (
     Told,
 )
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
-from prsm_core.engine.providers.team import news_of_team, told_of_team
+from prsm_core.engine.providers.model_choice import news_of_team, told_of_team
 from prsm_core.engine.spawn import within_parent
 from prsm_core.engine.state import AgentRecord
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError

@@ -59,7 +59,6 @@ from prsm_core.plugins.values import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from types import TracebackType
 
     from prsm_core.domain.images import Image
     from prsm_core.domain.turns import AssembledContext, ProviderEvent
@@ -220,12 +219,7 @@ class _Opening:
             await self._end(error)
             raise
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         await self._end(error)
 
     def _stuck(self) -> None:
@@ -311,8 +305,11 @@ class GuardedSession(ProviderSession):
         """Start a turn for a caller who checks its events and its error."""
         with self._guest.calling("run_turn", ANSWERS):
             stream: Any = self.inner.run_turn(context)
+            if inspect.iscoroutine(stream):
+                stream.close()
             if not hasattr(stream, "__anext__"):
-                raise self._no_stream(stream)
+                what = f"gave a {type(stream).__name__}: it must be an asynchronous generator"
+                raise self._guest.wrong("run_turn", what)
         return Events(stream, self._guest)
 
     async def answer(
@@ -329,12 +326,6 @@ class GuardedSession(ProviderSession):
 
         seconds = None if context.timeout_ms is None else context.timeout_ms / 1000
         await self._guest.within(seconds, "run_turn", run, clock=clock, passes=ANSWERS)
-
-    def _no_stream(self, found: object) -> PluginError:
-        if inspect.iscoroutine(found):
-            found.close()
-        what = f"gave a {type(found).__name__}: it must be an asynchronous generator"
-        return self._guest.wrong("run_turn", what)
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
         """Say something within the turn; return whether the vendor took it."""

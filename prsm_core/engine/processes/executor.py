@@ -40,6 +40,7 @@ from prsm_core.plugins.guard import Guest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
+    from types import ModuleType
 
     from prsm_core.config import Settings
     from prsm_core.config.schema import SandboxSettings
@@ -163,9 +164,9 @@ class CommandSandbox:
             state_dir=state_dir,
             private=tuple(map(os.fspath, private)),
             homes=homes,
-            secret_places=lambda: _secret_places(homes),
-            is_secret=_is_secret,
-            protected_names=_protected_names,
+            secret_places=lambda: _names().secret_places(homes, os.environ),
+            is_secret=lambda name: _names().is_secret_of_workspace(name),
+            protected_names=lambda: _names().protected_names(),
             tree_of=tree_of,
             run=partial(_run_trial, launcher),
         )
@@ -263,25 +264,10 @@ def _homes() -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in found if path != "/"))
 
 
-# Imported with the first command.
+def _names() -> ModuleType:
+    from prsm_core.policies import names  # with the first command
 
-
-def _secret_places(homes: tuple[str, ...]) -> Iterable[str]:
-    from prsm_core.policies.names import secret_places
-
-    return secret_places(homes, os.environ)
-
-
-def _is_secret(name: str) -> bool:
-    from prsm_core.policies.names import is_secret_of_workspace
-
-    return is_secret_of_workspace(name)
-
-
-def _protected_names() -> frozenset[str]:
-    from prsm_core.policies.names import protected_names
-
-    return protected_names()
+    return names
 
 
 class ProgramBoxes(Struct, eq=False):

@@ -30,7 +30,6 @@ from prsm_core.kit.programs import require_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
 
     from prsm_core.engine.processes.child import RunningProcess, StdinPipe
     from prsm_core.interfaces.clock import Clock
@@ -91,12 +90,7 @@ class ProcessLauncher:
         self._open = True
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     @property

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
+    from prsm_core.engine.providers.model_choice import Workforce
     from prsm_core.engine.providers.registry import ProviderRegistry
-    from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.spawn import IdleChildren, Planner
     from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Roster

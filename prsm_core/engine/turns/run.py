@@ -368,7 +368,9 @@ class TurnRun:
                 self._check_open()
             else:  # of a turn that goes on, before it had a session
                 self.fold.end = end
-            if self._is_put_off():
+            if self.is_parked:
+                self._keep_used()
+                self.stop.pause()
                 return None
             await self._parts.steering.settled(self._record.agent_id)
             await self._check_room()
@@ -399,13 +401,6 @@ class TurnRun:
             raise error
         text = keepable(describe(error), self._parts.journal.redact)
         self._parts.journal.warn(self._record.agent_id, text)
-
-    def _is_put_off(self) -> bool:
-        """Whether the turn is parked; if so, note its use so far."""
-        if self.is_parked:
-            self._keep_used()
-            self.stop.pause()
-        return self.is_parked
 
     def _let_go(self) -> None:
         self.limits.end()

@@ -329,8 +329,6 @@ class OrchestrationEngine:
 
 
 class _Ends(Struct, eq=False):
-    """What a run's drivers wait for; each is done once."""
-
     outcome: asyncio.Future[RunResult]  # its end is written, or about to be
     interrupted: asyncio.Future[None]  # somebody wants it to end
     left: asyncio.Future[None]  # nobody leads it any more
@@ -589,6 +587,5 @@ class CurrentRun:
         await self.write(finished)
 
     def _mend(self) -> None:
-        """Let a further run try to write, since this one has not even begun."""
         self.enter()
         self.parts.journal.soundness.mend()

@@ -297,7 +297,6 @@ class QuietMoment:
 
 
 def _find(calls: list[WritingCall], wanted: WritingCall) -> WritingCall | None:
-    """Return the call of the wanted name, else the oldest unnamed one like it."""
     mine = [one for one in calls if one.agent == wanted.agent]
     named = [one for one in mine if one.call is not None and one.call == wanted.call]
     return next(iter(named or [one for one in mine if _may_be(one, wanted)]), None)

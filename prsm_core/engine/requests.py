@@ -376,7 +376,6 @@ class HumanRequests(Struct, eq=False):
             request.settle({} if is_question else {"verdict": "deny"}, "headless")
 
     async def _ask(self, request: _Open, asked: dict[str, Any]) -> _Open:
-        """Have a request answered, or the kept one in its place; return that."""
         if not self.policy.interactive:
             self._stand_in(request)
         kept = self._open.get(request.id)

@@ -62,11 +62,7 @@ if TYPE_CHECKING:
 def choose_region(
     wanted: Sequence[str] | None, cwd: str, granted: tuple[str, ...] | None, leases: Leases
 ) -> tuple[str, ...] | None:
-    """Return the absolute paths a child may write: as wanted, else as granted.
-
-    Raises AgentSpawnError for a path outside `cwd` (`bad_region`), beyond the grant
-    (`not_granted`), or leased to another agent (`region_taken`).
-    """
+    """Return the absolute paths a child may write: as wanted if free, else as granted."""
     if wanted is None:
         return granted
     root = Path(cwd).resolve()
@@ -139,7 +135,6 @@ class LeaseTable(Struct, eq=False):
                 _check_free(folder, leases)
 
     def _leased(self, record: AgentRecord) -> tuple[str, ...]:
-        """Return the folders that a spawn named for this agent, not inherited ones."""
         own = record.descriptor.grant.region
         if own is None:  # as most
             return ()
@@ -223,11 +218,7 @@ def narrow_grant(
     model: str,
     region: tuple[str, ...] | None = None,
 ) -> Grant:
-    """Return the grant of a child that uses `model` ("provider/model"), within its parent's.
-
-    Raises MaxDepthExceededError if the parent may have no children, AgentSpawnError for a model
-    beyond its grant.
-    """
+    """Return the grant of a child that uses `model` ("provider/model"), within its parent's."""
     if parent.depth == 0:
         raise MaxDepthExceededError(
             "you may spawn no agents", hint="do the work yourself, or ask_parent"
@@ -322,11 +313,7 @@ def _delegates(mode: PermissionMode | None, tools: frozenset[str]) -> frozenset[
 
 
 def choose_tools(request: SpawnRequest, parent: AgentDescriptor) -> frozenset[str]:
-    """Return the native tools of a child: what was asked for, within the parent's grant.
-
-    A child that only reads (expert, reviewer) gets the readers, one with a profile its tools.
-    Raises AgentSpawnError for an unknown tool or one beyond the grant.
-    """
+    """Return the native tools of a child: as asked or by role, within the parent's grant."""
     if request.tools is None and request.expert is not None:
         return request.expert.tools & parent.grant.tools
     if request.tools is None:
@@ -383,7 +370,6 @@ class Identity(Record, frozen=True, kw_only=True):
 
 
 def _with_models(request: SpawnRequest, inherited: ModelChoice, names: ModelNames) -> SpawnRequest:
-    """Return a request whose `models` are "provider/model"; a single one becomes its model."""
     if request.models is None:
         return request
     models = frozenset(resolve_model(text, inherited, names).name for text in request.models)

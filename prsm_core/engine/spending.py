@@ -398,11 +398,7 @@ class BudgetLedger:
         name: str = "",
         limits: Budget = NO_LIMITS,
     ) -> None:
-        """Reserve what an agent needs to begin: a spawn of its parent's, a turn, an estimate.
-
-        Raises BudgetExceededError, with nothing reserved. An agent that began before in this run
-        keeps its limits and what it has used.
-        """
+        """Reserve a spawn, a turn and an estimate; raise BudgetExceededError, reserving nothing."""
         parent = self._scope(parent_id)
         spawner = None if parent_id is None else parent
         known = self._scopes.get(agent_id)
@@ -659,7 +655,6 @@ class BudgetLedger:
         return hold
 
     def _estimate(self, scope: BudgetScope, kind: BudgetKind, agent_id: str) -> tuple[int, bool]:
-        """Return what a turn may use, and whether measured turns say so."""
         last = self._last.get((agent_id, kind))
         if last is not None:
             return last, True

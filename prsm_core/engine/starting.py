@@ -62,11 +62,7 @@ class Starting(Struct, eq=False):
     _stand_in: str = ""  # what is told where the master's model is not the one that was named
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
-        """Return the master's model: as asked, as configured, or the provider's default.
-
-        If its provider cannot be used, a model of the same tier stands in, unless a person named
-        the provider.
-        """
+        """Return the master's model: as asked, configured or default, or else a stand-in."""
         wanted, where = self._wanted_model(model)
         self._stand_in = ""
         try:
@@ -82,7 +78,6 @@ class Starting(Struct, eq=False):
         return choice
 
     def _wanted_model(self, model: str | None) -> tuple[str | None, str]:
-        """Return the master's named model, and its place in the settings or a blank."""
         settings = self.parts.config.settings
         leads = self.parts.config.external is None
         key = "master_model" if leads and settings.defaults.master_model else "model"
@@ -131,11 +126,7 @@ class Starting(Struct, eq=False):
         return None
 
     def _resolve(self, wanted: str | None, provider: str, where: str) -> ModelChoice:
-        """Return the model that the user wants; `where` is its place in the settings.
-
-        Raises ConfigError for the name of no model, and ModelNotAvailableError if its provider is
-        not installed.
-        """
+        """Return the model that the user wants; `where` is its place in the settings."""
         base = ModelChoice(provider=provider, model=DEFAULT_MODEL)
         try:
             return resolve_model(wanted, base, self.parts.listings.names)

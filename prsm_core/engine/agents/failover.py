@@ -174,7 +174,6 @@ class Failover(Struct, eq=False):
         return True
 
     async def _switch(self, choice: ModelChoice, level: str, text: str, **notes: Any) -> None:
-        """Run on another model by one step; the old thread means nothing to it."""
         record = self._record
         record.switch_model(choice.provider, choice.model, choice.reasoning_effort)
         record.ride(ThreadKept(thread=None))  # one that waits for its step is of the other model

@@ -66,8 +66,6 @@ class HeldBy(Record, frozen=True, gc=False, kw_only=True):
 
 
 class _Asking(Struct, eq=False):
-    """The question to a person about one provider, its count of answers, and the last one."""
-
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     answers: int = 0
     way: str = ""
@@ -195,7 +193,6 @@ class Holds(Struct, eq=False):
             self._look()
 
     def _look(self) -> None:
-        """End the run if agents wait for its end and nobody else can move."""
         if not self._ending or any(map(self._moves, self.roster.records())):
             return
         held = [

@@ -87,11 +87,7 @@ class AgentManager(Struct, eq=False, dict=True):
         answer: Callable[[AgentRecord], CallClosed | None] | None = None,
         note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> AgentRecord:
-        """Spawn a child of `request.parent_id`, by a `plan` if there is one already.
-
-        For the rest see `create_agents`. Raises AgentSpawnError, MaxDepthExceededError or
-        ModelNotAvailableError, with nothing written.
-        """
+        """Spawn a child by a `plan`, else a new one; see `create_agents`. Raises spawn errors."""
         plan = self.planner.plan(request) if plan is None else plan
         self.planner.check_room(1)
         record = self.register_agent(plan, request)
@@ -298,7 +294,6 @@ class AgentManager(Struct, eq=False, dict=True):
         self.leases.check_still_free(record)
 
     def _begin_life(self, record: AgentRecord) -> None:
-        """Open the mailbox and start the session of an agent whose row is committed."""
         if self._is_closing or record.is_over:  # killed while its beginning was committed
             return
         record.started_at = self.clock.now()

@@ -423,7 +423,6 @@ class ContextKeeper(Struct, eq=False):
             self._contexts.journal.warn(self._record.agent_id, text)
 
     def _why(self, error: AgentError) -> AgentError:
-        """Return why an agent fails: its prompt was too long, and compaction failed."""
         if error.kind is ErrorKind.CONTEXT_OVERFLOW:
             return replace(error, message=self._refusal)
         return replace(error, message=f"{self._refusal}; {error.message}")

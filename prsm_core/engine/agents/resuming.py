@@ -225,7 +225,6 @@ class Resumption(Record, frozen=True, kw_only=True):
     def _anew(
         self, record: AgentRecord, now: AgentNow, requests: Sequence[HumanRequest], is_doomed: bool
     ) -> Step | None:
-        """Begin an agent's next life in memory; return the step that ends the last one, if any."""
         record.live_on()
         waits = requests and not is_doomed and record.claimed_result is None
         waited = set(_waited(now)) if waits else set()
@@ -277,11 +276,7 @@ class Resumption(Record, frozen=True, kw_only=True):
 
 
 def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> SessionState:
-    """Return the state of the session's newest run: its master and all below it.
-
-    Agents of other runs stay as they are: nobody asked for them. Raises ConfigError if there is no
-    run to resume.
-    """
+    """Return the state of the newest run's agents; raise ConfigError if there is none to resume."""
     if not state.runs:
         raise ConfigError("this session has had no run", hint="start one: prsm run", code="no_run")
     run, family = state.runs[-1], set[str]()
@@ -342,7 +337,6 @@ def _doomed(living: Sequence[Left]) -> set[str]:
 
 
 def _waited(now: AgentNow) -> Iterator[str]:
-    """Yield the requests that unanswered calls wait for; those calls are made again."""
     for one in () if now.open_turn is None else now.open_turn.calls:
         if one.call.completed_at is None:
             yield from (effect.ref or "" for effect in one.effects if effect.name == "request")
@@ -353,7 +347,6 @@ def _resolved(row: HumanRequest) -> RequestResolved:
 
 
 def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
-    """Yield the ends of the vendor's calls that nobody saw end, or of `all_open` calls."""
     for one in turn.calls:
         if (all_open or not one.call.orchestration) and one.call.completed_at is None:
             status, why = how_cut_off(turn, one.call)

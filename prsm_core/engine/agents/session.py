@@ -311,7 +311,6 @@ class AgentSession:
                 return replace(prompt, history=told)
 
     async def _begun(self) -> None:
-        """Take a slot unless the agent waits; with its first slot it starts."""
         record, steps = self.record, self._parts.steps
         if self._left is None or record.state not in WAITING:
             await self.life.take_slot()
@@ -341,7 +340,6 @@ class AgentSession:
         return await self._after(ended_turn(left.last_turn))
 
     def _settle(self, state: TurnState) -> Coroutine[Any, Any, Prompt | None]:
-        """Answer the open calls of a turn; that needs no process."""
         from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once a session goes on
 
         session = NoSession(self.record.resume_token)
@@ -351,7 +349,6 @@ class AgentSession:
         return self._settled(turn)
 
     async def _settled(self, turn: TurnRun) -> Prompt | None:
-        """Return what a turn continues with once its calls are answered, or what follows it."""
         result = await turn.settle()
         if result is None:
             return Prompt(text=None)
@@ -442,7 +439,6 @@ class AgentSession:
         return turn
 
     async def _after(self, result: TurnResult) -> Prompt | None:
-        """Decide what follows a turn: another prompt, or None once the agent has ended."""
         record, inbox = self.record, self._parts.inbox
         if record.state.is_terminal:
             return None
@@ -509,7 +505,6 @@ class AgentSession:
         await self.life.take_slot()
 
     async def _next_prompt(self, result: TurnResult) -> Prompt | None:
-        """Decide what follows a turn that ended without task_complete."""
         record, inbox = self.record, self._parts.inbox
         prompt = inbox.take_forgotten(record)
         if prompt is None:
@@ -554,7 +549,6 @@ class AgentSession:
             await self._parts.ends.end_agent(record, completed, result, reason="children ended")
 
     async def _await_prompt(self) -> Prompt | None:
-        """Wait without a slot for a message or the last child's end; None to leave the session."""
         record, inbox, prompt = self.record, self._parts.inbox, None
         self.life.blocked([AnyMessage(record, inbox.router)])
         try:
@@ -572,7 +566,6 @@ class AgentSession:
         return prompt
 
     async def _outlive_children(self) -> bool:
-        """Wait without a slot for the last child's end; False to leave the session."""
         record, life, router = self.record, self.life, self._parts.inbox.router
         if record.live_children:
             life.blocked([_end_of(child) for child in record.live_children.values()])

@@ -254,7 +254,6 @@ class Naming(Struct, eq=False):
             await self.write(SessionNamed(name=name, keeps_other=True))
 
     async def _answer(self) -> str:
-        """Return the model's answer, charging its usage to the master's run."""
         contexts, master = self.contexts, self.master
         wanted = contexts.settings.sessions.name_model
         query = SideQuery(
@@ -455,7 +454,6 @@ class Compaction:
         return summary
 
     def _room_of_summariser(self) -> int:
-        """Return the summariser's room in tokens; the agent's if its own is unknown."""
         choice = self._choice
         window = self._contexts.providers.context_window(choice.provider, choice.model)
         if choice.name == self._own.name or window is None:

@@ -157,7 +157,6 @@ class Prompting(Struct, eq=False):
     _giving: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     def _busy_turn(self, record: AgentRecord) -> TurnRun | None:
-        """Return an agent's running turn unless it waits for messages anyway."""
         session = self.lives.session_of(record.agent_id)
         turn = None if session is None else session.turn
         if turn is None or not turn.is_open:
@@ -195,7 +194,6 @@ class Prompting(Struct, eq=False):
                 return
 
     async def _give(self, record: AgentRecord, turn: TurnRun, match: Match) -> bool:
-        """Give unread messages to the vendor's turn as one; return whether it took them."""
         router, agent_id = self.router, record.agent_id
         async with self._giving.setdefault(agent_id, asyncio.Lock()):
             claimed = router.claim_all(agent_id, match, MESSAGES_IN_A_PROMPT)

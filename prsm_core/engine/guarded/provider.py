@@ -190,8 +190,6 @@ class GuardedProvider(Provider):
 
 
 class _Opening:
-    """A session of a plugin's provider from its beginning to its end."""
-
     __slots__ = ("_clock", "_guest", "_limits", "_make", "_manager", "_opener")
 
     def __init__(
@@ -276,7 +274,6 @@ class GuardedSession(ProviderSession):
         return None if found is None else frozenset(found)
 
     def _read(self, name: str, kind: Kind, default: object) -> Any:
-        """Return an attribute of a kind, else the default; log the first wrong one."""
         try:
             found = self._guest.attribute(self.inner, name, default)
             what = f"is a {type(found).__name__}"
@@ -427,7 +424,6 @@ _PLAIN |= {f"{hint} | None": maybe(kind) for hint, kind in _PLAIN.items()}
 
 
 def _fields(record: type, **special: Kind) -> Fields:
-    """Return what a record's fields must be: `special`, else by annotation."""
     hints: Mapping[str, str] = record.__annotations__
     return {name: special.get(name) or _PLAIN[hint] for name, hint in hints.items()}
 

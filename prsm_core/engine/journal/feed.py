@@ -416,8 +416,6 @@ def no_such_event(session_id: str, after: int) -> ConfigError:
 
 
 class _Newest(Struct, eq=False):
-    """The last buffered live text of an agent; more of it may join it there."""
-
     piece: Piece
     behind: int
     end: int  # where its text ends

@@ -120,7 +120,6 @@ def _search(values: list[Any], clean: set[str], texts: list[str]) -> None:
 
 
 def _held(value: Any, clean: set[str]) -> Iterable[Any]:
-    """Return the contents of a value that is no JSON value."""
     if type(value) in WRITTEN:
         texts: list[str] = []
         rest: list[Any] = []
@@ -222,7 +221,6 @@ def _clean_write(write: W, redact: Callable[[Any], Any]) -> W:
 
 
 def _kept(value: Any, redact: Callable[[Any], Any]) -> Any:
-    """Return a value without its secrets, or its description if that fails."""
     try:
         return redact(value)
     except Exception as error:  # noqa: BLE001 - whatever it is, the event tells what it lacks

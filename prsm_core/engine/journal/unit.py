@@ -415,7 +415,6 @@ class Journal:
     async def _write_all(
         self, facts: Mapping[str | None, Batch], works: Sequence[Coroutine[Any, Any, None]]
     ) -> None:
-        """Write facts at once, and the rest in line, even if one of them fails."""
         in_line = asyncio.gather(*works, return_exceptions=True)
         try:
             if facts:
@@ -505,7 +504,6 @@ class Journal:
             self._lanes.leave(place)
 
     async def _land(self, agent_id: str | None, unwritten: Batch) -> None:
-        """Write acts and facts as one step, or each alone if the whole is refused."""
         last = last_act(unwritten)
         if last is not None and can_join(unwritten, last.step):
             committed = await self._write_joined(unwritten, replace(last.step, writes=()))
@@ -581,7 +579,6 @@ class Journal:
             self.spoken.writing.end(number)
 
     async def _append(self, facts: Sequence[Event]) -> Sequence[int | None]:
-        """Write and tell facts; return their numbers, None for unfit ones."""
         number = self.spoken.writing.begin()  # of all, also when they are written one by one
         try:
             return await self._append_all(facts)

@@ -109,7 +109,6 @@ def build_tree(
 
 
 def _own(rows: Sequence[AgentRow], unwritten: Sequence[UsedByTurn]) -> dict[str, Spent]:
-    """Return what each agent used; a turn that its row has already counts once."""
     own = {row.descriptor.agent_id: row.spent for row in rows}
     heads = {row.descriptor.agent_id: row.head_turn_id for row in rows}
     for turn in unwritten:

@@ -257,7 +257,6 @@ def _warn(state: SandboxState) -> None:
 
 
 def _homes() -> tuple[str, ...]:
-    """Return the user's homes: where HOME leads, and the one the system knows."""
     found = [os.path.realpath(Path.home())]
     with suppress(KeyError):  # a user without an entry, as in many containers
         found.append(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
@@ -391,7 +390,6 @@ def _tell_end(on_end: Callable[[], str], process: ChildProcess) -> None:
 
 
 def _certificates(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the environment's certificates: without them no server is trusted."""
     for place in filter(None, map(environ.get, CERTIFICATES)):
         file = os.path.normpath(place)
         if file.startswith("/") and os.path.exists(file):  # noqa: PTH110

@@ -287,7 +287,6 @@ async def _execute(
 
 
 async def _failed_start(report: socket.socket, name: str) -> int:
-    """Wait until the program runs; return 0, or the error number of a failed start."""
     report.setblocking(False)
     try:
         async with asyncio.timeout(START_SECONDS):

@@ -127,7 +127,6 @@ class Family:
             _send(-self._head, signal.SIGKILL)
 
     def _end_input(self) -> None:
-        """Let go of the program's input, which the engine has closed."""
         kept, self._kept_input = self._kept_input, None
         if kept is not None:
             posix.close(kept)
@@ -262,7 +261,6 @@ def _run_program(argv: list[str], status_fd: int | None) -> NoReturn:
 
 
 def _release_pipes(status_fd: int | None) -> None:
-    """Let go of the program's pipes, so that their ends are the program's alone."""
     if status_fd is not None:
         posix.close(status_fd)
     null = posix.open("/dev/null", posix.O_RDWR)

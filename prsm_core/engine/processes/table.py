@@ -302,7 +302,6 @@ def _is_branded(stat: _Stat, brand: int, own_brand: int | None) -> bool:
 
 
 def _brand(pid: int) -> int | None:
-    """Return the brand of a process, NO_BRAND for none; None if it has ended or is not ours."""
     try:
         text = read_proc(f"/proc/{pid}/limits")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -314,7 +313,6 @@ def _brand(pid: int) -> int | None:
 
 
 def _has_zombies() -> bool:
-    """Return whether a child waits to be reaped; reap none."""
     try:
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

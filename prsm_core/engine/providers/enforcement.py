@@ -80,11 +80,7 @@ class Enforcement:
         self.refused: dict[str, str] = {}  # providers below permissions.require, and why
 
     async def survey(self, mode: PermissionMode, *leading: str) -> list[Notice]:
-        """Return the notices before a run's first turn, one line for all shortfalls.
-
-        They concern the `leading` providers, the master's and the one its children inherit, which
-        have been probed. `admit` reports any other one before its first agent.
-        """
+        """Return the notices on the `leading` providers before a run's first turn, in one line."""
         self._mode = mode
         self._told.clear()
         # Since an earlier run of the session somebody may have logged in.
@@ -119,7 +115,6 @@ class Enforcement:
         return [line for part in new if (line := self._describe_part(name, part))]
 
     def _tell_checks(self, name: str, labels: Collection[str]) -> list[str]:
-        """Return which checks on these labels do not see everything, each once in a run."""
         if not self._checks or not self._is_available(name):
             return []
         new = [

@@ -64,11 +64,7 @@ async def survey(
     seconds: float = DISCOVERY_SECONDS,
     redact: Callable[[str], str] = str,
 ) -> dict[str, ProviderReport]:
-    """Look at providers at once; failures become part of their reports.
-
-    `with_models` asks usable ones for their models, for at most `seconds`. `redact` removes secrets
-    from what their programs say.
-    """
+    """Look at providers at once; failures, and models if asked for, are part of the reports."""
     wanted = list(names)
     patience = seconds if with_models else None
     reports = await asyncio.gather(*(_look(registry, name, patience) for name in wanted))
@@ -200,7 +196,6 @@ class Listings:
         return {name: self._heard[name] for name in providers if name in self._heard}
 
     async def _seek(self, provider: str, model: str) -> None:
-        """Find out whether a provider has a model: by a kept list, a new one, or its own word."""
         self._read()
         if provider not in self._registry.names or self.names.is_taken(provider, model):
             return
@@ -246,7 +241,6 @@ class Listings:
                     )
 
     def _keep(self, provider: str, listing: Listing) -> None:
-        """Write a list down; a failure only costs the next run some seconds."""
         from prsm_core.config.atomic import replace_file
 
         kept = _Kept(
@@ -284,11 +278,7 @@ class SetName(Record, frozen=True, kw_only=True):
 
 
 class NameFinding(Record, frozen=True, kw_only=True):
-    """A finding about a name: it is wrong, or nobody can tell.
-
-    `place` is its path for people, after file and line; `hint` has the nearest names of a wrong
-    one.
-    """
+    """A finding about a name at a `place`: a wrong one has a `hint`, an unknown one has none."""
 
     path: KeyPath
     place: str

@@ -77,11 +77,7 @@ class McpTrials(Struct, eq=False):
         box: Box | None,
         refusal: Callable[[str], str],
     ) -> dict[str, McpServer]:
-        """Return the usable servers and report the others.
-
-        `refusal` returns why the vendor refuses a server's name, or a blank. Raises ConfigError for
-        a required server that cannot be used.
-        """
+        """Return the usable servers and report the others; raise ConfigError for a required one."""
         async with asyncio.TaskGroup() as group:
             tasks = {
                 name: group.create_task(self._try(name, server, agent_id, cwd, box, refusal(name)))

@@ -53,8 +53,6 @@ Listed = Mapping[str, Listing]  # by provider; one that has listed nothing is no
 
 
 class _Wrong(Record, frozen=True):
-    """What is wrong with a name; without a hint the names nearest to `like` are shown."""
-
     message: str
     like: str
     hint: str | None = None
@@ -147,7 +145,6 @@ class ModelNames(Record, frozen=True, kw_only=True):
         return f"installed providers: {there}{self.absent.hint}"
 
     def _sayings(self, base: str) -> Iterator[tuple[str, str]]:
-        """Yield what somebody may have wanted to say, and the name that says it."""
         for name in (*self.settings.models, *self.providers):
             yield name, name
         for provider, listing in self.listed.items():

@@ -196,11 +196,7 @@ class EngineServices(Struct, eq=False):
 
 
 class ProviderRegistry:
-    """Owns an engine's providers: the installed ones, and those that settings make of them.
-
-    Errors explain what is `absent`. What providers keep on disk goes through the `redactor`. The
-    `executor` makes boxes.
-    """
+    """Owns an engine's providers: installed ones, and those that settings make of them."""
 
     def __init__(
         self,
@@ -350,7 +346,6 @@ class ProviderRegistry:
         return "loaded" if self.absent.switched_off else "installed"
 
     def _under_its_name(self, error: ConfigError, name: str) -> ConfigError:
-        """Return a plugin's error about a section under the section's own name."""
         told = f"providers.{kind_of(name, self._settings)}"
         message = error.message.replace(told, f"providers.{name}", 1)
         return ConfigError(message, hint=error.hint)

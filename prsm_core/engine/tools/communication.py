@@ -151,7 +151,6 @@ class Communication(Record, frozen=True, kw_only=True):
         return self._wait(call)
 
     async def _resume(self, call: Call) -> Reply | ToolOutcome:
-        """Wait for the call of a token; for a message if that was an expired wait."""
         earlier = call.calls.turn.earlier
         outcome = await earlier.resume(call, call.args["token"], _seconds(call))
         return await self._wait(call) if outcome is None else outcome
@@ -450,7 +449,6 @@ def _name(roster: Roster, message: RoutedMessage) -> str:
 
 
 def _progress(record: AgentRecord, roster: Roster) -> list[dict[str, Any]]:
-    """Return, once, the latest progress of each child since the last answer."""
     latest = [{"from": child, **said} for child, said in record.progress.items()]
     if latest:
         heard = {child: roster.get(child).notes.reports for child in record.progress}

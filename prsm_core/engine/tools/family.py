@@ -228,7 +228,6 @@ class Family(Record, frozen=True, kw_only=True):
         return self.roster.resolve(thread_id, advisers)
 
     async def _peers(self, call: Call) -> tuple[str, ...]:
-        """Return the configured peers, else the default models of other usable providers."""
         own = call.record.descriptor.provider
         if self.settings.defaults.peers:
             return self.settings.defaults.peers
@@ -240,7 +239,6 @@ class Family(Record, frozen=True, kw_only=True):
         return await self._answer(call, child, reused=_is_reused(effect), since=since)
 
     async def _answer(self, call: Call, child: AgentRecord, *, reused: bool, since: str) -> Reply:
-        """Answer with the child; with wait, also with what it says `since` (a ULID) it began."""
         data = self._described(child, reused=reused)
         call.spawned_session_label = child.label
         if not call.args.get("wait", False):
@@ -292,7 +290,6 @@ class Family(Record, frozen=True, kw_only=True):
         await self._ask_providers(call.record.descriptor, texts)
 
     async def _learn_refused(self) -> None:
-        """Find the providers that enforce less than required, before a model is chosen."""
         if self.settings.permissions.require is not None:
             await self.enforcement.look_around(LOOK_SECONDS)
 

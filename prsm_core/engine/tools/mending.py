@@ -112,7 +112,6 @@ def _kinds(schema: Schema) -> Sequence[str]:
 
 
 def _read(text: str, kinds: Sequence[str]) -> Any:
-    """Return what a text says in one of the wanted kinds, else the text."""
     plain = text.strip()
     if "boolean" in kinds and plain.lower() in _TRUTHS:
         return _TRUTHS[plain.lower()]
@@ -180,7 +179,6 @@ def _reworded(
     where: str,
     notes: list[str],
 ) -> Mapping[str, Any]:
-    """Return an object with other tools' words replaced, except those that contradict it."""
     mended = dict(value)
     for name, (target, word) in other_words.items():
         if name not in value or name in properties:

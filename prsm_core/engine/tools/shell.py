@@ -123,7 +123,6 @@ class Shell(Record, frozen=True, kw_only=True):
         )
 
     def _region(self, record: AgentRecord) -> tuple[str, ...] | None:
-        """Return all that the agent's commands may write; None is its whole folder."""
         # In a worktree of its own a build may write beside its region: that is never merged.
         return None if self.standing.is_apart(record) else record.descriptor.grant.region
 

@@ -129,7 +129,6 @@ class TurnCalls(Struct, eq=False):
         return None
 
     def _note_id(self, call: Call, wanted: str) -> None:
-        """Note the id of a call, and whether its response used that id before."""
         if call.response != self._response:
             self._response, self._ids = call.response, ()
         if wanted in self._ids:
@@ -246,7 +245,6 @@ class TurnCalls(Struct, eq=False):
         return task
 
     def _handled(self, call: Call) -> Awaitable[Reply | ToolOutcome]:
-        """Return the handler's awaitable itself unless checks watch calls."""
         if self.parts.broker.watches_calls and not call.is_again:  # else it was permitted
             return self._permitted(call)
         return self._handler(call)(call)

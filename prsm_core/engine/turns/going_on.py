@@ -234,7 +234,6 @@ class GoingOn:
         return render_untold(prompts, calls) if prompts or calls else None
 
     def _lost(self, carried: Carried, held: Collection[str]) -> list[CarriedCall]:
-        """Return the calls that the thread lacks and no prompt has told."""
         until = 0 if self._went_on is None else self._went_on.responses
         told = {one.call.id for one in self.state.calls if one.response < until}
         return [

@@ -476,7 +476,6 @@ class TurnLimits(Struct, eq=False):
 
     @property
     def _soonest(self) -> float:
-        """Seconds for which nothing but a budget can matter that starts to count now."""
         return min(QUIET_SECONDS, self.clock.soonest)
 
     @property

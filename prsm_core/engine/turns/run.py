@@ -388,11 +388,7 @@ class TurnRun:
             journal.soundness.check()
 
     def _endure(self, error: BaseException) -> None:
-        """Withdraw the engine's cancellation, or raise what ended the stream.
-
-        Once task_complete was accepted, the provider's errors are only reported; the ledger's are
-        raised.
-        """
+        """Withdraw the engine's cancellation, or raise what ended an uncompleted stream."""
         if isinstance(error, asyncio.CancelledError):
             if not self.stop.take_back():
                 raise error
@@ -601,7 +597,6 @@ class TurnRun:
         return (ThreadKept(thread=thread),)
 
     def _keep_used(self) -> None:
-        """Put usage and thread into the next step, in case of a crash."""
         self._keep_reasoning()
         metered = TurnMetered(turn_id=self.turn_id, spent=self.fold.spent)
         self._record.ride(metered, *self._kept_thread())
@@ -759,7 +754,6 @@ class TurnRun:
         parts.quiet.turn_over(agent)
 
     async def _write(self, cut_off: Sequence[Told], unfit: Exception | None = None) -> TurnResult:
-        """Write the end. If it is `unfit` to be stored, write only usage and cause."""
         record, parts, fold = self._record, self._parts, self.fold
         result = fold.result() if unfit is None else plain_turn(unfit, fold)
         ours = list(self.calls.rows.values())

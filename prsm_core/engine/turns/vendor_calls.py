@@ -199,11 +199,7 @@ class AllowedCalls(Struct, eq=False):
         return call_id
 
     def end(self, call_id: str) -> _Call | None:
-        """End a call and return it.
-
-        A call without a permission was refused, or its permission was counted for another call like
-        it, which then waits for its own.
-        """
+        """End a call and return it; a permission counted for one like it goes back to that."""
         call = self.open.pop(call_id, None)
         if call is None or call.is_asked or self._take_refusal(call, by_id=True):
             return call

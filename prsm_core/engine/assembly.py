@@ -154,7 +154,9 @@ class Assembly:
         self.planner = self._make_planner()
         self.holds = self._make_holds()
         self.manager = self._make_manager()
-        self._knots = self._make_knots()
+        self._knots = KnotResolver(
+            self._roster, self.detector, self.router, self.peers, self.steps, self.ends, background
+        )
         where = config.workspace, config.state_dir
         self.user_prompts = UserPrompts(self.providers, settings, journal, *where, self.files)
         self.prompting = self._make_prompting()
@@ -317,17 +319,6 @@ class Assembly:
             clock=self.config.clock,
             ids=self.config.ids,
             arrived=lambda message: self.prompting.look(message.target),
-        )
-
-    def _make_knots(self) -> KnotResolver:
-        return KnotResolver(
-            self._roster,
-            self.detector,
-            self.router,
-            peers=self.peers,
-            steps=self.steps,
-            ends=self.ends,
-            background=self.background,
         )
 
     def _make_planner(self) -> Planner:

@@ -185,11 +185,6 @@ class AgentRecord(Struct, eq=False):
         kin = children if parent is None else (*children, parent)
         return (*kin, ANYONE) if self.peers and not self.takes_messages else kin
 
-    def waits_in_vain(self) -> bool:
-        """Whether a wait ends without a message: one is shown again, or none can come."""
-        is_alone = self.descriptor.parent_id is None and not self.live_children
-        return bool(self.notes.reminders) or is_alone
-
     def asked(self, question: RoutedMessage, *, delivered: bool = False) -> None:
         """Owe the answer to a question."""
         open_one = OpenQuestion(question, delivered)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.engine.providers.residents import LONGEST_SECONDS, Starts
+from prsm_core.engine.providers.residents import LONGEST_SECONDS, begin_start
 from tests.engine.harness import open_team
 from tests.engine.residents import OWN, ResidentProvider
 
@@ -50,15 +50,15 @@ async def test_agents_that_are_spawned_together_start_in_turns(tmp_path):
 
 async def test_a_start_that_hangs_gives_its_turn_away_and_no_more_than_that():
     clock = FakeClock(autojump=False)
-    starts = Starts(clock, at_once=1)
-    hanging = await starts.begin()
-    second, third = (asyncio.ensure_future(starts.begin()) for _ in range(2))
+    starts = asyncio.Semaphore(1)
+    hanging = await begin_start(starts, clock)
+    second, third = (asyncio.ensure_future(begin_start(starts, clock)) for _ in range(2))
     await clock.advance(LONGEST_SECONDS - 0.1)
     assert not second.done()
     await clock.advance(0.1)
     assert second.done()
-    hanging.end()
+    hanging.close()
     await asyncio.sleep(0)
     assert not third.done()
-    (await second).end()
-    (await third).end()
+    (await second).close()
+    (await third).close()

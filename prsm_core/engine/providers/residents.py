@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -45,7 +45,8 @@ class Residents:
         self._limit = limit
         self._running = running
         self._clock = clock
-        self._starts = Starts(clock)
+        # Turns to start: at one time half as many as there are cores.
+        self._starts = asyncio.Semaphore(max(1, len(os.sched_getaffinity(0)) // 2))
         self._table: dict[str, _Resident] = {}  # by agent
         # Agents of the table who waited when last heard of, the longest first.
         self._waiting: dict[str, None] = {}
@@ -77,14 +78,14 @@ class Residents:
     ) -> AsyncIterator[ProviderSession]:
         """Open a session that holds a process; `park` closes it soon if its agent only waits."""
         resident = _Resident(park)
-        start = await self._starts.begin()
+        start = await begin_start(self._starts, self._clock)
         try:
             async with opening as session:
-                start.end()
+                start.close()
                 self._table[agent_id] = resident
                 yield session
         finally:
-            start.end()
+            start.close()
             if self._table.get(agent_id) is resident:  # not that of the agent's next life
                 del self._table[agent_id]
                 self._waiting.pop(agent_id, None)
@@ -148,31 +149,10 @@ class Residents:
 LONGEST_SECONDS = 3.0
 
 
-class Start:
-    """A turn to start, which ends once, or by itself after a while."""
-
-    __slots__ = ("_free", "_timer")
-
-    def __init__(self, free: asyncio.Semaphore, clock: Clock) -> None:
-        self._free: asyncio.Semaphore | None = free
-        self._timer = clock.call_later(LONGEST_SECONDS, self.end)
-
-    def end(self) -> None:
-        """Let the next one start. No-op if this turn has ended."""
-        free, self._free = self._free, None
-        if free is not None:
-            self._timer.cancel()
-            free.release()
-
-
-class Starts:
-    """Owns the turns: at one time half as many as there are cores."""
-
-    def __init__(self, clock: Clock, at_once: int | None = None) -> None:
-        self._clock = clock
-        self._free = asyncio.Semaphore(at_once or max(1, len(os.sched_getaffinity(0)) // 2))
-
-    async def begin(self) -> Start:
-        """Wait for a turn."""
-        await self._free.acquire()
-        return Start(self._free, self._clock)
+async def begin_start(turns: asyncio.Semaphore, clock: Clock) -> ExitStack:
+    """Wait for a turn to start, which ends as this is closed, or after LONGEST_SECONDS."""
+    await turns.acquire()
+    turn = ExitStack()
+    turn.callback(turns.release)
+    turn.callback(clock.call_later(LONGEST_SECONDS, turn.close).cancel)
+    return turn

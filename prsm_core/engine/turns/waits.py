@@ -41,8 +41,10 @@ class AnyMessage(Record, frozen=True, eq=False):
         return self._record.is_prompted_by(message)
 
     def is_vain(self) -> bool:
-        """Whether no message can come."""
-        return self._record.waits_in_vain()
+        """Whether it ends without one: a question is shown again, or no message can come."""
+        record = self._record
+        is_alone = record.descriptor.parent_id is None and not record.live_children
+        return bool(record.notes.reminders) or is_alone
 
 
 class AllResults(AnyMessage, frozen=True, eq=False):

@@ -457,7 +457,7 @@ class Assembly:
             detector=self.detector,
             slots=self.slots,
             files=self.files,
-            is_closing=self.manager.is_closing,
+            is_closing=lambda: self.manager.is_closing,
             forget=self._lives.forget,
             providers=self.providers,
             listings=self.listings,

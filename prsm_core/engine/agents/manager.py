@@ -71,11 +71,7 @@ class AgentManager(Struct, eq=False, dict=True):
     enforcement: Enforcement
     skills: Skills
     clock: Clock
-    _is_closing: bool = False
-
-    def is_closing(self) -> bool:
-        """Return whether the engine closes, so that no session starts any more."""
-        return self._is_closing
+    is_closing: bool = False  # no session is started any more
 
     async def spawn_agent(
         self,
@@ -294,7 +290,7 @@ class AgentManager(Struct, eq=False, dict=True):
         self.leases.check_still_free(record)
 
     def _begin_life(self, record: AgentRecord) -> None:
-        if self._is_closing or record.is_over:  # killed while its beginning was committed
+        if self.is_closing or record.is_over:  # killed while its beginning was committed
             return
         record.started_at = self.clock.now()
         self.router.register_agent(record.agent_id, record.incarnation)
@@ -314,7 +310,7 @@ class AgentManager(Struct, eq=False, dict=True):
 
     async def stop_all(self) -> None:
         """Stop all sessions for good; the ledger keeps the agents as they are."""
-        self._is_closing = True
+        self.is_closing = True
         await self.lives.stop_all()
 
 

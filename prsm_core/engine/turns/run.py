@@ -96,27 +96,15 @@ class TurnPhase(StrEnum):
     VOID = "void"
     CLOSED = "closed"
 
-    @property
-    def is_live(self) -> bool:
-        """Whether the provider streams the turn, and its events count."""
-        return self in _LIVE
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the turn must be closed in the ledger, and nobody does so yet."""
-        return self in _OPEN
-
-    @property
-    def may_rest(self) -> bool:
-        """Whether the model gives no response now."""
-        return self in _RESTING
-
 
 # An enum's member is looked up by code in Python: those that each call asks for are named here.
 PARKED, STREAMING, RESTING = TurnPhase.PARKED, TurnPhase.STREAMING, TurnPhase.RESTING
-_LIVE = frozenset({STREAMING, RESTING})
-_OPEN = _LIVE | {TurnPhase.PARKED, TurnPhase.SETTLING}
-_RESTING = frozenset({TurnPhase.RESTING, TurnPhase.SETTLING})
+# The provider streams the turn, and its events count.
+LIVE = frozenset({STREAMING, RESTING})
+# The turn must be closed in the ledger, and nobody does so yet.
+OPEN = LIVE | {TurnPhase.PARKED, TurnPhase.SETTLING}
+# The model gives no response now.
+_AT_REST = frozenset({TurnPhase.RESTING, TurnPhase.SETTLING})
 _ENDS = frozenset({TurnPhase.CLOSING, TurnPhase.VOID})
 
 TURN_MACHINE: Machine[TurnPhase] = Machine(
@@ -231,7 +219,7 @@ class TurnRun:
 
     def _enter(self, phase: TurnPhase) -> None:
         TURN_MACHINE.validate(self._phase, phase)
-        if self._phase.may_rest:  # its calls may still wait, yet it is in no knot
+        if self._phase in _AT_REST:  # its calls may still wait, yet it is in no knot
             self._life.moved()
         self._phase = phase
 
@@ -244,7 +232,7 @@ class TurnRun:
 
     def is_blocked(self, *, without: Call | None = None) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
-        return self._phase.may_rest and self._only_waits(without)
+        return self._phase in _AT_REST and self._only_waits(without)
 
     def _only_waits(self, without: Call | None = None) -> bool:
         no_other_tool = self.clock.open_tools == len(self.calls.open)
@@ -304,7 +292,7 @@ class TurnRun:
 
     def _rest(self, resting: bool) -> None:
         phase = RESTING if resting else STREAMING
-        if self._phase.is_live and self._phase is not phase:
+        if self._phase in LIVE and self._phase is not phase:
             self._enter(phase)
 
     def _stream_goes_on(self) -> None:
@@ -354,7 +342,7 @@ class TurnRun:
                     try:  # here and by hand: every agent waits inside, and keeps what it is made of
                         async for event in stream:
                             stream.checked(event)
-                            if not self._phase.is_live or await self._take_last(event):
+                            if self._phase not in LIVE or await self._take_last(event):
                                 break
                     except BaseException as error:
                         stream.check_end(error)
@@ -473,7 +461,7 @@ class TurnRun:
 
     def _check_open(self) -> None:
         """Note that nothing streams or settles any more; raise if others closed the turn."""
-        if not self._phase.is_open:
+        if self._phase not in OPEN:
             raise asyncio.CancelledError  # this one too
         self.fold.end = self.stop.end() or self.fold.end
 
@@ -492,12 +480,12 @@ class TurnRun:
     @property
     def is_running(self) -> bool:
         """Whether the provider streams the turn, and its events count."""
-        return self._phase.is_live and self.fold.end is None
+        return self._phase in LIVE and self.fold.end is None
 
     @property
     def is_open(self) -> bool:
         """Whether the turn continues, with a session or without."""
-        return self._phase.is_open and self.fold.end is None
+        return self._phase in OPEN and self.fold.end is None
 
     def interrupt(self) -> None:
         """End the turn soon because a person wants it."""
@@ -704,7 +692,7 @@ class TurnRun:
 
     async def abandon(self) -> None:
         """Close a turn in the ledger although its provider ignored the cancellation."""
-        if self._phase.is_open and not self._parts.journal.is_suspended:
+        if self._phase in OPEN and not self._parts.journal.is_suspended:
             self._enter(TurnPhase.VOID)
             await self._cut_short(asyncio.CancelledError())
 
@@ -713,7 +701,7 @@ class TurnRun:
             await self._parts.journal.stops_for(describe(error))
         if self._parts.journal.is_suspended:
             return
-        if self._phase.is_open or self._phase is TurnPhase.CLOSING:
+        if self._phase in OPEN or self._phase is TurnPhase.CLOSING:
             await self._cut_short(error)
 
     async def _cut_short(self, error: BaseException) -> None:
@@ -725,7 +713,7 @@ class TurnRun:
         await self._close()
 
     async def _close(self) -> TurnResult:
-        if self._phase.is_open:
+        if self._phase in OPEN:
             self._enter(TurnPhase.CLOSING)
         self.stop.closing()
         await self._end_handlers()

@@ -152,7 +152,7 @@ INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
     "prsm_codex": {"kit.background", "kit.clocks", "kit.environment"},
     "prsm_console": {
-        *("domain.usage", "engine.requests.human", "plugins", "prsm_testing.memory_store"),
+        *("domain.usage", "engine.requests", "plugins", "prsm_testing.memory_store"),
         *("domain.events", "terminal.cells", "terminal.foreground"),
     },
     "prsm_demo": {
@@ -179,7 +179,7 @@ INSIDE = {
     "prsm_sandbox": {
         *("config.schema", "domain.boxes", "kit.clocks"),
         *("engine.processes.executor", "engine.processes.launcher"),
-        *("engine.processes.orphans", "engine.tools.shell"),
+        *("engine.processes.table", "engine.tools.shell"),
         *("executors", "prsm_testing.doubles"),
     },
     "prsm_tui": {

@@ -355,7 +355,7 @@ async def check_set_names(
     """Return what is to be told of the names of providers and models in the settings.
 
     Providers whose models are named are asked for theirs, the default models' for those that are
-    named without a provider; see engine.providers.configured_names.
+    named without a provider; see engine.providers.listings.
     """
     async with _look(settings, plugins, paths) as registry:
         listings = Listings(registry, settings, SystemClock(), paths.state / "models.json")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def tool_server() -> Open:
     """Return what opens a server of tools over MCP: at a socket to be, by the engine's clock.
 
-    It gives what opens endpoints: see `OpenEndpoint` of `engine.agents.parts`. Raises
+    It gives what opens endpoints: see `OpenEndpoint` of `engine.agents.life`. Raises
     ProviderNotAvailableError if no package brings one, PluginError if two do or the import fails.
     """
     points = sorted(entry_points(TOOL_SERVERS), key=lambda point: point.place)

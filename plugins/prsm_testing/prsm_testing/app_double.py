@@ -60,14 +60,7 @@ from prsm_core.engine.requests import check_choices
 from prsm_core.engine.spending import BudgetScope
 from prsm_core.engine.workspace_files import tell_snapshot
 from prsm_core.errors import ConfigError, MessageRoutingError, ModelNotAvailableError, StoreError
-from prsm_core.interfaces.app_handle import (
-    Agents,
-    Changes,
-    Requests,
-    Runs,
-    Sessions,
-    Snapshots,
-)
+from prsm_core.interfaces.app_handle import Agents, Changes, Requests, Runs, Sessions, Snapshots
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.interfaces.store import SessionLog
 from prsm_core.kit.arguments import check_limit, known_mode, takes_checked

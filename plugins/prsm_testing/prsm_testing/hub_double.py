@@ -52,7 +52,6 @@ class ScriptedHub:
         self.faults: dict[str, Exception] = {}
         self.apps: list[ScriptedApp] = []  # of all sessions that were opened, in order
         self.owner_pid = 4242  # of the process that owns what was started
-        self._known: dict[str, ScriptedApp] = {}
         self._owned: dict[str, ScriptedApp] = {}
         self._detached: set[str] = set()
         self._names: dict[str, str | None] = {}
@@ -92,7 +91,7 @@ class ScriptedHub:
 
     async def start(self, options: RunOptions) -> DetachedRun:
         """Begin a run whose session stays owned until its end; see Hub."""
-        before = self._known.get(options.session or "")
+        before = self._known(options.session)
         if options.session is not None and before is None:
             raise _unknown(options.session)
         if options.resumes and before is not None and _is_finished(before):
@@ -140,7 +139,7 @@ class ScriptedHub:
         fork = await app.sessions.fork(at)
         copy = ScriptedApp(replace(app.options, session=fork))
         await copy.take_over(app, at)
-        self._remember(copy)
+        self.apps.append(copy)
         self._origins[fork] = session
         return fork
 
@@ -149,7 +148,6 @@ class ScriptedHub:
         if session in self._owned:
             raise SessionOwnedError(f"session {session} is owned", hint="end it first")
         self.apps.remove(app)
-        del self._known[session]
 
     async def export(self, session: str, output: str, form: str = "json") -> str:
         """Write the events of a session, whatever the form; see Hub."""
@@ -171,22 +169,21 @@ class ScriptedHub:
         if session in self._owned:
             raise SessionOwnedError(f"session {session} is owned", hint="attach to it")
         options = replace(options, session=session)
-        app = self._known.get(session)
+        app = self._known(session)
         if app is None:
             app = ScriptedApp(options)
-            self._remember(app)
+            self.apps.append(app)
         else:
             app.reopen(options)
         self._owned[session] = app
         self._wake()
         return app
 
-    def _remember(self, app: ScriptedApp) -> None:
-        self.apps.append(app)
-        self._known[app.session] = app
+    def _known(self, session: str | None) -> ScriptedApp | None:
+        return next((app for app in self.apps if app.session == session), None)
 
     def _find(self, session: str) -> ScriptedApp:
-        app = self._known.get(session)
+        app = self._known(session)
         if app is None:
             raise _unknown(session)
         if app.run is None and session in self._owned:

@@ -37,7 +37,6 @@ from prsm_testing.memory_ledger import MemoryLedger, Row
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-    from types import TracebackType
 
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
@@ -60,37 +59,29 @@ class MemoryStore(Store):
 
     def __init__(self, ledger: MemoryLedger | None = None) -> None:
         self.ledger = MemoryLedger() if ledger is None else ledger
-        self._followers: set[asyncio.Future[None]] = set()
+        self._changed = asyncio.Event()  # set and replaced with each write
         self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def commit(self, step: Step) -> Committed:
-        self._check_open()
-        committed = self.ledger.commit(step)
+        committed = self._open.commit(step)
         self._wake()
         return committed
 
     async def append(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        self._check_open()
-        numbered = self.ledger.append(events)
+        numbered = self._open.append(events)
         self._wake()
         return numbered
 
     async def events(
         self, session_id: str, after: int = 0, *, follow: bool = False, agent: str | None = None
     ) -> AsyncIterator[Event]:
-        self._check_open()
-        log = self.ledger.events[session_id]
+        log = self._open.events[session_id]
         while not self._closed:
             while after < len(log):
                 event = log[after]
@@ -99,7 +90,7 @@ class MemoryStore(Store):
                     yield event
             if not follow:
                 return
-            await self._changed()
+            await self._changed.wait()
 
     async def last_events(
         self,
@@ -110,8 +101,7 @@ class MemoryStore(Store):
         limit: int,
         before: int | None = None,
     ) -> Sequence[Event]:
-        self._check_open()
-        log = self.ledger.events[session_id]
+        log = self._open.events[session_id]
         number = len(log) if before is None else min(max(before - 1, 0), len(log))
         events: list[Event] = []
         while number and len(events) < limit:
@@ -138,26 +128,22 @@ class MemoryStore(Store):
         )
 
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
-        self._check_open()
-        return read_state(self.ledger, session_id, at)
+        return read_state(self._open, session_id, at)
 
     async def shared_snapshots(self) -> frozenset[str]:
-        self._check_open()
-        tables = self.ledger.tables
+        tables = self._open.tables
         forks = {row["session_id"] for row in tables["forks"].values()}
         rows = tables["snapshots"].values()
         return frozenset(row["snapshot_id"] for row in rows if row["session_id"] in forks)
 
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
-        self._check_open()
-        found = self.ledger.commit_of(session_id, seq)
+        found = self._open.commit_of(session_id, seq)
         if found is None:
             raise unknown_event(session_id, seq)
         return found
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        self._check_open()
-        tables = self.ledger.tables
+        tables = self._open.tables
         origins = {fork["session_id"]: fork["origin_id"] for fork in tables["forks"].values()}
         newest = {run["session_id"]: run for run in tables["runs"].values()}
         found = [
@@ -168,9 +154,9 @@ class MemoryStore(Store):
                 task=session["task"],
                 workspace=session["workspace"],
                 started_at=session["created_at"],
-                last_seq=len(self.ledger.events[session_id]),
+                last_seq=len(self._open.events[session_id]),
                 name=session["name"],
-                last_at=self.ledger.events[session_id][-1].ts,
+                last_at=self._open.events[session_id][-1].ts,
                 origin=origins.get(session_id),
                 is_aside=(session["aside"] or 0) > newest[session_id]["began"],
             )
@@ -191,14 +177,13 @@ class MemoryStore(Store):
         return found
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
-        self._check_open()
-        tables = self.ledger.tables
+        tables = self._open.tables
         turns = {agent_id: turns_of(tables, agent_id) for agent_id in tables["agents"]}
         heads = {one["agent_id"]: one["thread_id"] for one in tables["sessions"].values()}
-        events = {event.agent: event for event in self.ledger.events[session_id]}
+        events = {event.agent: event for event in self._open.events[session_id]}
         tools = {
             event.agent: event.data.get("tool")
-            for event in self.ledger.events[session_id]
+            for event in self._open.events[session_id]
             if event.type == "tool_call_started"
         }
         return [
@@ -218,16 +203,13 @@ class MemoryStore(Store):
         return TakenNames(names=frozenset(row.descriptor.name for row in rows), last_event_at=last)
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
-        self._check_open()
-        return MemoryState(self.ledger, session_id).unread()
+        return MemoryState(self._open, session_id).unread()
 
     async def open_requests(self, session_id: str) -> Sequence[HumanRequest]:
-        self._check_open()
-        return MemoryState(self.ledger, session_id).open_requests()
+        return MemoryState(self._open, session_id).open_requests()
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
-        self._check_open()
-        tables = self.ledger.tables
+        tables = self._open.tables
         turns = turns_of(tables, agent_id)
         return [
             {
@@ -246,8 +228,7 @@ class MemoryStore(Store):
         ]
 
     async def changes(self, session_id: str) -> Sequence[ChangeRow]:
-        self._check_open()
-        rows = self.ledger.tables["file_changes"].values()
+        rows = self._open.tables["file_changes"].values()
         return [to_change_row(row) for row in rows if row["session_id"] == session_id]
 
     async def aclose(self) -> None:
@@ -255,23 +236,16 @@ class MemoryStore(Store):
         self._closed = True
         self._wake()
 
-    def _check_open(self) -> None:
+    @property
+    def _open(self) -> MemoryLedger:
+        """The ledger; raises StoreError once the store is closed."""
         if self._closed:
             raise StoreError("the ledger is closed", hint="open it again", code="closed")
+        return self.ledger
 
     def _wake(self) -> None:
-        followers, self._followers = self._followers, set()
-        for follower in followers:
-            if not follower.done():
-                follower.set_result(None)
-
-    async def _changed(self) -> None:
-        follower = asyncio.get_running_loop().create_future()
-        self._followers.add(follower)
-        try:
-            await follower
-        finally:
-            self._followers.discard(follower)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
 
 def _agent_row(row: Row, turns: Sequence[Row]) -> AgentRow:

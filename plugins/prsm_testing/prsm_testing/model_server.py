@@ -26,7 +26,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from prsm_demo.script.steps import FOREVER
 
@@ -35,9 +35,6 @@ from prsm_testing.anthropic_wire import AnthropicMessages
 from prsm_testing.gemini_wire import GeminiGenerateContent
 from prsm_testing.openai_wire import OpenAIResponses
 from prsm_testing.playback import Conversation, HttpError, Player, Reply, Scenario, Step
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _MAX_HEAD = 64 * 1024
 _MAX_BODY = 64 * 1024 * 1024
@@ -179,12 +176,7 @@ class ModelServer:
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._server is None:
             return
         self._server.close()

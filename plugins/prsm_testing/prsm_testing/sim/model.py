@@ -158,8 +158,8 @@ class SimProvider(Provider):
     def confuse(self, host: AgentHost) -> None:
         """Note that a call of another turn comes into the one that runs, if one does."""
         session = self._open.get(id(host))
-        if session is not None:
-            session.confuse()
+        if session is not None and session.turn is not None:
+            session.turn.confuse()
 
     def works(self, session: SimSession) -> None:
         """Note that a model works; there must be a slot for it."""
@@ -190,13 +190,13 @@ class SimSession(ProviderSession):
         self.resume_token = request.resume_token
         dice = provider.dice  # some clients cut off what takes long
         self.patience_s = dice.uniform(1, 60) if dice.random() < 0.15 else None
-        self._turn: _Turn | None = None
+        self.turn: _Turn | None = None  # the newest
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Stream one turn; a crash is raised out of the stream."""
         if self.provider.dice.random() < 0.5:
             self.resume_token = f"thread of {self.request.name}"
-        turn = self._turn = _Turn(self, context)
+        turn = self.turn = _Turn(self, context)
         try:
             while (event := await turn.queue.get()) is not _STREAM_ENDS:
                 if isinstance(event, ModelCrashError):
@@ -207,16 +207,11 @@ class SimSession(ProviderSession):
             if self.provider.faults.strikes("hang", 0.01):
                 await self.provider.linger()
 
-    def confuse(self) -> None:
-        """Note that a call of another turn comes into the one that runs."""
-        if self._turn is not None:
-            self._turn.confuse()
-
     async def interrupt(self) -> None:
         """End the running turn soon, or do not listen."""
-        if self._turn is not None and not self.provider.faults.strikes("hang", 0.2):
+        if self.turn is not None and not self.provider.faults.strikes("hang", 0.2):
             await self.provider.pause(0.2)
-            self._turn.abort()
+            self.turn.abort()
 
 
 class _Turn:

@@ -128,31 +128,23 @@ class MeasurementSink(EventSink):
         if not is_under_protocol(agent.labels) and not is_own:
             return
         for kind, fields in _facts(event, agent, was):
-            agent.counts[kind] += 1
-            yield self._record(event, agent, kind, fields)
-
-    def _record(
-        self, event: Event, agent: _Agent, kind: str, fields: Mapping[str, Any]
-    ) -> Measurement:
-        data = fields.get("data")
-        if kind == "turn" and self._per_turn:
-            counts = {name: count for name, count in sorted(agent.counts.items()) if name != kind}
-            data = {**(data or {}), "counts": counts}
-            agent.counts.clear()
-        return Measurement(
-            at=event.ts,
-            seq=event.seq or 0,
-            session=event.session,
-            run=self._run.run_id,
-            agent=agent.id,
-            agent_name=agent.name,
-            kind=kind,
-            protocol=agent.protocol,
-            state=agent.state,
-            name=fields.get("name", ""),
-            value=fields.get("value"),
-            data=data,
-        )
+            if kind != "turn":
+                agent.counts[kind] += 1
+            elif self._per_turn:
+                fields["data"]["counts"] = dict(sorted(agent.counts.items()))
+                agent.counts.clear()
+            yield Measurement(
+                at=event.ts,
+                seq=event.seq or 0,
+                session=event.session,
+                run=self._run.run_id,
+                agent=agent.id,
+                agent_name=agent.name,
+                kind=kind,
+                protocol=agent.protocol,
+                state=agent.state,
+                **fields,
+            )
 
     def _append(self, records: Sequence[Measurement]) -> None:
         folder = self._folder or measurements_folder()
@@ -209,18 +201,18 @@ def _facts(
 
 
 def _move(event: Event, agent: _Agent, left: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": agent.state, "data": {"from": left}}
+    fields: dict[str, Any] = {"name": agent.state, "data": {"from": left}}
     if left and agent.since is not None:
-        told["value"] = round(event.ts - agent.since, 3)
+        fields["value"] = round(event.ts - agent.since, 3)
     agent.since = event.ts
-    return told
+    return fields
 
 
 def _value(arguments: Mapping[str, Any]) -> dict[str, Any]:
     value = arguments.get("value")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    told = {"name": str(arguments.get("name", "")), "data": arguments.get("data")}
-    return {**told, "value": value} if is_number else told
+    fields = {"name": str(arguments.get("name", "")), "data": arguments.get("data")}
+    return {**fields, "value": value} if is_number else fields
 
 
 def _day(at: float) -> date:

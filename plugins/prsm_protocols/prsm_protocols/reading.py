@@ -137,24 +137,19 @@ class _Reader:
         self.text = text
         nodes = SyntaxTreeNode(parser().parse(text)).children
         name = self._title(nodes)
-        sections = self._sections(nodes)
-        states = self._states(sections.get("States"))
-        transitions = self._transitions(sections.get("Transitions"))
-        messages = self._messages(sections.get("Messages"))
-        session = self._word(sections.get("Session"), "a session", SessionRule.CONTINUE)
-        master = self._word(sections.get("Master"), "a master", MasterRule.DELEGATE)
-        upgrades = self._upgrades(sections.get("Upgrades"))
-        if any(problem.weight is Weight.ERROR for problem in self.problems):
-            return None
-        return Page(
+        section = self._sections(nodes).get
+        master = self._word(section("Master"), "a master", MasterRule.DELEGATE)
+        page = Page(
             name=name,
-            states=states,
-            transitions=transitions,
-            messages=messages,
-            session=session,
-            upgrades=upgrades,
+            states=self._states(section("States")),
+            transitions=self._transitions(section("Transitions")),
+            messages=self._messages(section("Messages")),
+            session=self._word(section("Session"), "a session", SessionRule.CONTINUE),
+            upgrades=self._upgrades(section("Upgrades")),
             solo=master is MasterRule.SOLO,
         )
+        is_wrong = any(problem.weight is Weight.ERROR for problem in self.problems)
+        return None if is_wrong else page
 
     def _wrong(self, line: int, text: str) -> None:
         self.problems.append(Problem(file=self._file, line=line, text=text))

@@ -19,7 +19,7 @@ from prsm_regions.signatures import (
     Selection,
     read_answer,
 )
-from prsm_regions.team import data_of
+from prsm_regions.team import data_of, reviewer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,17 +77,8 @@ class Judges:
             return rule(given)
 
     async def _ask(self, key: str, model: str, given: Signature[Any]) -> str:
-        child = data_of(
-            await self._team.say(
-                key,
-                "spawn_child",
-                prompt=given.prompt(),
-                role="reviewer",
-                model=model,
-                mode="plan",
-                labels={"regions/state": None, "regions/role": "judge"},
-            )
-        )
+        wanted = reviewer(given.prompt(), model, "judge")
+        child = data_of(await self._team.say(key, "spawn_child", **wanted))
         message = await self._team.consult(key, str(child["agent_id"]))
         if message["type"] != "task_result" or not message["success"]:
             raise OrchestrationError(str(message.get("error", "it ended without a result")))

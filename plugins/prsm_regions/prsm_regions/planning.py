@@ -12,7 +12,7 @@ from prsm_regions.drafts import PlanError
 from prsm_regions.ground import Ground
 from prsm_regions.plan import Limits, Plan, compile_plan, read_overrides
 from prsm_regions.signatures import TaskDecompose
-from prsm_regions.team import data_of
+from prsm_regions.team import data_of, reviewer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,13 +107,7 @@ class Planner:
     async def _begin(self, intent: str) -> str:
         async def made() -> dict[str, Any]:
             given = TaskDecompose(intent=intent, tree=_tree(self._workspace), models=self.models)
-            return {
-                "prompt": given.prompt(),
-                "role": "reviewer",
-                "model": self.model,
-                "mode": "plan",
-                "labels": {"regions/state": None, "regions/role": "planner"},
-            }
+            return reviewer(given.prompt(), self.model, "planner")
 
         child = data_of(await self._team.call("planner", "spawn_child", made))
         self.agent = str(child["agent_id"])

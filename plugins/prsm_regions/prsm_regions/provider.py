@@ -36,7 +36,7 @@ from prsm_regions.report import costs_text, plan_data, plan_text, results_text, 
 from prsm_regions.router import A2ARouter, OwnerReply
 from prsm_regions.signatures import AgentSelect
 from prsm_regions.symbols.oracle import Oracle, index_of, lister
-from prsm_regions.team import Team, data_of
+from prsm_regions.team import Team, data_of, reviewer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -189,7 +189,6 @@ def _with_effort(config: RegionsConfig, effort: str | None) -> RegionsConfig:
 
 
 _OF = "regions/answers_for"  # label: the owner whose conversation it continues
-_ROLE = {"regions/state": None, "regions/role": "owner"}
 _LATE = "its answer was not there in time"
 _TURNS = 2  # one to answer in, and one for who forgets to complete its task
 _HOW = "Complete your task with the answer alone."
@@ -212,17 +211,10 @@ class Owners:
         asked = self._child(owner)
 
         async def made() -> dict[str, Any]:
-            return {
-                "prompt": f"{question} {_HOW}",
-                "continues": owner,
-                "role": "reviewer",
-                "mode": "plan",
-                "tools": [],
-                "depth": 0,
-                "model": f"{asked.provider}/{asked.model}",
-                "budget": {"tokens": max_tokens, "turns": _TURNS},
-                "labels": {**_ROLE, _OF: owner},
-            }
+            wanted = reviewer(f"{question} {_HOW}", f"{asked.provider}/{asked.model}", "owner")
+            wanted["labels"][_OF] = owner
+            budget = {"tokens": max_tokens, "turns": _TURNS}
+            return {**wanted, "continues": owner, "tools": [], "depth": 0, "budget": budget}
 
         child = data_of(await self._team.call(key, "spawn_child", made))
         agent = str(child["agent_id"])

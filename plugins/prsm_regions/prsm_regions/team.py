@@ -164,6 +164,12 @@ class Team:
         await self.notes.once(f"{key}event", told)
 
 
+def reviewer(prompt: str, model: str, role: str) -> dict[str, Any]:
+    """Return the arguments that spawn a child which says something and changes nothing."""
+    labels = {"regions/state": None, "regions/role": role}
+    return {"prompt": prompt, "model": model, "role": "reviewer", "mode": "plan", "labels": labels}
+
+
 def data_of(outcome: ToolOutcome) -> Mapping[str, Any]:
     """Return what a call answered; raise OrchestrationError, with the cure, for an error."""
     if outcome.is_error or not isinstance(outcome.data, dict):

@@ -109,7 +109,6 @@ PATHS = ("file_path", "path", "notebook_path", "filename", "file")  # arguments 
 TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 
 Message = dict[str, Any]
-Register = tuple[int, str, str]  # seq, agent, action: the greater one wins
 
 
 def tokens_of(spent: Spent) -> dict[str, int | None]:
@@ -129,7 +128,7 @@ class Feed:
         self.name = name
         self.region = region
         self._folders = tuple(PurePosixPath(folder) for folder in dict.fromkeys(folders))
-        self._nodes: dict[str, Register] = {}
+        self._nodes: dict[str, Message] = {}  # by path
         self._spent = Spent()
         self._seq = 0
 
@@ -139,14 +138,9 @@ class Feed:
             return []
         if event.type == "turn_finished":
             return self._used(event.seq, event.data.get("usage") or {})
-        changed = [
-            self._node(path, register)
-            for path, register in self._done(event, event.seq)
-            if self._take(path, register)
-        ]
-        if not changed:
-            return []
-        return [{"type": "delta", "agent_id": self.agent, "seq": event.seq, "nodes": changed}]
+        nodes = [node for node in self._nodes_of(event) if self._take(node)]
+        delta = {"type": "delta", "agent_id": self.agent, "seq": event.seq, "nodes": nodes}
+        return [delta] if nodes else []
 
     def snapshot(self) -> Message:
         """Return all of it."""
@@ -156,7 +150,7 @@ class Feed:
             "name": self.name,
             "region": self.region,
             "seq": self._seq,
-            "nodes": [self._node(path, register) for path, register in self._nodes.items()],
+            "nodes": list(self._nodes.values()),
             "usage": tokens_of(self._spent),
         }
 
@@ -165,7 +159,7 @@ class Feed:
             return self.agent in (event.data.get("agents") or [event.agent])
         return event.agent == self.agent
 
-    def _done(self, event: Event, seq: int) -> Iterator[tuple[str, Register]]:
+    def _nodes_of(self, event: Event) -> Iterator[Message]:
         if event.type == "file_changed":
             named, action = [event.data.get("path")], str(event.data.get("kind") or "changed")
         elif event.type == "tool_call_started" and not event.data.get("orchestration"):
@@ -176,7 +170,8 @@ class Feed:
             return
         for path in named:
             if isinstance(path, str) and (inside := self._inside(path)) is not None:
-                yield inside, (seq, self.agent, action)
+                node = {"path": inside, "action": action, "agent_id": self.agent}
+                yield {**node, "seq": event.seq}
 
     def _inside(self, path: str) -> str | None:
         """Return a path as one of the workspace; None for what is elsewhere."""
@@ -190,23 +185,17 @@ class Feed:
             return None
         return str(found)
 
-    def _take(self, path: str, register: Register) -> bool:
-        known = self._nodes.get(path)
-        if known is None and len(self._nodes) >= MAX_NODES:
+    def _take(self, node: Message) -> bool:
+        known = self._nodes.get(node["path"])
+        is_late = known is not None and known["seq"] >= node["seq"]
+        if is_late or (known is None and len(self._nodes) >= MAX_NODES):
             return False
-        if known is not None and known >= register:
-            return False
-        self._nodes[path] = register
-        self._seq = max(self._seq, register[0])
+        self._nodes[node["path"]] = node
+        self._seq = max(self._seq, node["seq"])
         return True
 
     def _used(self, seq: int, usage: Mapping[str, Any]) -> list[Message]:
         self._spent += Spent.from_dict(usage)
         self._seq = max(self._seq, seq)
-        told = tokens_of(self._spent)
-        return [{"type": "usage", "agent_id": self.agent, "seq": seq, "usage": told}]
-
-    @staticmethod
-    def _node(path: str, register: Register) -> Message:
-        seq, agent, action = register
-        return {"path": path, "action": action, "agent_id": agent, "seq": seq}
+        tokens = tokens_of(self._spent)
+        return [{"type": "usage", "agent_id": self.agent, "seq": seq, "usage": tokens}]

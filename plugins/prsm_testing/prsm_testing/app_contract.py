@@ -119,7 +119,7 @@ class AppContract(ABC):
                 assert rest == whole[place:]
 
     async def test_a_cursor_beyond_the_last_event_is_refused(self, tmp_path: Path) -> None:
-        """A number of another session is told, rather than waited for."""
+        """A number that the session has not reached is an error, and nothing is awaited."""
         async with self._working(tmp_path) as (_, app, _):
             with raises_code("no_such_event", ConfigError):
                 await _until(app.events(after=10_000), lambda _: True)
@@ -139,7 +139,7 @@ class AppContract(ABC):
             assert said["message"] == whole.data["message"] + 1
 
     async def test_pieces_and_a_picture_fit_together(self, tmp_path: Path) -> None:
-        """Who looks, and reads on, has a message from its beginning, by `message` and `at`."""
+        """A view and the events after it give a whole message, by `message` and `at`."""
         async with self._working(tmp_path) as (scene, app, _):
             await scene.begin_to_say(PIECE)
             view = await app.view()
@@ -153,7 +153,7 @@ class AppContract(ABC):
             assert said == PIECE * 2
 
     async def test_a_view_is_of_one_event_and_reading_goes_on_from_it(self, tmp_path: Path) -> None:
-        """What is in the picture does not come again, and what is not comes."""
+        """Events that the view has do not come again; all later ones do."""
         async with self._working(tmp_path) as (scene, app, run):
             await scene.say("one")
             view = await app.view()
@@ -169,7 +169,7 @@ class AppContract(ABC):
             assert (view.run.summary, view.run.error) == ("", None)
 
     async def test_who_looks_once_a_run_is_over_sees_how_it_ended(self, tmp_path: Path) -> None:
-        """The picture tells what `run_finished` did of the newest run, and of none that is open."""
+        """Its run has the status, summary and error that `run_finished` told."""
         async with self._working(tmp_path) as (scene, app, run):
             await _finish(scene, run, "counted")
             end = (await _until(app.events(), _ends(run)))[-1].data
@@ -179,7 +179,7 @@ class AppContract(ABC):
             assert [getattr(told, name) for name in names] == [end.get(name) for name in names]
 
     async def test_a_view_before_any_run_has_none(self, tmp_path: Path) -> None:
-        """An empty session is a picture, too."""
+        """An empty session has a view, too."""
         async with self.open_scene(tmp_path) as scene:
             view = await scene.app.view()
             assert (view.seq, view.run, view.turns) == (0, None, ())
@@ -323,7 +323,7 @@ class AppContract(ABC):
             await scene.finish("done")
 
     async def test_a_history_comes_in_pages(self, tmp_path: Path) -> None:
-        """Page by page from the end it is the whole, each entry once."""
+        """Pages from the end add up to the whole history, each entry once."""
         async with self._working(tmp_path) as (scene, app, _):
             for number in range(5):
                 await scene.say(f"{number}")
@@ -340,7 +340,7 @@ class AppContract(ABC):
             assert [getattr(entry, "text", "") for entry in summary] == list("234")
 
     async def test_a_history_that_cannot_be_had_is_refused_by_name(self, tmp_path: Path) -> None:
-        """Of nobody, in no detail that there is, or in empty pages."""
+        """An unknown agent or detail is refused, and so is a limit below 1."""
         async with self._working(tmp_path) as (_, app, _):
             with raises_code("unknown_agent", MessageRoutingError):
                 await app.agents.history("nobody-of-this-name")
@@ -351,7 +351,7 @@ class AppContract(ABC):
                     await app.agents.history("master", limit=limit)
 
     async def test_numbers_of_any_size_are_taken_for_what_they_say(self, tmp_path: Path) -> None:
-        """A page may be as long as is wanted; an event that there is not is refused by name."""
+        """Any limit is taken; the number of an event that does not exist is refused."""
         async with self._working(tmp_path) as (_, app, _):
             whole = list(await app.agents.history("master"))
             for beyond in (2**63 - 1, 2**63, 2**70):
@@ -376,7 +376,7 @@ class AppContract(ABC):
             assert (await scene.app.view()).run is None
 
     async def test_a_mode_is_that_of_the_next_run(self, tmp_path: Path) -> None:
-        """It is told in the options and the picture; one that there is not is refused."""
+        """Options and view show it. An unknown mode is refused."""
         async with self.open_scene(tmp_path) as scene:
             await scene.app.runs.set_mode(PermissionMode.PLAN)
             assert scene.app.options.mode is PermissionMode.PLAN
@@ -398,7 +398,7 @@ class AppContract(ABC):
             assert master.mode == "plan"
 
     async def test_an_agent_goes_on_with_another_model(self, tmp_path: Path) -> None:
-        """In its next turn or life; who or what is not known is refused, by the nearest."""
+        """It does so in its next turn or life. Unknown names are refused with the nearest."""
         async with self._working(tmp_path) as (scene, app, run):
             own = (await app.agents.tree()).agents[0].provider
             assert await app.agents.set_model("master", "second") == f"{own}/second"
@@ -433,7 +433,7 @@ class AppContract(ABC):
             assert await app.complete("tell mas") == [Completion(text="master", kind="agent")]
 
     async def test_a_fork_is_another_session_and_this_one_runs_on(self, tmp_path: Path) -> None:
-        """It is listed with its origin, as one that nobody runs; a wrong event is refused."""
+        """The list has it with its origin, as interrupted. An unknown event is refused."""
         async with self._working(tmp_path) as (scene, app, run):
             await scene.say("one")
             forked = await app.sessions.fork()
@@ -455,7 +455,7 @@ class AppContract(ABC):
             assert events[-1].type == "run_finished"
 
     async def test_files_are_held_for_as_long_as_somebody_holds_them(self, tmp_path: Path) -> None:
-        """It says once who may write, which is nobody, and then nothing until it is left."""
+        """It yields the writers once, here none, and then waits until it is closed."""
         async with self._working(tmp_path) as (_, app, _):
             held = app.changes.hold_files()
             assert list(await anext(held)) == []
@@ -464,7 +464,7 @@ class AppContract(ABC):
             await close()
 
     async def test_without_changes_there_is_nothing_to_decide(self, tmp_path: Path) -> None:
-        """What is not there is refused by its code; all of nothing is nothing."""
+        """Unknown changes are refused by their code; deciding about all decides nothing."""
         async with self._working(tmp_path) as (_, app, _):
             assert list(await app.changes.list()) == []
             for decide in (app.changes.accept, app.changes.reject):
@@ -493,7 +493,7 @@ class AppContract(ABC):
                 await app.changes.comment([Comment(change="nothing", text="why?")])
 
     async def test_nothing_is_taken_back_below_a_run_that_is_open(self, tmp_path: Path) -> None:
-        """But for a turn's changes; what there is nothing of is refused by its code."""
+        """Only the changes of a turn are. What does not exist is refused by its code."""
         async with self._working(tmp_path) as (scene, app, run):
             assert (await app.changes.undo("turn")).decided == ()
             codes = []
@@ -512,7 +512,7 @@ class AppContract(ABC):
     async def test_a_snapshot_is_taken_or_it_is_said_that_files_are_not_kept(
         self, tmp_path: Path
     ) -> None:
-        """By the code of the error; one that is taken is among the session's."""
+        """The error has a code. A snapshot that was taken is in the list."""
         async with self._working(tmp_path) as (scene, app, _):
             taken, code = None, ""
             try:
@@ -528,7 +528,7 @@ class AppContract(ABC):
             await scene.finish("done")
 
     async def test_of_a_file_that_nobody_changed_no_reason_is_told(self, tmp_path: Path) -> None:
-        """Neither of it nor of a line; the code says which, and the hint what to do."""
+        """Neither the file nor a line has one; the error has a code and a hint."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
             assert list(await app.snapshots.list()) == []  # of a session that has not begun

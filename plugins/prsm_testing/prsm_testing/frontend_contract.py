@@ -164,7 +164,7 @@ class FrontendContract(ABC):
         assert showing.task.result() == 0
 
     async def test_a_change_of_size_is_taken(self) -> None:
-        """What it shows is to be seen on a terminal that became narrower, or wider again."""
+        """After the terminal became narrower or wider, its text can still be seen."""
         self._if(self.draws, "it does not draw a screen: draws is False")
         app = ScriptedApp()
         async with self.showing(app) as showing:
@@ -189,7 +189,7 @@ class FrontendContract(ABC):
             await self._shows(showing.terminal, COMPLETED.summary)
 
     async def test_every_event_of_the_contract_is_taken(self) -> None:
-        """Whatever a run may tell, its exit code comes back."""
+        """No event keeps it from returning the exit code."""
         app = ScriptedApp()
         async with self.showing(app) as showing:
             for event in sample_events()[1:-1]:  # the app tells of the start and the end

@@ -94,7 +94,7 @@ class HubContract(ABC):
                     raise AssertionError
 
     async def test_the_last_master_is_given_a_further_task(self, tmp_path: Path) -> None:
-        """With `continues` the run is of the same session; what was said stays."""
+        """With `continues` the run is of the same session, which keeps its log."""
         async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
             options = _options(scene, "once more", session=session, continues=True)
@@ -113,7 +113,7 @@ class HubContract(ABC):
             assert (await _row(scene, session)).pid is None
 
     async def test_a_session_is_served_without_a_run(self, tmp_path: Path) -> None:
-        """Who attaches decides about its changes; it has one owner, until nobody asks anything."""
+        """A client that attaches decides about changes. The owner ends when nobody asks."""
         async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
             options = _options(scene, None, session=session)
@@ -143,7 +143,7 @@ class HubContract(ABC):
             assert (row.status, row.pid) == ("completed", None)
 
     async def test_a_task_or_a_session_is_there_to_be_started(self, tmp_path: Path) -> None:
-        """Without both there is nothing to begin, and no session to serve."""
+        """Without a task and a session there is nothing to begin or to serve."""
         async with self._asking(tmp_path) as (scene, hub, session):
             with raises_code("no_task", ConfigError):
                 await hub.start(_options(scene, None))
@@ -154,7 +154,7 @@ class HubContract(ABC):
             await scene.finish(session)
 
     async def test_a_session_has_one_owner(self, tmp_path: Path) -> None:
-        """One that is owned is not opened, begun anew or deleted; its owner goes on."""
+        """An owned session is not opened, begun or deleted by others; its owner goes on."""
         async with self._asking(tmp_path) as (scene, hub, session):
             options = _options(scene, "other", session=session, continues=True)
             with pytest.raises(SessionOwnedError):
@@ -168,7 +168,7 @@ class HubContract(ABC):
             await scene.finish(session)
 
     async def test_what_this_process_owns_is_not_begun_by_another(self, tmp_path: Path) -> None:
-        """A session that is open here is left before it goes on by itself."""
+        """A session that is open here must be closed before it can run by itself."""
         async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
             options = _options(scene, "once more", session=session)
@@ -180,7 +180,7 @@ class HubContract(ABC):
             await scene.finish(session)
 
     async def test_a_session_is_owned_before_its_first_run(self, tmp_path: Path) -> None:
-        """Who opens it again, or asks what it did, is told so, rather than that there is none."""
+        """Every act on it is refused as owned, not as unknown."""
         async with self.open_scene(tmp_path) as scene:
             hub = scene.hub
             async with hub.open(_options(scene, None)) as app:
@@ -198,7 +198,7 @@ class HubContract(ABC):
                     assert (await again.view()).run is None
 
     async def test_a_session_has_the_name_that_it_was_given(self, tmp_path: Path) -> None:
-        """Also while it runs; a blank one takes it away; one that acts on a terminal is refused."""
+        """It is renamed while it runs, too. Blank removes a name; control characters fail."""
         async with self._asking(tmp_path) as (scene, hub, session):
             assert (await _row(scene, session)).name is None
             await hub.rename(session, "  the  blue one ")
@@ -224,7 +224,7 @@ class HubContract(ABC):
     async def test_a_fork_begins_as_the_session_was_and_touches_it_not(
         self, tmp_path: Path
     ) -> None:
-        """It is `interrupted`, says of whom it is, and can be deleted alone."""
+        """A fork is `interrupted`, names its origin, and can be deleted alone."""
         async with self._asking(tmp_path) as (scene, hub, session):
             fork = await hub.fork(session)
             row = await _row(scene, fork)
@@ -247,7 +247,7 @@ class HubContract(ABC):
                 await scene.hub.delete(session)
 
     async def test_a_session_is_written_to_a_file(self, tmp_path: Path) -> None:
-        """To the file of that name, or into a folder; where that cannot be, it is said."""
+        """It goes to the named file, or into the named folder; an error says why it cannot."""
         async with self._asking(tmp_path) as (scene, hub, session):
             await scene.finish(session)
             path = await hub.export(session, str(tmp_path))
@@ -259,14 +259,14 @@ class HubContract(ABC):
                 await hub.export(session, str(tmp_path), "pdf")
 
     async def test_a_session_that_there_is_not_is_told(self, tmp_path: Path) -> None:
-        """By the code `unknown_session`, whatever was to be done with it."""
+        """Every act on an unknown session raises the code `unknown_session`."""
         async with self.open_scene(tmp_path) as scene:
             for act in _acts(scene.hub, NOWHERE, tmp_path):
                 with raises_code("unknown_session", StoreError):
                     await act
 
     async def test_a_run_that_cannot_begin_says_why(self, tmp_path: Path) -> None:
-        """And no other session is touched by it."""
+        """The error names the session, and no other one is touched."""
         async with self._asking(tmp_path) as (scene, hub, session):
             with pytest.raises(PrsmError) as refused:
                 await hub.start(_options(scene, "x", session=NOWHERE, continues=True))

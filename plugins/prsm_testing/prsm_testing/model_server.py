@@ -47,31 +47,24 @@ class Wire(Protocol):
 
     def serves(self, path: str) -> bool:
         """Return whether a POST to `path` is a model request of this format."""
-        ...
 
     def aside(self, method: str, path: str, body: Mapping[str, Any]) -> bytes | None:
         """Answer what no scenario knows (model lists, token counts); None = not such a request."""
-        ...
 
     def read(self, body: Mapping[str, Any]) -> Conversation:
         """Return what a request says."""
-        ...
 
     def is_streamed(self, path: str, body: Mapping[str, Any]) -> bool:
         """Return whether the client wants a stream."""
-        ...
 
     def stream(self, reply: Reply, body: Mapping[str, Any]) -> list[bytes]:
         """Return the pieces of a streamed answer."""
-        ...
 
     def whole(self, reply: Reply, body: Mapping[str, Any]) -> bytes:
         """Return the answer to a request that wants no stream."""
-        ...
 
     def error(self, error: HttpError) -> bytes:
         """Return the body of an HTTP error."""
-        ...
 
 
 class Model(Protocol):
@@ -82,11 +75,9 @@ class Model(Protocol):
     @property
     def unplayed(self) -> Mapping[str, int]:
         """What it would still have said, by lane."""
-        ...
 
     def answer(self, conversation: Conversation) -> Reply:
         """Answer a request."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -527,7 +527,7 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
                 assert reason(await run_turn(session, "Go on.")) is StopReason.END_TURN
 
     async def test_cancelling_the_reader_interrupts_the_turn(self, open_scene: OpenScene) -> None:
-        """So an agent is killed; nothing of the turn goes on."""
+        """Agents are killed like this: nothing of the turn goes on."""
         async with (
             open_scene({"say": "a b c", "hang": True}, {"say": "done"}) as scene,
             scene.session() as session,
@@ -567,7 +567,7 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
     async def test_an_open_session_holds_one_process_which_ends_with_it(
         self, open_scene: OpenScene
     ) -> None:
-        """So that of a session which is closed others can have the place."""
+        """Closing a session makes room for the process of another one."""
         async with open_scene({"say": "done"}) as scene:
             needs(scene.provider.capabilities.own_process, "own_process")
             async with scene.session() as session:

@@ -36,7 +36,6 @@ class ModelRequest(Protocol):
     @property
     def conversation(self) -> Conversation:
         """What the request says."""
-        ...
 
 
 class ScriptedModel(Protocol):
@@ -45,16 +44,13 @@ class ScriptedModel(Protocol):
     @property
     def requests(self) -> Sequence[ModelRequest]:
         """Every request so far."""
-        ...
 
     @property
     def failures(self) -> Sequence[str]:
         """What did not go by the scenario."""
-        ...
 
     async def wait_for_requests(self, count: int) -> None:
         """Return once `count` requests have come."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,6 @@ class ResumeContract:
 
         def build(self, settings: Mapping[str, Any], services: ProviderServices) -> Provider:
             """Build the provider; see ProviderContract."""
-            ...
 
     @pytest.mark.parametrize("times", [1, 3])
     @pytest.mark.parametrize(("point", "skip"), POINTS)

@@ -162,14 +162,14 @@ class StateRules:
     """What every Store tells of a session's state; each test's docstring is the rule."""
 
     async def test_a_session_without_a_run_is_unknown(self, team: Team) -> None:
-        """Nobody can go on with what the ledger does not have, and the error says so."""
+        """Asking for a session that the ledger does not have is an error with a hint."""
         assert (await team.state()).task == "a task"
         with pytest.raises(StoreError) as caught:
             await team.store.state("s2")
         assert (caught.value.code, bool(caught.value.hint)) == ("unknown_session", True)
 
     async def test_runs_are_told_with_what_they_began_with(self, team: Team) -> None:
-        """Their options, their newest engine and, once they are over, how they ended."""
+        """A run has its options, its newest engine and, once it is over, how it ended."""
         options = {"mode": "plan", "budget": {"usd": 2.5}}
         start = RunStarted(task="b", workspace="/b", engine=("boot", 7, 9), options=options)
         await team.commit(None, start, run_id="r2", at=2000.0)
@@ -186,7 +186,7 @@ class StateRules:
         assert second.outcome == {**ended, "exit_code": None, "problems": []}
 
     async def test_a_run_that_was_cut_off_runs_again(self, team: Team) -> None:
-        """Its next engine is known, its end is forgotten; everybody sees it run."""
+        """Resuming it notes the new engine and forgets its end: every reader sees it run."""
         cut = RunFinished(status="interrupted", used={})
         await team.commit(None, cut)
         again = RunResumed(epoch=2, engine=("boot", 8, 1))
@@ -200,7 +200,7 @@ class StateRules:
         assert [info.status for info in await team.store.sessions()] == ["running"]
 
     async def test_a_run_is_gone_on_with_once_and_not_after_its_end(self, team: Team) -> None:
-        """Of two that want the same epoch one gets it; a finished run is not one to go on with."""
+        """Of two engines that want one epoch one gets it. A finished run is not resumed."""
         await team.commit(None, RunResumed(epoch=2))
         for epoch in (2, 4):
             with raises_code("not_resumable", StoreError):
@@ -210,7 +210,7 @@ class StateRules:
             await team.commit(None, RunResumed(epoch=3))
 
     async def test_agents_are_told_as_they_are_now(self, team: Team) -> None:
-        """With their present life, prompt, model, thread and result; parents come first."""
+        """Agents have their present life, prompt, model, thread and result; parents come first."""
         result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
         writes: tuple[Write, ...] = (
             ModelSwitched(provider="other", model="second", reasoning_effort="high"),
@@ -234,7 +234,7 @@ class StateRules:
     async def test_what_is_said_of_an_agent_is_told_as_it_is_and_as_it_was(
         self, team: Team
     ) -> None:
-        """By itself and by its parent; by nobody else, nor by one that has ended."""
+        """An agent and its parent change its labels; nobody else does, and no ended agent."""
         step = team.spawn("w9", "w1", labels={"a": "1"}, continues=team.agent("master"))
         born = (await team.give(step)).events[0]
         assert (born.data["labels"], born.data["continues"]) == ({"a": "1"}, team.agent("master"))
@@ -261,7 +261,7 @@ class StateRules:
         assert (await team.now("w9")).agent.labels == {}
 
     async def test_the_mode_of_an_agent_is_told_as_it_is_and_as_it_was(self, team: Team) -> None:
-        """What it may hand down with it; one that hands down less and no more tells nothing."""
+        """What it may hand down changes with it. A change of that alone has no event."""
         at = (await team.state()).position
         plan, default = PermissionMode.PLAN, PermissionMode.DEFAULT
         write = ModeSwitched(source=default, target=plan, mode=plan, granted=plan)
@@ -280,7 +280,7 @@ class StateRules:
         assert (await team.now()).agent.mode is default
 
     async def test_agents_go_on_together_or_none_does(self, team: Team) -> None:
-        """With their states and their mail; no step of the lives before is taken any more."""
+        """Agents keep states and mail. Steps of their earlier lives are refused from then on."""
         await team.commit("w1", team.change(PENDING, STARTING, waiting_on="a slot"))
         await team.commit("master", *team.sent(team.message("master", "w1")))
         master, w1 = team.agent("master"), team.agent("w1")
@@ -295,7 +295,7 @@ class StateRules:
             await team.commit("w1", team.told())
 
     async def test_an_open_turn_is_told_with_what_was_said(self, team: Team) -> None:
-        """Also that of an agent which has ended: a kill can come before its turn was closed."""
+        """Also after the end of its agent: a kill may come before the turn is closed."""
         turn = team.turn("w1", started_at_ms=1_000_005)
         prompt = said(turn, "user", "do it", id="m1")
         await team.commit("w1", turn, prompt)
@@ -325,7 +325,7 @@ class StateRules:
         )
 
     async def test_the_calls_of_an_open_turn_are_told_in_their_order(self, team: Team) -> None:
-        """The engine's as they are stored, the vendor's as the log tells them."""
+        """The engine's calls come from their rows, the vendor's from the log."""
         turn = team.turn("w1")
         before = (began("v0"), ended("v0", result="not of this turn"))
         await team.commit("w1", *before, turn)
@@ -350,7 +350,7 @@ class StateRules:
         assert open_.last_heard == started.events[0].seq
 
     async def test_an_id_of_a_vendor_that_comes_again_is_its_last_call(self, team: Team) -> None:
-        """What was told of the call before does not stand for it."""
+        """The end of an earlier call with the same id does not end the newer one."""
         turn = team.turn("w1")
         await team.commit("w1", turn, began("v1"), ended("v1"), began("v2"))
         await team.commit("w1", began("v1"))
@@ -358,7 +358,7 @@ class StateRules:
         assert (marks(v2), marks(v1)) == (("v2", "running", None), ("v1", "running", None))
 
     async def test_a_call_is_told_with_its_effects_and_what_it_consumed(self, team: Team) -> None:
-        """Its own only: a vendor uses an id again in a later turn."""
+        """Only those of this call count: vendors use an id again in a later turn."""
         first = await team.begin_turn(1, "c1")
         mail = [team.message("master", "w1") for _ in range(3)]
         await team.commit("master", *team.sent(*mail))
@@ -379,7 +379,7 @@ class StateRules:
         assert call.consumed == tuple(used)
 
     async def test_an_effect_is_noted_once(self, team: Team) -> None:
-        """A second one of the same name is refused, as is one of a turn that is not there."""
+        """A second effect of that name is refused, and so is one of an unknown turn."""
         turn = await team.begin_turn()
         noted = EffectNoted(effect=Effect(turn_id=turn.turn_id, call_id="c1", name="child:0"))
         await team.commit("w1", noted)
@@ -389,7 +389,7 @@ class StateRules:
                 await team.commit("w1", again)
 
     async def test_what_a_running_turn_has_used_counts_once(self, team: Team) -> None:
-        """Who resumes knows of it; among what turns have used it counts once the turn is over."""
+        """A resume sees it at once. The sum of closed turns has it once the turn is over."""
         turn = await team.begin_turn()
         for spent in (Spent.of_turn(TokenUsage(input_tokens=2), None), USED):
             await team.commit("w1", TurnMetered(turn_id=turn.turn_id, spent=spent))
@@ -403,7 +403,7 @@ class StateRules:
         assert (await team.now()).spent == closing.spent
 
     async def test_a_running_turn_is_not_one_that_told_nothing(self, team: Team) -> None:
-        """What it has not told it may still tell: only closed turns are counted so."""
+        """A running turn may still tell what it used: only closed turns count as silent."""
         turn = team.turn("w1")
         untold = Spent.of_turn(TokenUsage(), None)
         metered = TurnMetered(turn_id=turn.turn_id, spent=untold)
@@ -411,7 +411,7 @@ class StateRules:
         assert (await team.row()).spent == Spent()
 
     async def test_turns_and_use_are_those_of_the_newest_run(self, team: Team) -> None:
-        """The newest closed turn is told whichever run it was of."""
+        """Counts are those of the newest run, but the last turn may be of an earlier one."""
         texts = (("user", "do it"), ("assistant", "half"), ("assistant", " \n"))
         result = team.result(
             messages=tuple(
@@ -440,7 +440,7 @@ class StateRules:
         assert (now.turns, now.spent, now.head_turn_id) == (2, total(spent), head)
 
     async def test_a_compaction_is_no_turn_of_an_agents_own(self, team: Team) -> None:
-        """It is the newest turn and counts as one, but not as what the agent ended with."""
+        """A compaction is the newest turn and counts, but it is not how the agent ended."""
         error = AgentError(kind=ErrorKind.CONTEXT_OVERFLOW, message="too long")
         closing = team.result(stop_reason=StopReason.ERROR, error=error)
         head = first = await team.take_turn(result=closing)
@@ -459,14 +459,14 @@ class StateRules:
         assert (end.turn_id, end.is_compacted, end.was_too_long) == (later, False, False)
 
     async def test_the_last_turn_is_the_one_that_ended_last(self, team: Team) -> None:
-        """Not the one with the greatest number."""
+        """The last turn is not the one with the greatest number."""
         first, second = [await team.begin_turn(number) for number in (1, 2)]
         for turn in (second, first):
             await team.give(team.close_turn(turn, "w1"))
         assert (await team.last_turn()).turn_id == first.turn_id
 
     async def test_unread_messages_requests_and_grants_are_told(self, team: Team) -> None:
-        """What the agents' present lives have not read, and what nobody has answered."""
+        """A state has what present lives have not read, and what nobody has answered."""
         old, new = team.message("master", "w1"), team.message("w1", "master")
         await team.commit("master", *team.sent(old), *team.sent(new))
         asked, done = team.request("w1"), team.request("w1")
@@ -485,7 +485,7 @@ class StateRules:
         assert (await team.state()).unread == (new,)
 
     async def test_snapshots_are_told_in_order_and_once_for_a_commit(self, team: Team) -> None:
-        """One that is named again for a later prompt is there twice, with all that it says."""
+        """A snapshot that is named again for a later prompt is there twice."""
         first = team.snapshot(snapshot_id="a", last_commit=1, staged="t", head="h")
         again, other = replace(first, last_commit=2), team.snapshot(snapshot_id="b")
         for each in (first, again, first, other):
@@ -500,7 +500,7 @@ class StateRules:
     async def test_a_question_is_open_while_its_call_is_and_nobody_answered(
         self, team: Team
     ) -> None:
-        """It is known by the effect of its call; reading it is not answering it."""
+        """The effect of the call names the question. Reading it does not answer it."""
         turn = await team.begin_turn(1, "c1")
         question = team.message("w1", "master", correlation_id="q1")
         other = team.message("w1", "master", correlation_id="q2")
@@ -517,7 +517,7 @@ class StateRules:
         assert (await team.state()).questions == ()
 
     async def test_a_question_whose_call_was_answered_is_none(self, team: Team) -> None:
-        """However it was answered: with the end of the one who was asked, for one."""
+        """Any answer to the call closes the question, such as the end of the asked agent."""
         turn = await team.begin_turn(1, "c1")
         await team.ask_master(turn)
         assert len((await team.state()).questions) == 1
@@ -529,7 +529,7 @@ class ForkRules:
     """What every Store does when a session is forked; each test's docstring is the rule."""
 
     async def test_a_fork_has_what_was_open_under_ids_of_its_own(self, team: Team) -> None:
-        """Its agents, its run, its open turn with calls and effects, unread mail, requests."""
+        """A fork has agents, a run, the open turn with its calls, unread mail and requests."""
         first, second = await team.two_turns()
         await team.commit("w1", RequestOpened(request=team.request("w1")))
         await team.commit("w1", Granted(grant={"n": 1}))
@@ -560,7 +560,7 @@ class ForkRules:
         assert (state.runs[0].status, state.runs[0].engine) == ("interrupted", None)
 
     async def test_a_fork_tells_what_happened_before_as_its_own(self, team: Team) -> None:
-        """With the same numbers, and its own ids; then that it is a fork, and what comes after."""
+        """Earlier events keep their numbers and get new ids; then `session_forked` follows."""
         _, second = await team.two_turns()
         before = await team.log("s1")
         state = await team.fork()
@@ -579,7 +579,7 @@ class ForkRules:
         assert (await team.log(session, own))[-1] in before
 
     async def test_a_fork_and_its_origin_go_their_own_ways(self, team: Team) -> None:
-        """What one reads, answers or ends is as it was in the other."""
+        """What one session reads, answers or ends stays as it was in the other."""
         _, second = await team.two_turns()
         state = await team.fork()
         await team.give(team.close_call(second, "c1", "w1"))
@@ -596,7 +596,7 @@ class ForkRules:
         assert [(turn.number, len(turn.calls)) for turn in picture.turns] == [(2, 1)]
 
     async def test_a_session_is_forked_as_it_was(self, team: Team) -> None:
-        """After the commit that holds an event, or the one that ends a turn."""
+        """A fork begins after the commit that holds an event, or that ends a turn."""
         await team.two_turns()
         ends = [seq for seq, kind in await team.log("s1") if kind == "turn_finished"]
         by_turn = await team.fork(at="w1:1")
@@ -607,7 +607,7 @@ class ForkRules:
             assert (state.unread, state.questions) == ((), ())
 
     async def test_a_fork_of_a_fork_shares_the_past_of_both(self, team: Team) -> None:
-        """Also where it begins before the first fork did; ids of both lead to its agents."""
+        """A fork of a fork may begin before the first one. Ids of both lead to its agents."""
         first, _ = await team.two_turns()
         one_fork = await team.fork()
         other = await team.fork(one_fork.session_id, 2)
@@ -621,7 +621,7 @@ class ForkRules:
         assert [origin.session_id for origin in early.origins] == ["s1"]
 
     async def test_what_is_no_point_of_a_session_is_not_forked(self, team: Team) -> None:
-        """Nothing is written, and the error says what to give."""
+        """A wrong point writes nothing, and the error says what to give."""
         await team.two_turns()
         before = [info.session_id for info in await team.store.sessions()]
         wrong = {"999": "unknown_position", "w1:2": "unknown_position", "w1:9": "unknown_position"}
@@ -635,7 +635,7 @@ class ForkRules:
         assert [info.session_id for info in await team.store.sessions()] == before
 
     async def test_a_master_that_lives_is_told_something_more(self, team: Team) -> None:
-        """It reads the prompt like any other of a person."""
+        """The prompt is in the master's mailbox, like any other of a person."""
         await team.two_turns()
         state = await team.fork(prompt="be quick", models={"w1": ("other", "fast")})
         message = state.unread[-1]
@@ -647,7 +647,7 @@ class ForkRules:
         assert (agent.provider, agent.model) == ("other", "fast")
 
     async def test_a_master_that_has_ended_lives_again_with_a_prompt(self, team: Team) -> None:
-        """In a run of its own, which can be gone on with."""
+        """The prompt begins a run of its own, which can be resumed."""
         await team.give(team.end("w1"))
         await team.give(team.end("master"))
         await team.commit(None, RunFinished(status="killed", used={}))

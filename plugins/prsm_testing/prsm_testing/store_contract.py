@@ -65,7 +65,7 @@ class MomentRules:
     """What `Store.state` tells of a session as it was; see StoreContract."""
 
     async def test_commits_are_numbered(self, team: Team) -> None:
-        """Steps and appended events, with events or without; nothing else is a commit."""
+        """Steps and appended events are commits, with events or without; nothing else is."""
         state = await team.state()
         assert (state.session_id, state.seq, state.position) == ("s1", 3, 3)
         assert (state.workspace, state.created_at) == ("/work", 1000.0)
@@ -85,7 +85,7 @@ class MomentRules:
         assert before.agents == state.agents
 
     async def test_a_message_of_a_peer_is_unread_until_it_is_read(self, team: Team) -> None:
-        """It need be of neither parent nor child; who has ended gets none."""
+        """A peer is any agent of the run that has not ended."""
         await team.give(team.spawn("w2", "master"))
         sent = team.message("w1", "w2", MessageType.PEER)
         await team.commit("w1", *team.sent(sent))
@@ -99,7 +99,7 @@ class MomentRules:
             await team.commit("w1", *team.sent(late))
 
     async def test_a_session_is_told_as_it_was(self, team: Team) -> None:
-        """After any of its commits, whatever has happened since."""
+        """A session can be read as it was after any of its commits."""
         turn = await team.begin_turn(1, "c1")
         mail = team.message("master", "w1")
         await team.commit("master", *team.sent(mail))
@@ -117,7 +117,7 @@ class MomentRules:
         assert (first.agents, first.seq, len(first.runs)) == ((), 1, 1)
 
     async def test_the_end_of_a_call_is_of_its_own_turn(self, team: Team) -> None:
-        """A later turn has a call of the same id, which goes on: now, and as of any moment."""
+        """A call of a later turn with the same id stays open, also as of any moment."""
         older, newer = [await team.begin_turn(number, "c1") for number in (1, 2)]
         await team.give(team.close_call(older, "c1", "w1"))
         then = await team.state()
@@ -127,7 +127,7 @@ class MomentRules:
         assert not any(map(_has_open_call, (await team.state()).agents))
 
     async def test_only_its_answer_ends_a_call(self, team: Team) -> None:
-        """Not what a vendor says, whose call has the same id: now, and as of any moment."""
+        """An event of the vendor with the same id leaves it open, also as of any moment."""
         turn = await team.begin_turn(1, "c1")
         data = {"call": "c1", "status": "completed", "result": "it says so", "error": None}
         heard = Told(kind="tool_call_finished", data=data)
@@ -139,7 +139,7 @@ class MomentRules:
         assert not any(map(_has_open_call, (await team.state()).agents))
 
     async def test_a_commit_that_is_not_the_sessions_is_unknown(self, team: Team) -> None:
-        """One to come, one of another session, and none at all."""
+        """A position is refused if it is to come, another session's, or below 1."""
         await team.store.append([Steps("s2").event()])
         newest = (await team.state()).position
         for at in (newest + 1, newest + 2, 0, -1, 1 << 70):
@@ -148,7 +148,7 @@ class MomentRules:
             assert (caught.value.code, bool(caught.value.hint)) == ("unknown_position", True)
 
     async def test_what_a_person_chose_for_an_agent_is_noted_by_the_run(self, team: Team) -> None:
-        """For one that nobody runs, and as it was before; nobody else notes it, nor of nobody."""
+        """The run notes it for an agent that nobody runs. No agent may note it."""
         before = (await team.state()).position
         notes = Notes(chosen=ModelChoice(provider="other", model="second"), tried=("p/m",))
         await team.commit(None, AgentNoted(notes=notes, agent_id=team.agent("w1")))
@@ -165,7 +165,7 @@ class LabelRules:
     """Rules of labels; each test's docstring is one."""
 
     async def test_the_newest_sessions_of_a_label_are_found(self, store: Store) -> None:
-        """Those in which an agent has it, by name and text, newest first, as many as wanted."""
+        """Sessions in which an agent has the label come newest first, up to the limit."""
         for number in range(4):
             steps = Steps(f"s{number}")
             labels = {"a/b.c": "x" if number != 2 else "y", "other": "x"}
@@ -202,7 +202,7 @@ class ChangeRules:
         assert list(await team.store.changes("another")) == []
 
     async def test_changes_are_told_as_they_stood_after_a_commit(self, team: Team) -> None:
-        """Which there were, and what was decided about each; the last decision of a step counts."""
+        """A state has the changes and decisions of then. The last decision of a step counts."""
         await team.commit(None, team.changed("f1", "w1"))
         seen = [await team.state()]
         await team.commit(None, team.changed("f2"), team.changed("f3"))
@@ -226,7 +226,7 @@ class ChangeRules:
     async def test_what_was_taken_back_and_is_there_again_is_pending_in_all_that_know_it(
         self, team: Team
     ) -> None:
-        """Only that: what was accepted, or committed, stays so."""
+        """Undoing a rejection makes it pending in every session; other decisions stay."""
         names = ("f1", "f2", "f3")
         await team.commit(None, *(team.changed(name) for name in names))
         forked = (await team.fork(seed=7)).session_id
@@ -241,7 +241,7 @@ class ChangeRules:
         assert states((await team.state(before.position)).changes)["f1"] == "rejected"
 
     async def test_a_fork_has_the_changes_that_its_origin_had(self, team: Team) -> None:
-        """Of its own agents, as they are now; and as they were then, where the files are, too."""
+        """Decisions are those of now, or those of then where the files go back as well."""
         mine = team.changed("f1", "w1", beside=("", team.agent("master")))
         await team.commit(None, mine, team.changed("f2"), team.changed("f3"))
         point = (await team.state()).position
@@ -261,7 +261,7 @@ class ChangeRules:
     async def test_what_is_decided_about_a_change_holds_wherever_it_is_known(
         self, team: Team
     ) -> None:
-        """A file is one: nobody takes back, or commits, what another session has taken back."""
+        """Sessions share the files: none undoes or commits what another has rejected."""
         await team.commit(None, *(team.changed(f"f{number}") for number in range(1, 5)))
         forked = (await team.fork()).session_id
         before = await team.state()
@@ -280,7 +280,7 @@ class ChangeRules:
     async def test_a_session_that_is_taken_up_is_the_newest_and_one_set_aside_is_told(
         self, team: Team
     ) -> None:
-        """Changes that are given are in that session what they are said to be; a run ends it."""
+        """Given changes get the state that they are given with. A new run ends `aside`."""
         await team.commit(None, team.changed("f1"))
         (then,) = await team.store.changes("s1")
         forked = (await team.fork()).session_id
@@ -525,7 +525,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         assert (await team.row()).result is None
 
     async def test_a_finishing_agent_has_its_result_and_lives(self, team: Team) -> None:
-        """`finishing` stores the result; the end comes later."""
+        """A claimed result is stored while the agent lives on; its end comes later."""
         result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
         await team.commit("w1", ResultClaimed(result=result))
         row = await team.row()
@@ -616,7 +616,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         assert (await team.row("master")).spent == Spent()
 
     async def test_the_use_of_an_agent_is_the_total_of_its_turns(self, team: Team) -> None:
-        """Whichever counts a turn told, and whichever it did not: nothing is dropped."""
+        """No count that a turn told is dropped, whichever other counts it did not tell."""
         told = [
             Spent.of_turn(
                 TokenUsage(input_tokens=whole and 7, output_tokens=answered, total_tokens=sum_), usd
@@ -687,7 +687,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         assert listed == [("s2", "b", "completed", 2), ("s1", "a task", "running", 3)]
 
     async def test_a_name_of_a_model_leaves_that_of_a_person(self, team: Team) -> None:
-        """One that keeps another is the session's only where that has none."""
+        """A name that keeps another one is only taken by a session without a name."""
         names = []
         for name, keeps in (("m", True), ("p", False), ("n", True), (None, False), ("o", True)):
             await team.commit(None, SessionNamed(name=name, keeps_other=keeps))
@@ -696,7 +696,7 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         assert names == ["m", "p", "p", None, "o"]
 
     async def test_a_cancelled_commit_is_whole_or_absent(self, team: Team) -> None:
-        """Its caller may go; the step is applied completely and once."""
+        """The caller may be gone: the step is applied as a whole and once, or not at all."""
         steps = [team.step("w1", team.told()) for _ in range(20)]
         begun = len(await read_events(team.store, "s1"))
         async with asyncio.TaskGroup() as group:

@@ -61,40 +61,34 @@ class RegionsConfig:
         return cls(**read_section(_SECTION, settings, KEYS))
 
 
-def _count(low: int, high: int) -> Parser:
+def _whole(low: int, high: int, description: str) -> Key:
     def parse(where: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ConfigError(f"{where}: a number from {low} to {high} is needed, not {value!r}")
         return value
 
-    return parse
+    return Key(parse, description, {"type": "integer", "minimum": low, "maximum": high})
 
 
-def _effort(where: str, value: Any) -> Richness:
-    return Richness(parse_choice(*Richness)(where, value))
+def _choice(kind: type[StrEnum], description: str) -> Key:
+    def parse(where: str, value: Any) -> StrEnum:
+        return kind(parse_choice(*kind)(where, value))
 
-
-def _reads(where: str, value: Any) -> Reads:
-    return Reads(parse_choice(*Reads)(where, value))
-
-
-def _whole(low: int, high: int, description: str) -> Key:
-    schema = {"type": "integer", "minimum": low, "maximum": high}
-    return Key(_count(low, high), description, schema)
+    return Key(parse, description, {"enum": [*kind]})
 
 
 _SECTION = "providers.regions"
 _TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
 KEYS: dict[str, Parser] = {
     "build": Key(parse_text, "Who writes each subtask's prompt: rules, or a model.", _TEXT),
-    "effort": Key(_effort, "How rich the prompts are.", {"enum": [*Richness]}),
+    "effort": _choice(Richness, "How rich the prompts are."),
     "judge": Key(parse_text, "Who says how a subtask ended: rules, or a model.", _TEXT),
     "max_agents": _whole(1, MAX_AGENTS, "How many agents work at once."),
     "model": Key(parse_text, "The model of subtasks for which nothing else says one.", _TEXT),
     "planner": Key(parse_text, "The model that splits an intent into subtasks.", _TEXT),
     "retries": _whole(0, MAX_RETRIES, "How often failed subtasks are tried again."),
     "worktrees": Key(parse_flag, "Whether each subtask has a worktree of its own."),
-    "reads": Key(_reads, "What becomes of reads in regions of others.", {"enum": [*Reads]}),
+    "reads": _choice(Reads, "What becomes of reads in regions of others."),
     "select": Key(parse_text, "Who chooses each subtask's model: rules, or a model.", _TEXT),
 }
 

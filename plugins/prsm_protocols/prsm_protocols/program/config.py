@@ -63,10 +63,7 @@ class ProgramConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> ProgramConfig:
-        """Check the section.
-
-        Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
-        """
+        """Check the section. Raises ConfigError for an unknown key or a wrong value."""
         return cls(**read_section(_SECTION, settings, KEYS))
 
     @property
@@ -75,20 +72,15 @@ class ProgramConfig:
         return Path(urlsplit(self.redis or "").path)
 
     def argv_of(self, model: str) -> tuple[str, ...]:
-        """Return the program that a model's name stands for.
-
-        Raises ModelNotAvailableError where there is none.
-        """
-        found = self.programs.get(model)
-        if found is None and model == DEFAULT:
-            found = self.command
-        if found is None:
+        """Return the program of a model's name. Raises ModelNotAvailableError without one."""
+        argv = self.programs.get(model, self.command if model == DEFAULT else None)
+        if argv is None:
             names = ", ".join(sorted(self.programs)) or "none"
             raise ModelNotAvailableError(
                 f"program: no program is called {model!r}; there are: {names}",
                 hint="set `providers.program.programs`, or `providers.program.command`",
             )
-        return found
+        return argv
 
 
 def _programs(where: str, value: Any) -> dict[str, tuple[str, ...]]:
@@ -122,13 +114,13 @@ def _more_than_0(where: str, value: Any) -> float:
     return float(value)
 
 
-def _whole(low: int) -> Parser:
+def _whole(low: int, description: str) -> Key:
     def parse(where: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             raise ConfigError(f"{where}: a whole number from {low} on is needed, not {value!r}")
         return value
 
-    return parse
+    return Key(parse, description, {"type": "integer", "minimum": low})
 
 
 def _redis(where: str, value: Any) -> str:
@@ -152,17 +144,13 @@ KEYS: dict[str, Parser] = {
         _mounts, "What it sees of the machine, by its path inside; read-only.", {"type": "object"}
     ),
     "network": Key(parse_flag, "Whether it has the machine's network."),
-    "pids": Key(
-        _whole(1), "Processes that it may have at a time.", {"type": "integer", "minimum": 1}
-    ),
+    "pids": _whole(1, "Processes that it may have at a time."),
     "programs": Key(
         _programs, "Programs with their arguments, by the name a run gives.", {"type": "object"}
     ),
     "protocols": Key(parse_text, "The folder that they see as /protocols.", {"type": "string"}),
     "redis": Key(_redis, "The Redis by which they ask, instead of a socket.", {"type": "string"}),
-    "restarts": Key(
-        _whole(0), "How often one is started again in a state.", {"type": "integer", "minimum": 0}
-    ),
+    "restarts": _whole(0, "How often one is started again in a state."),
     "session": Key(
         parse_choice("continued", "restarted"),
         "Whether one goes on after a move, or is started anew, its stdin closed after the prompt.",

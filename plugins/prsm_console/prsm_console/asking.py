@@ -97,9 +97,9 @@ async def until_readable(descriptor: int) -> None:
 class Desk:
     """Owns the requests that are open, and those now listed above the prompt.
 
-    Permissions that wait together are listed together, and one answer may be for all of them. The
-    end of input is a refusal: permissions are denied, questions get no answer. With `on_prompt` a
-    line that begins with @ is no answer to a permission but a prompt to the agent it names.
+    Permissions that wait together are listed together, and one answer may be for all of them. At
+    the end of input permissions are denied, and questions get no answer. With `on_prompt` a line
+    that begins with @ is no answer to a permission but a prompt to the agent it names.
     """
 
     def __init__(

@@ -170,10 +170,7 @@ class ConsoleFrontend(AttachableFrontend):
         *,
         was_interrupted: bool = False,
     ) -> Sequence[str]:
-        """Return the agents, what nobody answered, what changed, and how to look further.
-
-        What speaks against the result is last, but for what those lines tell anyway.
-        """
+        """Return the agents, what nobody answered, what changed, how to look further, problems."""
         changes: Sequence[str] = ()
         # What git counts is of everybody, and against the last commit: a second answer at most.
         if (before := self._before) is not None and not self._changed.is_told:
@@ -261,10 +258,7 @@ class Attached:
         self._names: dict[str, str] = {}
 
     async def run(self) -> int:
-        """Show what happens until the session's owner has ended or the person leaves.
-
-        Returns the exit code; see `attach_session`.
-        """
+        """Show the session until its owner ends or the person leaves; return the exit code."""
         self._say(f"attached to session {self._owner.session}: {first_line(self._owner.task)}")
         self._say(_LEAVE if self._asks else _ONLY_SHOWN)
         spent = await self._owner.spent()
@@ -364,10 +358,7 @@ _UNANSWERED = frozenset({"timeout", "unattended", "headless", "turn_ended", "age
 
 
 def agent_table(tree: AgentTree, run: str | None, *, width: int | None) -> Sequence[str]:
-    """Return the agents of a run as a table: what each used itself, its children left aside.
-
-    Agents that ended in earlier runs of the session are left out.
-    """
+    """Return the agents of a run, none of earlier runs, as a table of what each used itself."""
     nodes = [node for node in tree.walk() if node.run == run]
     if not nodes:
         return ()

@@ -160,10 +160,7 @@ class _Work:
                     self._calls[key] = tool, now
 
     def told(self, now: float) -> str | None:
-        """Return what is done longest, in a few words; None where nothing is seen.
-
-        A pause before another try is told where nothing else is done.
-        """
+        """Return what is done longest, else a pause before another try; None: nothing is seen."""
         done = [
             (since, f"{self._whose(agent, ': ')}streaming {self._said[agent]:,} characters")
             for agent, since in self._streams.items()

@@ -60,10 +60,7 @@ class Screen:
             self.print_lines(shown.lines)
 
     def show_waiting(self, count: int) -> None:
-        """Show how many requests wait behind those that are asked about.
-
-        Here each is printed when its turn comes.
-        """
+        """Show how many requests wait behind those asked about. Here each is printed in turn."""
 
     def show_again(self) -> bool:
         """Print what is asked once more; return whether this screen does that."""

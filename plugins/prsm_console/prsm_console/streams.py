@@ -184,10 +184,7 @@ class AgentStream:
         return self._fold.is_compacting
 
     async def ended(self) -> StreamEnd | StreamError:
-        """Return the final event of the stream, once that was told.
-
-        Raises ConfigError (code `stream_left`) where the stream was left before it came.
-        """
+        """Return the final event, once told. Raises ConfigError (`stream_left`) if left before."""
         end = await asyncio.shield(self._end)
         if end is None:
             raise ConfigError("the stream was left before its end", code="stream_left")
@@ -290,10 +287,8 @@ async def open_execution(
 
 
 async def _is_compacting(app: AppHandle, view: View, agent: str) -> bool:
-    """Return whether a conversation was being summarised when a picture was taken.
-
-    That is between two turns. It began behind all that the agent has said and heard.
-    """
+    """Return whether a conversation was being summarised when a picture was taken."""
+    # That is between two turns. It began behind all that the agent has said and heard.
     if any(turn.agent == agent for turn in view.turns):
         return False
     page = await app.agents.history(agent, "summary", limit=1)

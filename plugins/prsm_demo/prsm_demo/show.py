@@ -152,10 +152,7 @@ def lend_sample(run: ScratchRun, *, keep: bool) -> Iterator[Path]:
 
 @contextmanager
 def remembered(state: Path, *folders: Path) -> Iterator[Path]:
-    """Let the first demonstration after this one remove these folders; yields where that stands.
-
-    Raises ConfigError when it cannot be written down.
-    """
+    """Let the next demonstration remove these folders; yield the record. Raises ConfigError."""
     record = state / "demos" / f"{folders[0].name}.txt"
     new = record.with_suffix(".new")
     with ExitStack() as stack:

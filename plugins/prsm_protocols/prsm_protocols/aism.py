@@ -72,10 +72,7 @@ def ask_by_socket(path: str, line: bytes, until: float) -> bytes:
 
 
 def ask_by_redis(url: str, agent: str, reply_id: str, line: bytes, until: float) -> bytes:
-    """Return the answer to a line put into a stream of Redis, from a list of the request's own.
-
-    Raises OSError if none comes.
-    """
+    """Return the answer to a line put into a stream of Redis. Raises OSError if none comes."""
     parts, keys = urlsplit(url), f"prsm:{{{agent}}}"
     with _connect_redis(parts, max(until - time.monotonic(), 0.1)) as connection:
         redis = Resp(connection)

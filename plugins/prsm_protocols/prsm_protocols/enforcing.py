@@ -74,10 +74,7 @@ def check(
 
 
 async def is_solo(labels: Mapping[str, str], workspace: str) -> bool:
-    """Return whether the page that a trusted workspace's master begins under makes it solo.
-
-    Raises PrsmError where the page cannot be read.
-    """
+    """Return whether the page of a trusted workspace's master makes it solo."""
     name = chosen(labels)
     protocol = await _enforcing().validator.newest_soon(name, workspace, trusted=True)
     return protocol.start.page.solo

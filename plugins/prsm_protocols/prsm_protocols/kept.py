@@ -47,10 +47,7 @@ class Kept:
         return self._known.get((self._folder(), identity))
 
     def get(self, identity: str) -> Protocol:
-        """Return a protocol by its id, NAME@ and digits; blocks where it is not in memory.
-
-        Raises OrchestrationError (`protocol_lost`) where it is not kept as it was.
-        """
+        """Return a protocol by its id; may block. Raises OrchestrationError (`protocol_lost`)."""
         if (known := self.find(identity)) is not None:
             return known
         name, _, digits = identity.rpartition("@")

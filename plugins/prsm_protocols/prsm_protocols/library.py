@@ -35,10 +35,7 @@ class Library:
         self._known: dict[str, tuple[Signature, ProtocolSet | ProtocolError]] = {}
 
     def read(self, workspace: str) -> ProtocolSet:
-        """Return the protocols of a workspace, as its files are now; blocks.
-
-        Raises ProtocolError for pages that are wrong.
-        """
+        """Return a workspace's protocols as its files are now; blocks. Raises ProtocolError."""
         if (known := self.current(workspace)) is not None:
             return known
         folder = Path(workspace, PAGES)
@@ -61,10 +58,7 @@ def _or_raise(found: ProtocolSet | ProtocolError) -> ProtocolSet:
 
 
 def read_folder(folder: Path) -> list[Source]:
-    """Return the pages of a folder, in order of their names, none where it is missing; blocks.
-
-    Raises ProtocolError with all that is wrong with them.
-    """
+    """Return the pages of a folder, by name, if it is there; blocks. Raises ProtocolError."""
     paths = [folder / name for name, *_ in _signature(folder)]
     if len(paths) > MAX_PAGES:
         raise _error(folder, f"there are {len(paths)} pages; {MAX_PAGES} are the most")

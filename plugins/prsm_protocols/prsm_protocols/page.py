@@ -74,10 +74,7 @@ class Guard(Record, frozen=True):
 
 
 class State(Record, frozen=True):
-    """A state: what it is for, what may be done in it, and when it is over.
-
-    `tools` are the names that it allows, in order, None for all.
-    """
+    """A state: what it is for, the tools that it allows (None: all), and when it is over."""
 
     name: str
     description: str = ""

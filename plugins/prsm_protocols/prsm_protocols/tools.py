@@ -231,10 +231,7 @@ def _opened(standing: Standing, used: float | None) -> dict[str, list[str]]:
 
 
 def receiver(standing: Standing, peers: Sequence[PeerNow], sender: str, to: str) -> str:
-    """Return the id of the agent that a message goes to, by its id or its name.
-
-    Raises MessageRoutingError, whose hint names those that may be written to.
-    """
+    """Return the id of an agent by its id or name. Raises MessageRoutingError for any other."""
     others = [peer for peer in peers if peer.agent_id != sender]
     allowed = [peer for peer in others if _is_allowed(standing, peer)]
     hint = f"you may write to: {', '.join(peer.name for peer in allowed) or 'nobody now'}"

@@ -64,10 +64,7 @@ class Validator:
         self.kept = kept or Kept()
 
     def pinned(self, pin: Pin) -> Standing:
-        """Return where an agent with a pin stands; blocks where its version is not in memory.
-
-        Raises OrchestrationError where that is lost.
-        """
+        """Return where an agent with a pin stands; may block. Raises OrchestrationError."""
         return _pinned(pin, self.kept.get(pin.protocol))
 
     def pinned_now(self, pin: Pin) -> Standing | None:
@@ -91,10 +88,7 @@ class Validator:
         return Standing(protocol, protocol.start.page.initial, now, is_pinned=False)
 
     async def newest_soon(self, name: str, workspace: str, *, trusted: bool) -> Protocol:
-        """Return a protocol as the files of a trusted workspace have it now.
-
-        A thread reads what is not in memory.
-        """
+        """Return a protocol as the files of a trusted workspace have it; a thread reads it."""
         if not trusted:
             raise OrchestrationError(
                 f"the protocol {name} is not read: the workspace is not trusted",

@@ -77,10 +77,7 @@ def _ordered(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
 
 
 def box_view(box: Box, cwd: str | None, home: str | None) -> BoxView:
-    """Return what is in a box for a process in the folder `cwd`, which it may write.
-
-    Raises ProcessError, which says the cure, for a box that cannot be had.
-    """
+    """Return what a process in `cwd`, which it may write, sees in a box. Raises ProcessError."""
     _check_limits(box)
     folder = None if cwd is None else os.path.realpath(cwd)
     writable = _writable(box, folder)

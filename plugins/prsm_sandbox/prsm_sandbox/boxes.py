@@ -49,13 +49,7 @@ HINT = "install runc (apt install runc), or start the agent without a box"
 
 
 class Containers:
-    """Owns the boxes of an engine, and the trial of what makes them.
-
-    Args:
-        host: What they are made with.
-        bundles: Their folder.
-        runtimes: What they may be made with, from the best.
-    """
+    """Owns the boxes of an engine, and the trial of what makes them: `runtimes`, from the best."""
 
     def __init__(self, host: BoxHost, bundles: Bundles, runtimes: Sequence[str]) -> None:
         self._runtimes = runtimes

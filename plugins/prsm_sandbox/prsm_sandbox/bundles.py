@@ -35,9 +35,6 @@ class Bundles:
 
     Boxes that have the same places in them share a top folder, in which these stand empty: to make
     them and to remove them takes the kernel longer than all else.
-
-    Args:
-        make_folder: Makes the folder.
     """
 
     def __init__(self, make_folder: Callable[[], Path]) -> None:

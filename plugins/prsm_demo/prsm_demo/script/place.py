@@ -166,10 +166,7 @@ class Shelf:
         return kept
 
     def write(self, token: str, kept: KeptThread) -> None:
-        """Replace a thread's file; raise ProviderNotAvailableError where that is not possible.
-
-        There is no await in this: it is whole before anything else happens.
-        """
+        """Replace a thread's file without any await. Raises ProviderNotAvailableError."""
         file = self._file(token)
         beside = file.with_suffix(".new")
         try:

@@ -99,10 +99,7 @@ class ScriptSession(ProviderSession):
             self._open(request, shelf, takes_answers=takes_answers)
 
     def _open(self, request: SessionRequest, shelf: Shelf, *, takes_answers: bool) -> None:
-        """Begin a thread, or go on with one.
-
-        Raises ProviderNotAvailableError where that is lost, or cannot be kept.
-        """
+        """Begin a thread, or go on with one. Raises ProviderNotAvailableError where it is lost."""
         if request.resume_token is None:
             self.resume_token = shelf.new_token()
         else:

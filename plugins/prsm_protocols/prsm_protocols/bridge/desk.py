@@ -194,12 +194,11 @@ class Desk:
             running.cancel()  # unless it is done: the engine closes
 
     async def _done(self, request: Request) -> Answer:
-        deed = self._deeds.get(request.do)
         try:
-            if deed is None:
-                known = ", ".join(self._deeds)
-                raise ToolInputError(f"there is no {request.do!r} to do", hint=f"do one of {known}")
-            return await deed(request)
+            if (deed := self._deeds.get(request.do)) is not None:
+                return await deed(request)
+            hint = f"do one of {', '.join(self._deeds)}"
+            raise ToolInputError(f"there is no {request.do!r} to do", hint=hint)
         except OrchestrationError as error:
             return refusal(request.id, error)
 
@@ -240,8 +239,7 @@ class Desk:
             self._taken.append(old)
             return Answer(id=request.id, ok=True, result={"message": old})
         seconds = _seconds(request.args.get("seconds", 0))
-        outcome = await self._waited(request, seconds)
-        answer = _as_answer(request, outcome)
+        answer = _as_answer(request, await self._waited(request, seconds))
         if (message := (answer.result or {}).get("message")) is not None:
             self._taken.append(message)
         return answer

@@ -119,10 +119,7 @@ class Client(asyncio.Protocol):
 
 @asynccontextmanager
 async def open_line(path: Path, desk: Desk, services: ProviderServices) -> AsyncIterator[None]:
-    """Listen for the requests of one agent until left; then its connections end.
-
-    Raises ProviderNotAvailableError where no socket can be had.
-    """
+    """Listen for an agent's requests until left. Raises ProviderNotAvailableError."""
     clients: set[Client] = set()
     try:
         bound = _bind(path)

@@ -174,10 +174,7 @@ class RedisBridge:
             await self._clear(place)
 
     async def _reached(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Do something that needs the server, which may just be started again.
-
-        One that loads what it keeps is there: it takes as long as it takes.
-        """
+        """Do something that needs the server; it may be starting, and loads as long as it takes."""
         from redis.exceptions import BusyLoadingError
 
         clock, pause = self._services.clock, FIRST_PAUSE

@@ -1,15 +1,13 @@
 """One turn of a program: it is started, prompted in each state, watched, and started again.
 
-It is told which state it is in, and decides for itself what to do; what it did is what its requests
-did. Where it ends without a move, is killed or falls silent, it is started again in the state that
-the agent is in by then, a few times; then the agent fails.
+It is told which state it is in, and decides for itself what to do. Where it ends without a move, is
+killed or falls silent, it is started again in the state that the agent is in by then, a few times;
+then the agent fails.
 
-In a box it sees its own folder at /run/prsm and the protocols at /protocols, both read-only;
-without one the same things lie where they lie. The pages are those that the agent is pinned to.
-
-A program that is Claude Code, or runs it, writes session logs into the agent's home: a line of JSON
-for each part of a response, with the response's id and its usage so far. What has grown since the
-last look is reported.
+In a box it sees its own folder at /run/prsm and at /protocols the pages that the agent is pinned
+to, both read-only. Claude Code writes session logs into the agent's home: a line of JSON for each
+part of a response, with the response's id and its usage so far. What has grown since the last look
+is reported.
 """
 
 from __future__ import annotations
@@ -296,10 +294,7 @@ class Program:
                 await self._pause(ending or Ending(why="it ended, and made no move"))
 
     async def _pause(self, ending: Ending) -> None:
-        """Let a little time pass after a start that came to nothing; the last one fails the agent.
-
-        Raises OrchestrationError then.
-        """
+        """Wait after a start that came to nothing. Raises OrchestrationError after the last one."""
         self._failures += 1
         if self._failures > self._config.restarts:
             raise OrchestrationError(
@@ -419,10 +414,7 @@ class Program:
         await self._tell(StepEnded())
 
     async def _finish(self) -> Ending | None:
-        """End the agent, whose program has ended well in a state without a way out.
-
-        Returns why it cannot end: what is to be done first, the program is told.
-        """
+        """End the agent, whose program has ended well in a final state; return why it cannot."""
         summary = self._last or f"{self.name} has ended{self._where}."
         call_id = f"end-{self._failures}-{self._services.clock.now():.6f}"
         outcome = await self._host.call_tool("task_complete", {"summary": summary}, call_id=call_id)

@@ -242,12 +242,12 @@ class ScriptedRequests(_Group, Requests):
 
     async def open(self) -> Sequence[door.OpenRequest]:
         names = self._app._names()
-        told = []
+        requests = []
         for event in self._app._open.values():
             kind, agent = _REQUESTS[event.type], event.agent or ""
-            about = {"agent": agent, "name": names.get(agent, ""), "opened_at": event.ts}
-            told.append({**_UNTOLD, **event.data, "kind": kind, **about})
-        return convert(told, list[door.OpenRequest])
+            asker = {"agent": agent, "name": names.get(agent, ""), "opened_at": event.ts}
+            requests.append({**_UNTOLD, **event.data, "kind": kind, **asker})
+        return convert(requests, list[door.OpenRequest])
 
     async def resolve(self, request: str, verdict: str, *, via: str = "") -> bool:
         event = self._app._open_request(request, "permission")
@@ -274,9 +274,9 @@ class ScriptedRequests(_Group, Requests):
         return True
 
     async def outcome(self, request: str) -> door.RequestOutcome | None:
-        ended = [event.data for event in self._app._log if event.type in _ENDS]
-        found = [data for data in ended if request and data["request"].startswith(request)]
-        return convert(found[0], door.RequestOutcome) if len(found) == 1 else None
+        ends = [event.data for event in self._app._log if event.type in _ENDS]
+        matches = [data for data in ends if request and data["request"].startswith(request)]
+        return convert(matches[0], door.RequestOutcome) if len(matches) == 1 else None
 
     async def attend(self) -> None:
         self._app.attended += 1

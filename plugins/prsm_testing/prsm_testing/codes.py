@@ -20,4 +20,4 @@ def raises_code(
     """Check that the block raises an error with this code."""
     with pytest.raises(kind) as caught:
         yield caught
-    assert caught.value.code == code
+    assert caught.value.code == code, caught.value.code

@@ -137,16 +137,18 @@ class MemoryStore(Store):
         return frozenset(row["snapshot_id"] for row in rows if row["session_id"] in forks)
 
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
-        found = self._open.commit_of(session_id, seq)
-        if found is None:
+        commit = self._open.commit_of(session_id, seq)
+        if commit is None:
             raise unknown_event(session_id, seq)
-        return found
+        return commit
 
     async def sessions(self) -> Sequence[SessionInfo]:
         tables = self._open.tables
         origins = {fork["session_id"]: fork["origin_id"] for fork in tables["forks"].values()}
         newest = {run["session_id"]: run for run in tables["runs"].values()}
-        found = [
+        # By when they came, or came back: a clock may have been set back.
+        newest_first = sorted(tables["meta"].items(), key=lambda row: row[1]["came"], reverse=True)
+        return [
             SessionInfo(
                 session_id=session_id,
                 run_id=newest[session_id]["run_id"],
@@ -160,21 +162,15 @@ class MemoryStore(Store):
                 origin=origins.get(session_id),
                 is_aside=(session["aside"] or 0) > newest[session_id]["began"],
             )
-            for session_id, session in tables["meta"].items()
+            for session_id, session in newest_first
         ]
-        # By when they came, or came back: a clock may have been set back.
-        came = {session_id: row["came"] for session_id, row in tables["meta"].items()}
-        return sorted(found, key=lambda info: came[info.session_id], reverse=True)
 
     async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
-        found: list[str] = []
-        for info in await self.sessions():
-            if len(found) == limit:
-                break
-            rows = await self.agents(info.session_id)
-            if any(row.descriptor.labels.get(label) == text for row in rows):
-                found.append(info.session_id)
-        return found
+        tables = self._open.tables
+        specs = tables["agent_specs"].items()
+        agents = [agent for agent, row in specs if (row["labels"] or {}).get(label) == text]
+        own = {tables["agents"][agent]["session_id"] for agent in agents}
+        return [info.session_id for info in await self.sessions() if info.session_id in own][:limit]
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         tables = self._open.tables

@@ -38,55 +38,48 @@ GROUP = "engine"
 KEPT_SECONDS = 3600  # an answer, for a request that is made again
 REPLY_SECONDS = 120  # an answer that nobody has fetched
 
-SETTLE = """\
-local known = redis.call('GET', KEYS[2])
-local answer = known or ARGV[3]
-if not known then
-  if ARGV[1] ~= '' then
-    local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
-    if tonumber(ARGV[1]) > version then
-      redis.call('HSET', KEYS[1], 'version', ARGV[1], 'state', ARGV[2])
-      redis.call('PUBLISH', ARGV[6], ARGV[2])
-    end
-  end
+_TELL = """\
+local function tell(state, channel, version, text)
+  local known = tonumber(redis.call('HGET', state, 'version') or '-1')
+  if tonumber(version) <= known then return end
+  redis.call('HSET', state, 'version', version, 'state', text)
+  redis.call('PUBLISH', channel, text)
+end
+"""
+_GIVE = """\
+local function give(reply, seconds, answer, requests, group, entry)
+  redis.call('DEL', reply)
+  redis.call('RPUSH', reply, answer)
+  redis.call('EXPIRE', reply, seconds)
+  redis.call('XACK', requests, group, entry)
+  redis.call('XDEL', requests, entry)
+end
+"""
+
+TELL = f"{_TELL}tell(KEYS[1], ARGV[3], ARGV[1], ARGV[2])"
+"""Set the state of an agent if it is newer, and tell of it. KEYS: state. ARGV: version, state,
+channel."""
+
+REFUSE = f"{_GIVE}give(KEYS[1], ARGV[2], ARGV[1], KEYS[2], ARGV[4], ARGV[3])"
+"""Give an answer that is kept for no repeat. KEYS: reply list, requests. ARGV: answer, seconds,
+entry, group."""
+
+SETTLE = f"""\
+{_TELL}{_GIVE}
+local answer = redis.call('GET', KEYS[2])
+if not answer then
+  answer = ARGV[3]
+  if ARGV[1] ~= '' then tell(KEYS[1], ARGV[6], ARGV[1], ARGV[2]) end
   redis.call('SET', KEYS[2], answer, 'EX', ARGV[4])
 end
-redis.call('DEL', KEYS[3])
-redis.call('RPUSH', KEYS[3], answer)
-redis.call('EXPIRE', KEYS[3], ARGV[5])
-if ARGV[7] ~= '' then
-  redis.call('XACK', KEYS[4], ARGV[8], ARGV[7])
-  redis.call('XDEL', KEYS[4], ARGV[7])
-end
-return answer
+give(KEYS[3], ARGV[5], answer, KEYS[4], ARGV[8], ARGV[7])
 """
 """Set the state if it is newer, tell of it, and give the answer: all, or nothing of it.
 
 KEYS: state, answer of the id, reply list, requests. ARGV: version or '', state, answer, seconds the
-answer is kept, seconds the reply is, channel, entry or '', group. It returns the answer that the id
-has: one that it had before stays, and then nothing else is set.
+answer is kept, seconds the reply is, channel, entry, group. An answer that the id had before stays,
+and then nothing else is set.
 """
-
-TELL = """\
-local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
-if tonumber(ARGV[1]) <= version then return 0 end
-redis.call('HSET', KEYS[1], 'version', ARGV[1], 'state', ARGV[2])
-redis.call('PUBLISH', ARGV[3], ARGV[2])
-return 1
-"""
-"""Set the state of an agent if it is newer, and tell of it. KEYS: state. ARGV: version, state,
-channel."""
-
-REFUSE = """\
-redis.call('DEL', KEYS[1])
-redis.call('RPUSH', KEYS[1], ARGV[1])
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-redis.call('XACK', KEYS[2], ARGV[4], ARGV[3])
-redis.call('XDEL', KEYS[2], ARGV[3])
-return 1
-"""
-"""Give an answer that is kept for no repeat. KEYS: reply list, requests. ARGV: answer, seconds,
-entry, group."""
 
 
 class Keys:

@@ -95,8 +95,7 @@ def _closing(folder: Path, ledger: Path, *, keep: bool) -> str:
 def make_sample(state: Path) -> Path:
     """Return a new temporary folder with the project, which is in no repository.
 
-    Where the temporary folder is in one, `state` is the place. Raises ConfigError when neither
-    will do.
+    Where the temporary folder is in one, `state` is the place. Raises ConfigError.
     """
     try:
         places = (Path(tempfile.gettempdir()).resolve(), make_private(state / "demos").resolve())

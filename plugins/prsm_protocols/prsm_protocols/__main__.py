@@ -60,7 +60,7 @@ def show(workspace: Path, name: str | None) -> None:
     """Draw the protocol NAME, or all of them, as state diagrams of Mermaid."""
     protocols, _ = _compiled(workspace)
     if name is not None and name not in protocols.names:
-        _fail([f"there is no protocol {name!r}{nearest(name, protocols.names)}"])
+        _fail(f"there is no protocol {name!r}{nearest(name, protocols.names)}")
     for each in protocols.names if name is None else (name,):
         if (protocol := protocols.get(each)) is not None:
             click.echo(f"%% {protocol.id}\n{diagram(protocol)}", nl=False)
@@ -91,12 +91,11 @@ def _compiled(
         sources = read_files(pages) if pages else read_folder(workspace / PAGES)
         return compile_pages(sources, strict=strict)
     except ProtocolError as error:
-        _fail([str(problem) for problem in error.problems])
+        _fail(*map(str, error.problems))
 
 
-def _fail(lines: Sequence[str]) -> NoReturn:
-    for line in lines:
-        click.echo(line, err=True)
+def _fail(*lines: str) -> NoReturn:
+    click.echo("\n".join(lines), err=True)
     raise SystemExit(1)
 
 
@@ -119,7 +118,7 @@ def _events(text: str) -> Iterator[Event]:
         try:
             yield Event.from_dict(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
-            _fail([f"line {number} is no event: {error}"])
+            _fail(f"line {number} is no event: {error}")
 
 
 def _pages(identity: str) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,12 +165,9 @@ def sweep(folder: Path, before: date) -> None:
     if not folder.is_dir():
         return
     for each in folder.iterdir():
-        try:
-            day = date.fromisoformat(each.name)
-        except ValueError:
-            continue
-        if day < before and not each.is_symlink():
-            shutil.rmtree(each)
+        with suppress(ValueError):
+            if date.fromisoformat(each.name) < before and not each.is_symlink():
+                shutil.rmtree(each)
 
 
 def _facts(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,9 +28,9 @@ _BRACE = re.compile(r"\{")
 class PlanError(PrsmError):
     """A plan that cannot be carried out; `problems` are all that was found, each with its cure."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems), code="bad_plan")
-        self.problems = tuple(problems)
+        self.problems = problems
 
 
 # A planner is told this docstring, with the schema.
@@ -55,19 +57,17 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 def read_drafts(text: str) -> tuple[Draft, ...]:
     """Return the drafts of a planner's answer; raise PlanError for what holds none."""
     if len(text) > MAX_TEXT:
-        raise PlanError(
-            [f"the answer has {len(text)} characters: write a plan of at most {MAX_TEXT}"]
-        )
+        size = f"the answer has {len(text)} characters"
+        raise PlanError(f"{size}: write a plan of at most {MAX_TEXT}")
     found = next(_plans(text), None)
     if found is None:
-        raise PlanError(
-            ['no plan was found: answer with one JSON object, {"subtasks": [...]}, alone']
-        )
+        how = 'answer with one JSON object, {"subtasks": [...]}, alone'
+        raise PlanError(f"no plan was found: {how}")
     rows = found["subtasks"]
     if not isinstance(rows, list) or not rows:
-        raise PlanError(["`subtasks` has to be a list of at least one subtask"])
+        raise PlanError("`subtasks` has to be a list of at least one subtask")
     if len(rows) > MAX_SUBTASKS:
-        raise PlanError([f"there are {len(rows)} subtasks: write at most {MAX_SUBTASKS}"])
+        raise PlanError(f"there are {len(rows)} subtasks: write at most {MAX_SUBTASKS}")
     return _checked(rows)
 
 
@@ -83,35 +83,24 @@ def _checked(rows: Sequence[Any]) -> tuple[Draft, ...]:
         problems += [f"subtask {place}: `{key}` is blank: say something" for key in blank]
         drafts.append(draft)
     if problems:
-        raise PlanError(problems)
+        raise PlanError(*problems)
     return tuple(drafts)
 
 
 def _plans(text: str) -> Iterator[dict[str, Any]]:
     """Yield whatever in a text is a plan by its form."""
+    for value in _values(text):
+        if isinstance(value, dict) and "subtasks" in value:
+            yield value
+
+
+def _values(text: str) -> Iterator[Any]:
+    # Prose is no JSON, and what is nested too deep is no plan.
     for piece in (text, *_FENCE.findall(text)):
-        value = _value(piece)
-        if _is_plan(value):
-            yield value
+        with suppress(ValueError, RecursionError):
+            value = json.loads(piece)
+            yield {"subtasks": value} if isinstance(value, list) else value
     decoder = json.JSONDecoder()
-    for place, brace in enumerate(_BRACE.finditer(text)):
-        if place == _LOOKS:
-            return
-        try:
-            value, _ = decoder.raw_decode(text, brace.start())
-        except (ValueError, RecursionError):  # prose, or nested too deep to be a plan
-            continue
-        if _is_plan(value):
-            yield value
-
-
-def _value(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return {"subtasks": value} if isinstance(value, list) else value
-
-
-def _is_plan(value: Any) -> bool:
-    return isinstance(value, dict) and "subtasks" in value
+    for brace in islice(_BRACE.finditer(text), _LOOKS):
+        with suppress(ValueError, RecursionError):
+            yield decoder.raw_decode(text, brace.start())[0]

@@ -85,7 +85,7 @@ def compile_plan(
     problems += _unknown(drafts, asked, limits)
     problems += _beyond(len(drafts), limits)
     if problems:
-        raise PlanError(problems)
+        raise PlanError(*problems)
     kept, warnings = _without_circles(drafts, needs)
     warnings += _unused(overrides, regions)
     subtasks = (

@@ -42,8 +42,7 @@ class Planner:
     async def plan(self, intent: str) -> Plan:
         """Return the plan for an intent.
 
-        Raises PlanError once the planner was sent back twice, OrchestrationError where there is
-        none.
+        Raises OrchestrationError without a planner, PlanError once it was sent back twice.
         """
         await self._choose()
         text = await self._begin(intent)

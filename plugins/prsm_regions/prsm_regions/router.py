@@ -164,8 +164,7 @@ class A2ARouter:
     async def resolve(self, requesting_agent: str, symbol_name: str, context: str = "") -> str:
         """Return `kind name (path:start-end)` and the definition, or that there is none.
 
-        `context` is an import path, or a line that uses the name. Two who ask at once get one
-        answer.
+        `context` is an import path, or a line that uses it. Two who ask at once get one answer.
         """
         name = symbol_name.strip().strip("`'\"")
         owner = owner_of(self._regions(), context)

@@ -40,7 +40,7 @@ def read_answer(signature: type[Signature[Out]], text: str) -> Out:
     try:
         return msgspec.json.decode(text[start : end + 1], type=signature.output)  # type: ignore[return-value]
     except _DECODE_ERRORS as error:
-        raise PlanError([f"answer with one JSON object of the schema: {error}"]) from error
+        raise PlanError(f"answer with one JSON object of the schema: {error}") from error
 
 
 class Decomposition(msgspec.Struct, frozen=True, kw_only=True):

@@ -236,8 +236,7 @@ def describe_end(limits: Mapping[str, float], *, kills: int, refusals: int) -> s
 def _with_program(name: str, program: str, view: BoxView, environ: Mapping[str, str]) -> BoxView:
     """Return a view with the program in it: its own file is shown where nothing else shows it.
 
-    What it needs beside that is the box's to mount. Raises ProviderNotAvailableError where there
-    is no such program.
+    What else it needs is the box's to mount. Raises ProviderNotAvailableError: there is none.
     """
     if "/" in program:
         places = [os.path.normpath(f"{view.cwd}/{program}")] if program[0] != "/" else [program]

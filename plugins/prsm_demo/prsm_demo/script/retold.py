@@ -32,11 +32,10 @@ _Done = tuple[str, str]  # tool and answer of a call
 def steps_done(
     steps: Sequence[Step], history: Iterable[AgentMessage]
 ) -> tuple[int, list[tuple[Call, str]]]:
-    """Return how many steps a history, as `rebuilt_history` gives it, shows as done.
+    """Return how many steps a rebuilt history shows as done, and their calls with the answers.
 
-    And their calls with the answers. A step with calls was done if each has an answer, one that
-    only says something if that was said. One that refuses a prompt as too long was, where the
-    history was summarised since.
+    A step with calls was done if each has an answer, one that only says something if that was said,
+    and one that refuses a prompt as too long if the history was summarised since.
     """
     history = list(history)
     is_summarised = any(message.role == "system" for message in history)

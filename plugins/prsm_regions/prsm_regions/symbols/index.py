@@ -100,10 +100,9 @@ class Index:
     def refresh(
         self, root: str, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False
     ) -> None:
-        """Bring the index to what these files of a tree hold now, and forget all others of it.
+        """Bring the index to what these files of a tree hold now, and forget all others; blocks.
 
-        Blocks. Raises StoppedError soon after `is_stopped` says so, and TimeoutError as
-        `Store.using`.
+        Raises StoppedError soon after `is_stopped` says so, TimeoutError as `Store.using`.
         """
         wanted = [path for path in paths if grammar_of(path) is not None]
         self._store.using(lambda db: self._refresh(db, root, wanted, is_stopped))
@@ -272,14 +271,12 @@ class Store:
             self.close()
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
-                with self._alone():
-                    self._db = self._connect()
+                self._db = self._connect()
             except sqlite3.DatabaseError as error:
                 if isinstance(error, sqlite3.OperationalError) and _is_held(error):
                     raise
                 self._remake()
-                with self._alone():
-                    self._db = self._connect()
+                self._db = self._connect()
             self.opened += 1
         return self._db
 
@@ -299,10 +296,10 @@ class Store:
             yield
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            self.path, timeout=self._busy_s, isolation_level=None, check_same_thread=False
-        )
-        with contextlib.ExitStack() as stack:
+        with self._alone(), contextlib.ExitStack() as stack:
+            db = sqlite3.connect(
+                self.path, timeout=self._busy_s, isolation_level=None, check_same_thread=False
+            )
             stack.callback(db.close)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")

@@ -128,7 +128,15 @@ class MemoryStore(Store):
         )
 
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
-        return read_state(self._open, session_id, at)
+        ledger = self._open
+        if session_id not in ledger.tables["meta"]:
+            raise unknown_session(session_id)
+        newest = ledger.newest(session_id)
+        position = newest if at is None else at
+        seq = ledger.seq_at(session_id, position)
+        if seq is None:
+            raise unknown_position(session_id, position, newest)
+        return MemoryState(ledger, session_id, position, seq).read()
 
     async def shared_snapshots(self) -> frozenset[str]:
         tables = self._open.tables
@@ -173,25 +181,34 @@ class MemoryStore(Store):
         return [info.session_id for info in await self.sessions() if info.session_id in own][:limit]
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
-        tables = self._open.tables
-        turns = {agent_id: turns_of(tables, agent_id) for agent_id in tables["agents"]}
-        heads = {one["agent_id"]: one["thread_id"] for one in tables["sessions"].values()}
-        events = {event.agent: event for event in self._open.events[session_id]}
-        tools = {
-            event.agent: event.data.get("tool")
-            for event in self._open.events[session_id]
-            if event.type == "tool_call_started"
-        }
-        return [
-            replace(
-                _agent_row(Row({**row, **tables["agent_specs"][agent_id]}), turns[agent_id]),
-                head_turn_id=heads[agent_id],
-                last_tool=tools.get(agent_id),
-                last_event_at=events[agent_id].ts if agent_id in events else None,
+        tables, log = self._open.tables, self._open.events[session_id]
+        last_at = {event.agent: event.ts for event in log}
+        calls = [event for event in log if event.type == "tool_call_started"]
+        last_tool = {event.agent: event.data.get("tool") for event in calls}
+        agents = []
+        for agent_id, agent in tables["agents"].items():
+            if agent["session_id"] != session_id:
+                continue
+            row = Row({**agent, **tables["agent_specs"][agent_id]})
+            turns = turns_of(tables, agent_id)
+            (session,) = tables.find("sessions", {"agent_id": agent_id})
+            agents.append(
+                AgentRow(
+                    descriptor=build_descriptor(row),
+                    waiting_on=row["waiting_on"],
+                    result=_result(row),
+                    resume_token=row["resume_token"],
+                    next_turn=row["next_turn"],
+                    head_turn_id=session["thread_id"],
+                    started_at=turns[0]["started_at"] / 1000 if turns else None,
+                    ended_at=row["ended_at"],
+                    last_tool=last_tool.get(agent_id),
+                    last_event_at=last_at.get(agent_id),
+                    spent=_sum_up(turns) or Spent(),
+                    chosen=_notes(row).chosen,
+                )
             )
-            for agent_id, row in tables["agents"].items()
-            if row["session_id"] == session_id
-        ]
+        return agents
 
     async def taken(self, session_id: str) -> TakenNames:
         rows = await self.agents(session_id)
@@ -206,7 +223,6 @@ class MemoryStore(Store):
 
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         tables = self._open.tables
-        turns = turns_of(tables, agent_id)
         return [
             {
                 **call,
@@ -216,9 +232,9 @@ class MemoryStore(Store):
                 "turn_no": turn["turn_no"],
                 "turn_status": turn["status"],
             }
-            for turn in turns
+            for turn in turns_of(tables, agent_id)
             for call in sorted(
-                (c for c in tables["tool_calls"].values() if c["turn_id"] == turn["id"]),
+                tables.find("tool_calls", {"turn_id": turn["id"]}),
                 key=lambda call: call["sequence"],
             )
         ]
@@ -244,41 +260,12 @@ class MemoryStore(Store):
         changed.set()
 
 
-def _agent_row(row: Row, turns: Sequence[Row]) -> AgentRow:
-    return AgentRow(
-        descriptor=build_descriptor(row),
-        waiting_on=row["waiting_on"],
-        result=_result(row),
-        resume_token=row["resume_token"],
-        next_turn=row["next_turn"],
-        head_turn_id=None,
-        started_at=turns[0]["started_at"] / 1000 if turns else None,
-        ended_at=row["ended_at"],
-        last_tool=None,
-        last_event_at=None,
-        spent=_sum_up(turns) or Spent(),
-        chosen=_notes(row).chosen,
-    )
-
-
 def _result(row: Row) -> AgentResult | None:
     return None if row["result"] is None else AgentResult.from_dict(row["result"])
 
 
 def _notes(row: Row) -> Notes:
     return NO_NOTES if row["notes"] is None else Notes.from_dict(row["notes"])
-
-
-def read_state(ledger: MemoryLedger, session_id: str, at: int | None) -> SessionState:
-    """Return a session as it was after a commit, else as it is."""
-    if session_id not in ledger.tables["meta"]:
-        raise unknown_session(session_id)
-    newest = ledger.newest(session_id)
-    position = newest if at is None else at
-    seq = ledger.seq_at(session_id, position)
-    if seq is None:
-        raise unknown_position(session_id, position, newest)
-    return MemoryState(ledger, session_id, position, seq).read()
 
 
 class MemoryState:
@@ -331,26 +318,20 @@ class MemoryState:
 
     def unread(self) -> list[RoutedMessage]:
         """Return the messages that the present incarnations have not consumed."""
-        agents = self._tables["agents"]
+        agents, rows = self._tables["agents"], self._own("inbox", consumed_by=None)
         return [
             build_message(row)
-            for row in self._own("inbox")
-            if row["consumed_by"] is None
-            and row["incarnation"] == agents[row["target"]]["incarnation"]
+            for row in rows
+            if row["incarnation"] == agents[row["target"]]["incarnation"]
         ]
 
     def open_requests(self) -> list[HumanRequest]:
         """Return the requests nobody has answered, oldest first."""
-        return [
-            HumanRequest(**{name: row[name] for name in _REQUEST})
-            for row in self._own("requests")
-            if row["state"] == "open"
-        ]
+        rows = self._own("requests", state="open")
+        return [HumanRequest(**{name: row[name] for name in _REQUEST}) for row in rows]
 
-    def _own(self, table: str) -> list[Row]:
-        return [
-            row for row in self._tables[table].values() if row["session_id"] == self._session_id
-        ]
+    def _own(self, table: str, **where: Any) -> list[Row]:
+        return self._tables.find(table, {"session_id": self._session_id, **where})
 
     def _engine(self, run: Values) -> Values:
         number = run["engine_id"]
@@ -386,9 +367,8 @@ class MemoryState:
 
     def _calls(self, turn: Values, answers: Mapping[str, int]) -> dict[str, CallState]:
         effects = defaultdict[str, list["Effect"]](list)
-        for row in self._tables["effects"].values():
-            if row["turn_id"] == turn["id"]:
-                effects[row["call_id"]].append(build_effect(row))
+        for row in self._tables.find("effects", {"turn_id": turn["id"]}):
+            effects[row["call_id"]].append(build_effect(row))
         return {
             row["id"]: build_call(
                 row,
@@ -405,8 +385,8 @@ class MemoryState:
         if answered is None:
             return []
         by = self._ledger.positions[self._session_id][answered - 1]
-        mine = {"target": agent_id, "consumed_by": call_id}
-        return [row["message_id"] for row in self._tables.find("inbox", mine) if row["ended"] == by]
+        mine = {"target": agent_id, "consumed_by": call_id, "ended": by}
+        return [row["message_id"] for row in self._tables.find("inbox", mine)]
 
     def _last_turn(self, turns: Iterable[Values]) -> TurnEnd | None:
         """Return how the turn of an agent's own that ended last did so; and if compacted since."""
@@ -420,16 +400,13 @@ class MemoryState:
         return replace(self._turn_end(own[-1]), is_compacted=is_compacted)
 
     def _turn_end(self, turn: Values) -> TurnEnd:
-        said = [
-            row["content"]
-            for row in self._tables["messages"].values()
-            if row["turn_id"] == turn["id"] and row["role"] == "assistant"
-        ]
+        said = self._tables.find("messages", {"turn_id": turn["id"], "role": "assistant"})
+        texts = [row["content"] for row in reversed(said)]
         return TurnEnd(
             turn_id=turn["id"],
             stop_reason=turn["stop_reason"],
             error=turn["error"],
-            last_text=next((text for text in reversed(said) if text.strip()), ""),
+            last_text=next((text for text in texts if text.strip()), ""),
         )
 
     def _questions(self, agents: Iterable[AgentNow]) -> Iterable[AskedQuestion]:

@@ -17,7 +17,7 @@ import asyncio
 import hmac
 import logging
 import secrets
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -252,21 +252,19 @@ class Port:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection to its end."""
-        try:
+        with closing(writer):
             if len(self._clients) >= MAX_CLIENTS:
                 writer.write(_refusal(f"{MAX_CLIENTS} clients read this feed already"))
                 return
             client = _Client(self.feed.snapshot)
             self._clients.add(client)
             try:
-                if not await _has_token(reader, self.token):
+                if await _has_token(reader, self.token):
+                    await _while_open(reader, client.send(writer))
+                else:
                     writer.write(_refusal("the first line must be the feed's token"))
-                    return
-                await _while_open(reader, client.send(writer))
             finally:
                 self._clients.discard(client)
-        finally:
-            writer.close()
 
 
 @asynccontextmanager

@@ -22,7 +22,6 @@ from prsm_regions.symbols.grammars import fingerprint, grammar_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import TextIO
 
     from prsm_regions.symbols.files import Content, Stamp
     from prsm_regions.symbols.grammars import Grammar
@@ -289,9 +288,13 @@ class Store:
         """
         end = time.monotonic() + self._busy_s
         with open(f"{self.path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123 - a text
-            while not _is_taken(lock):
-                if time.monotonic() >= end:
-                    raise TimeoutError(_HELD)
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() >= end:
+                        raise TimeoutError(_HELD) from None
                 time.sleep(_LOOK_S)
             yield
 
@@ -329,26 +332,13 @@ class Store:
 
     def _is_sound(self) -> bool:
         """Return whether another process has made it anew meanwhile."""
+        place = f"file:{self.path}?mode=ro"
         try:
-            db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=_BUSY_S)
+            with contextlib.closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as db:
+                found = db.execute("PRAGMA user_version").fetchone() == (VERSION,)
+                return bool(found and db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
         except sqlite3.Error:
             return False
-        try:
-            found = db.execute("PRAGMA user_version").fetchone() == (VERSION,)
-            return bool(found and db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
-        except sqlite3.Error:
-            return False
-        finally:
-            db.close()
-
-
-def _is_taken(lock: TextIO) -> bool:
-    """Take a lock for as long as the file is open; return whether it was free."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_held(error: sqlite3.OperationalError) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from contextlib import asynccontextmanager, closing
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 pytest.register_assert_rewrite("prsm_testing.hub_rules")
@@ -146,3 +149,76 @@ class TestLocalHub(HubContract):
                 states = [one.state for one in await app.changes.list()]
             assert states == ["accepted", "pending"]
             await scene.idle(session)
+
+    async def test_what_a_look_tells_of_a_finished_run_is_what_its_door_told(self, tmp_path):
+        edits = [{"edit": {"path": name, "content": "new\n"}} for name in "ab"]
+        worker = {"name": "w1", "prompt": "work", "wait": True, "tools": ["Edit", "Write"]}
+        spawns = {"call": {"id": "w", "tool": "spawn_child", "arguments": worker}}
+        lanes = {"master": [spawns, *STEPS], "w1": [*edits, {"say": "done"}]}
+        async with self.open_scene(tmp_path, **lanes) as scene:
+            hub = scene.hub
+            git = await asyncio.create_subprocess_exec("git", "init", "-q", cwd=scene.workspace)
+            assert await git.wait() == 0
+            async with hub.open(replace(hub.options, mode=PermissionMode.BYPASS)) as app:
+                session = app.options.session
+                run = await app.runs.start("edit")
+                await scene.until_asked(session)
+                [request] = await app.requests.open()
+                assert await app.requests.answer(request.request, Answer(choices=("red",)))
+                assert (await run.result()).status == "completed"
+                _ = await app.changes.accept([(await app.changes.list())[0].change])
+                live = await told_by(app)
+            async with hub.look(session) as looked:
+                for key, value in (await told_by(looked)).items():
+                    assert value == live[key], key
+            assert [one.state for one in live["changes"]] == ["accepted", "pending"]
+            assert live["diffs"][0].endswith("+new\n")
+
+    async def test_what_a_look_tells_of_a_run_that_was_cut_off_runs_and_waits_no_more(
+        self, tmp_path
+    ):
+        async with self.open_scene(tmp_path) as scene:
+            begun = await scene.hub.start(replace(scene.hub.options, task="ask"))
+            await scene.until_asked(begun.session)
+            os.kill(begun.pid, signal.SIGKILL)
+            await scene.idle(begun.session)
+            async with scene.hub.look(begun.session) as app:
+                view, tree = await app.view(), await app.agents.tree()
+                [request] = await app.requests.open()
+            assert view.run.status == "interrupted"
+            assert (view.turns, view.requests) == ((), ())
+            for told in (view.tree, tree):
+                assert [node.state for node in told.walk()] == ["interrupted"]
+            assert request.kind == "question"
+
+
+async def told_by(app):
+    """Return all that a handle can be asked without an engine."""
+    view, changes = await app.view(), await app.changes.list()
+    details = [await app.changes.show(one.change) for one in changes]
+    agents = [node.id for node in view.tree.walk()]
+    asked = [event async for event in until(app.events(), view.seq)]
+    requests = {event.data["request"] for event in asked if "request" in event.data}
+    return {
+        **to_builtins(view),
+        "agents": await app.agents.tree(),
+        "histories": [await app.agents.history(agent) for agent in agents],
+        "events": asked,
+        "open": await app.requests.open(),
+        "outcomes": [await app.requests.outcome(one) for one in sorted(requests)],
+        "changes": changes,
+        "details": details,
+        "diffs": [one.diff for one in details],
+        "rationale": [await app.changes.rationale(name, 1) for name in "ab"],
+        "worktrees": list(await app.changes.worktrees()),
+        "snapshots": list(await app.snapshots.list()),
+        "sessions": [replace(one, pid=None) for one in await app.sessions.list()],
+    }
+
+
+async def until(events, last):
+    """Yield the events up to one."""
+    async for event in events:
+        yield event
+        if event.seq == last:
+            return

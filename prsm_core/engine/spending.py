@@ -28,10 +28,11 @@ from prsm_core.engine.state import UsedByTurn
 from prsm_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.config.limits import PriceSettings
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.usage import TokenUsage
     from prsm_core.engine.journal.unit import Journal
 
@@ -419,6 +420,14 @@ class BudgetLedger:
         limits = agent.grant.budget
         self.launch(agent.agent_id, parent_id=agent.parent_id, name=agent.name, limits=limits)
 
+    def take_over(self, state: SessionState, agents: Iterable[AgentDescriptor]) -> None:
+        """Count what all `agents` of a session did and used in its newest run, parents first."""
+        run_id = state.runs[-1].run_id
+        spawned = Counter(now.agent.parent_id for now in state.agents if now.agent.run_id == run_id)
+        for now, agent in zip(state.agents, agents, strict=True):
+            turns, spawns = now.turns - (now.open_turn is not None), spawned[agent.agent_id]
+            self.adopt(agent, turns=turns, spent=now.spent, spawns=spawns)
+
     def adopt(
         self, agent: AgentDescriptor, *, turns: int, spent: Spent | None, spawns: int
     ) -> None:
@@ -434,6 +443,10 @@ class BudgetLedger:
         if spent is not None:
             scope.add_spent(spent)
             self._count_spent(scope, _told(spent))
+            untold = (_TOKENS, spent.turns_without_tokens), (_USD, spent.turns_without_cost)
+            for kind, count in untold:
+                for each in scope.counting(kind):
+                    each.unknown = each.unknown.plus(kind, count)
         if scope.is_limited:
             with self._as_told():
                 self._warn_of_all(scope)

@@ -34,7 +34,7 @@ _HOMES = {
         "WorkspaceFiles tell_snapshot"
     ),
     "prsm_core.errors": "AgentSpawnError",
-    "prsm_core.interfaces.files": "FilesCare STRAYS WorkspaceFilesSpec",
+    "prsm_core.interfaces.files": "FilesCare FilesReader STRAYS WorkspaceFilesSpec",
     "prsm_core.interfaces.store": "AgentRow",
     "prsm_core.workspace.identity": ("RepoIdentity find_git_dir is_in_repository repo_identity"),
 }

@@ -61,6 +61,7 @@ from prsm_core.engine.workspace_files import tell_snapshot as tell_snapshot
 from prsm_core.errors import AgentSpawnError as AgentSpawnError
 from prsm_core.interfaces.files import STRAYS as STRAYS
 from prsm_core.interfaces.files import FilesCare as FilesCare
+from prsm_core.interfaces.files import FilesReader as FilesReader
 from prsm_core.interfaces.files import WorkspaceFilesSpec as WorkspaceFilesSpec
 from prsm_core.interfaces.store import AgentRow as AgentRow
 from prsm_core.workspace.identity import RepoIdentity as RepoIdentity

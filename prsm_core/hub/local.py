@@ -15,6 +15,7 @@ import logging
 import os
 import time
 from contextlib import asynccontextmanager
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -28,14 +29,18 @@ from prsm_core.engine.agents.resuming import last_master
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.session_lock import unbegun
 from prsm_core.engine.door.history import read_history
+from prsm_core.engine.door.looking import look
 from prsm_core.engine.door.naming import name_session
 from prsm_core.engine.door.offers import Owning, lost_agents, session_rows
 from prsm_core.engine.door.view import request_rows
 from prsm_core.engine.forking import ForkRequest, fork_session
-from prsm_core.errors import ControlError, PrsmError, StoreError
+from prsm_core.errors import ControlError, PrsmError, SessionOwnedError, StoreError
+from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.kit.arguments import known_mode, takes_checked
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.plugins.needed import chosen
+from prsm_core.plugins.objects import load_object
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
 
@@ -46,8 +51,9 @@ if TYPE_CHECKING:
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
     from prsm_core.door import DetachedRun, HistoryEntry, OpenRequest, SessionSummary
+    from prsm_core.interfaces.files import FilesCare, FilesReader
     from prsm_core.interfaces.frontend import AppHandle, FrontendSpec, RunOptions
-    from prsm_core.interfaces.store import SessionInfo
+    from prsm_core.interfaces.store import SessionInfo, Store
     from prsm_core.plugins import PluginManager
 
     Load = Callable[[str], "Loaded"]
@@ -209,6 +215,29 @@ class LocalHub:
         state = _paths(self.options.workspace).state
         async with open_remote(state, session, via=f"prsm {self._frontend.name}") as app:
             yield app
+
+    @asynccontextmanager
+    async def look(self, session: str) -> AsyncIterator[AppHandle]:
+        """Look at a session that nobody runs; see Hub."""
+        ledger, info = await self._find(session)
+        state = _paths(self.options.workspace).state
+        if (await asyncio.to_thread(Owning.look, state, session)).is_owned:
+            raise SessionOwnedError(
+                f"session {session} is owned by a process", hint="attach to it: Hub.attach"
+            )
+        async with await SqliteStore.open(ledger, read_only=True) as store:
+            files = partial(self._files_of, store, info)
+            yield await look(store, info, state, lru_cache(maxsize=1)(files))
+
+    def _files_of(self, store: Store, info: SessionInfo) -> FilesReader | None:
+        """Return what reads a session's files; raises what keeps its workspace from loading."""
+        loaded = self._load(info.workspace)
+        named, plugins = loaded.settings.workspace.files, loaded.plugins
+        spec = chosen(plugins, WorkspaceFilesSpec, named, "workspace.files")
+        if spec is None or spec.care is None:
+            return None
+        care: FilesCare = load_object(spec.care, plugin=plugins.owner_of(spec).name)(loaded.paths)
+        return care.reader(store, info.session_id, info.workspace)
 
     async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
         """Return the sessions of a repository or of all, newest first; see Hub."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.interfaces.records import Registration
@@ -9,12 +10,38 @@ from prsm_core.interfaces.records import Registration
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from prsm_core.door import Change, ChangeDetail, LeftWorktree, Rationale
+    from prsm_core.interfaces.store import Store
+
 
 STRAYS = "strays"
 """A folder in that of the state. A file in it says that one may lie beside a person's files.
 
 As long as there is one, commands call `FilesCare.sweep` before they begin.
 """
+
+
+class FilesReader(ABC):
+    """Tells what is known of a session's files without an engine, as `Changes` does; changes none.
+
+    Each raises as that does, and ConfigError while an act that was cut off is not finished.
+    """
+
+    @abstractmethod
+    async def list(self) -> Sequence[Change]:
+        """Return all changes of files that the session has found, oldest first."""
+
+    @abstractmethod
+    async def show(self, change: str) -> ChangeDetail:
+        """Return a change by its id or the beginning of one."""
+
+    @abstractmethod
+    async def rationale(self, path: str, line: int | None = None) -> Rationale:
+        """Return why an agent changed a file, or a line of it."""
+
+    @abstractmethod
+    async def worktrees(self) -> Sequence[LeftWorktree]:
+        """Return the worktrees of agents that have ended and are not merged."""
 
 
 class FilesCare:
@@ -25,6 +52,10 @@ class FilesCare:
 
         Nothing is told: it was never the person's. Raises PrsmError and OSError.
         """
+
+    def reader(self, _store: Store, _session: str, _workspace: str) -> FilesReader | None:
+        """Return what reads the files of a session; None: nothing can be read."""
+        return None
 
     def worktrees(self, _session: str) -> Sequence[str]:
         """Return the worktrees that would go with a session, each as a line for people."""
@@ -49,7 +80,7 @@ class WorkspaceFilesSpec(Registration, frozen=True, kw_only=True):
 
     `factory(paths)` is given where PRSM keeps its own files, and returns what opens the
     `WorkspaceFiles` of an engine by its `FilesContext`; see `prsm_core.files`. `care(paths)`
-    returns a `FilesCare`, which commands ask where a session is deleted.
+    returns a `FilesCare`, which is asked where a session has no engine.
     """
 
     word = "keeper of files"

@@ -45,6 +45,18 @@ class Hub(Protocol):
         """
         ...
 
+    def look(self, session: str) -> AbstractAsyncContextManager[AppHandle]:
+        """Look at a session that nobody runs, as its ledger has it; nothing is started or written.
+
+        An agent that had not ended is `interrupted`, and what it had asked waits until somebody
+        goes on with it. Events end with the last one that is committed. What changes anything, and
+        what only an engine knows, raises ControlError (code `no_owner`).
+
+        Raises StoreError (code `unknown_session`) for a session that there is not, and
+        SessionOwnedError for one that a process owns: attach to that.
+        """
+        ...
+
     async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
         """Return the sessions of a workspace's repository, or of all, newest first.
 

@@ -10,6 +10,7 @@ from prsm_core.files import FilesCare, path_text, repo_identity
 from prsm_core.kit import escape_exact
 from prsm_files.changes.writing import sweep
 from prsm_files.commands.snapshots.opening import open_shadow
+from prsm_files.session.reading import LeftFiles
 from prsm_files.shadow.trackers import forget as forget_changes
 from prsm_files.shadow.whereabouts import Where, forget, place_of
 from prsm_files.worktrees.making import folders_left, leave, worktrees_of
@@ -18,24 +19,30 @@ from prsm_files.worktrees.worktrees import Worktrees
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from prsm_core import Store
     from prsm_core.files import Paths
     from prsm_files.worktrees.records import Tree
 
 
 def care(paths: Paths) -> FilesCare:
     """Return what takes care of the shadows and worktrees of a person's state."""
-    return ShadowCare(paths.state, paths.trees)
+    return ShadowCare(paths)
 
 
 class ShadowCare(FilesCare):
     """Removes what shadows keep of a session, and worktrees of its agents."""
 
-    def __init__(self, state: Path, trees: Path) -> None:
-        self._where = Where(state, trees.resolve())
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._where = Where(paths.state, paths.trees.resolve())
 
     def sweep(self, workspace: str) -> None:
         """Remove what a killed act has left beside files; git is not needed."""
         sweep(place_of(repo_identity(Path(workspace)), self._where.state))
+
+    def reader(self, store: Store, session: str, workspace: str) -> LeftFiles:
+        """Return what reads the files of a session that nobody runs."""
+        return LeftFiles(self._paths, store, session, workspace)
 
     def worktrees(self, session: str) -> Sequence[str]:
         """Return the worktrees that would go with a session, each as a line for people."""

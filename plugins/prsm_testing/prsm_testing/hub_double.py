@@ -16,22 +16,36 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import asdict, replace
 
 from prsm_core.door import DetachedRun, HubSession
+from prsm_core.engine.door.looking import ReadOnlyApp
 from prsm_core.engine.door.naming import checked_name
 from prsm_core.errors import ConfigError, ControlError, SessionOwnedError, StoreError
+from prsm_core.interfaces.app_handle import (
+    METHODS,
+    Agents,
+    Changes,
+    Requests,
+    Runs,
+    Sessions,
+    Snapshots,
+    derive,
+    operation_name,
+)
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.kit.arguments import takes_checked
 from prsm_testing.app_double import ScriptedApp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
-    from prsm_core.door import HistoryEntry
+    from prsm_core.domain.events import Event
+    from prsm_core.door import HistoryEntry, View
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_testing.app_double import ScriptedRun
 
@@ -84,6 +98,14 @@ class ScriptedHub:
         if session not in self._owned:
             raise ControlError(f"nothing runs in session {session}", code="no_owner")
         yield self._owned[session]
+
+    @asynccontextmanager
+    async def look(self, session: str) -> AsyncIterator[AppHandle]:
+        """Look at a session that is not open; see Hub."""
+        app = self._find(session)
+        if session in self._owned:
+            raise SessionOwnedError(f"session {session} is owned", hint="attach to it")
+        yield LookedAt(app)
 
     async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
         found = [app for app in self.apps if workspace in {None, app.options.workspace}]
@@ -225,6 +247,53 @@ class ScriptedHub:
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+@takes_checked
+class LookedAt(ReadOnlyApp):
+    """AppHandle that tells what a ScriptedApp does, and refuses each act."""
+
+    def __init__(self, app: ScriptedApp) -> None:
+        self.options = app.options
+        self._app = app
+        self.runs: Runs = self._readable(Runs, app.runs)
+        self.agents: Agents = self._readable(Agents, app.agents)
+        self.requests: Requests = self._readable(Requests, app.requests)
+        self.changes: Changes = self._readable(Changes, app.changes)
+        self.snapshots: Snapshots = self._readable(Snapshots, app.snapshots)
+        self.sessions: Sessions = self._readable(Sessions, app.sessions)
+
+    def _readable(self, kind: Any, group: object) -> Any:
+        """Return a group of which the methods tell what those of another do, unless they act."""
+
+        def make(method: Callable[..., Any]) -> Callable[..., Any]:
+            _, may = METHODS.get(operation_name(method), (method, "acts"))
+
+            @wraps(method)
+            async def tell(_: object, *args: Any, **more: Any) -> Any:
+                if may == "acts":
+                    self.refuse()
+                return await getattr(group, method.__name__)(*args, **more)
+
+            return tell
+
+        return derive(kind, make)()
+
+    def refuse(self) -> NoReturn:
+        """Raise ControlError: nobody owns the session."""
+        raise ControlError(
+            f"nobody runs session {self._app.session}", hint="open it", code="no_owner"
+        )
+
+    async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Yield the committed events after `after`, and no more."""
+        for event in self._app.said:
+            if (event.seq or 0) > after:
+                yield event
+
+    async def view(self) -> View:
+        """Return what was said as one picture."""
+        return await self._app.view()
 
 
 def _write(app: ScriptedApp, path: Path, form: str) -> str:

@@ -128,6 +128,37 @@ class HubContract(ABC):
             await scene.idle(session)
             assert (await _row(scene, session)).pid is None
 
+    async def test_a_session_that_nobody_runs_is_looked_at(self, tmp_path: Path) -> None:
+        """It is told as it was left, and nothing can be done; one that is owned is attached to."""
+        async with self._asking(tmp_path) as (scene, hub, session):
+            with pytest.raises(SessionOwnedError):
+                async with hub.look(session):
+                    raise AssertionError
+            await scene.finish(session)
+            async with hub.look(session) as app:
+                view = await app.view()
+                assert view.run is not None
+                assert (view.session, view.run.status) == (session, "completed")
+                assert (list(view.requests), list(await app.requests.open())) == ([], [])
+                seen = [event async for event in app.events()]
+                assert [event.seq for event in seen] == list(range(1, view.seq + 1))
+                master = (await app.agents.tree()).agents[-1]
+                told = await app.agents.history(master.id)
+                assert list(told) == list(await hub.peek(session, limit=200))
+                assert [row.session for row in await app.sessions.list()] == [session]
+                assert list(await app.changes.list()) == []
+                for act in (
+                    app.runs.start("ask"),
+                    app.runs.interrupt(),
+                    app.agents.prompt(master.id, "go on"),
+                    app.changes.accept(),
+                    app.snapshots.take(),
+                ):
+                    with raises_code("no_owner", ControlError) as refused:
+                        await act
+                    assert refused.value.hint
+            assert (await _row(scene, session)).pid is None
+
     async def test_what_serves_a_session_ends_with_a_run_of_it(self, tmp_path: Path) -> None:
         """Its last master is given a task, in the mode that it has."""
         async with self.open_scene(tmp_path) as scene:
@@ -289,7 +320,8 @@ async def _started(scene: HubScene, **others: Any) -> str:
 def _acts(hub: Hub, session: str, folder: Path) -> Sequence[Awaitable[object]]:
     """Return what can be done with a session that is not opened for it."""
     named, exported = hub.rename(session, "x"), hub.export(session, str(folder))
-    return (hub.peek(session), named, hub.fork(session), hub.delete(session), exported)
+    looked = hub.look(session).__aenter__()
+    return (hub.peek(session), looked, named, hub.fork(session), hub.delete(session), exported)
 
 
 async def _row(scene: HubScene, session: str) -> HubSession:

@@ -18,7 +18,7 @@ engine has worked from its start to its last write.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -109,8 +109,6 @@ class Resumption(Record, frozen=True, kw_only=True):
     def adopt(self, state: SessionState) -> Sequence[Left]:
         """Take over all agents, master first, parents before children. Writes nothing."""
         left: list[Left] = []
-        run_id = state.runs[-1].run_id
-        spawned = Counter(now.agent.parent_id for now in state.agents if now.agent.run_id == run_id)
         granted = {now.agent.agent_id: now.agent.grant.budget for now in state.agents}
         profiles = self.settings.expert_profiles().values()
         begins = tuple(f"{profile.system_prompt}\n" for profile in profiles)
@@ -120,8 +118,7 @@ class Resumption(Record, frozen=True, kw_only=True):
             self.roster.adopt(record)
             self.leases.enter(record)
             left.append((record, now))
-            turns, spawns = now.turns - (now.open_turn is not None), spawned[record.agent_id]
-            self.budgets.adopt(record.descriptor, turns=turns, spent=now.spent, spawns=spawns)
+        self.budgets.take_over(state, (record.descriptor for record, _ in left))
         for question in state.questions:
             asked = self.roster.get(question.message.target)
             asked.asked(question.message, delivered=question.is_read)

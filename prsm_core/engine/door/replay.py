@@ -6,7 +6,6 @@ A session as far as its log was played: a picture of it is made from its events 
 from __future__ import annotations
 
 import asyncio
-from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -18,6 +17,7 @@ from prsm_core.domain.events import ends_run
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.door.history import read_history
+from prsm_core.engine.door.looking import ReadOnlyApp, refusing_group
 from prsm_core.engine.door.offers import session_rows
 from prsm_core.engine.door.view import build_view, request_rows, tell_budget
 from prsm_core.engine.journal.views import ConversationStore, build_tree
@@ -29,7 +29,6 @@ from prsm_core.interfaces.app_handle import (
     Runs,
     Sessions,
     Snapshots,
-    derive,
 )
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.interfaces.store import AgentRow, Picture, SessionLog
@@ -178,20 +177,8 @@ class _Snapshots(_Group, Snapshots):
     """Snapshots of files, of which a log tells nothing."""
 
 
-def _refused(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    async def refuse(self: _Group, *_: Any, **__: Any) -> NoReturn:
-        self._app.refuse()
-
-    return refuse
-
-
-def _group(kind: Any, app: ReplayApp) -> Any:
-    return takes_checked(derive(kind, _refused))(app)
-
-
 @takes_checked
-class ReplayApp:
+class ReplayApp(ReadOnlyApp):
     """AppHandle over the log of a session, event by event."""
 
     def __init__(
@@ -219,12 +206,12 @@ class ReplayApp:
             state_dir: Where the locks of all sessions lie.
         """
         self.options = RunOptions(task=None, workspace=info.workspace, session=info.session_id)
-        self.runs: Runs = _group(_Runs, self)
-        self.agents: Agents = _group(_Agents, self)
-        self.requests: Requests = _group(_Requests, self)
-        self.changes: Changes = _group(_Changes, self)
-        self.snapshots: Snapshots = _group(_Snapshots, self)
-        self.sessions: Sessions = _group(_Sessions, self)
+        self.runs: Runs = refusing_group(_Runs, self)
+        self.agents: Agents = refusing_group(_Agents, self)
+        self.requests: Requests = refusing_group(_Requests, self)
+        self.changes: Changes = refusing_group(_Changes, self)
+        self.snapshots: Snapshots = refusing_group(_Snapshots, self)
+        self.sessions: Sessions = refusing_group(_Sessions, self)
         self.store = store
         self.info = info
         self.played = Played(agents)
@@ -340,22 +327,6 @@ class ReplayApp:
             mode=self.options.mode.value,
             budget=await self.runs.budget(),
         )
-
-    async def complete(self, text: str) -> Sequence[door.Completion]:
-        """Return nothing: there is nobody to say it to."""
-        return ()
-
-    async def providers(self) -> Sequence[door.ProviderReport]:
-        """Raise PrsmError: this is a replay."""
-        self.refuse()
-
-    async def models(self) -> Sequence[door.ModelRow]:
-        """Raise PrsmError: this is a replay."""
-        self.refuse()
-
-    async def policy(self) -> door.PolicyReport:
-        """Raise PrsmError: this is a replay."""
-        self.refuse()
 
     def refuse(self) -> NoReturn:
         """Raise PrsmError: nothing can be done in a replay."""

@@ -21,11 +21,9 @@ from prsm_files.session.deciding import (
     choose,
     family_of,
     find_change,
-    names_of,
     of_last_turn,
     told_change,
     told_decision,
-    told_detail,
 )
 from prsm_files.session.naming import (
     naming,
@@ -34,7 +32,7 @@ from prsm_files.session.naming import (
     newest_run,
     session_snapshot,
 )
-from prsm_files.session.reasons import Reasons, of_line, of_path, told_reason
+from prsm_files.session.reading import ChangeReader, no_changes_kept
 from prsm_files.session.taking_back import (
     carry_out,
     check_way,
@@ -54,7 +52,7 @@ from prsm_files.shadow.records import About
 from prsm_files.shadow.worktree import Shadow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
     from prsm_core.door import (
         Change,
@@ -163,33 +161,22 @@ class KeptChanges(NoChanges):
         self._say = say
         self._store = files.context.store
         self._session = files.context.session
+        lines = None if files.watch is None else files.watch.get
+        self._reader = ChangeReader(self._store, self._session, files.context.workspace, lines)
 
     async def list(self) -> Sequence[Change]:
         """Return all changes of the session, oldest first."""
-        rows, names = await self._rows(), await self._names()
-        return [told_change(row, names) for row in rows]
+        return await self._reader.list()
 
     async def show(self, change: str) -> ChangeDetail:
         """Return a change with its lines and its reason; see Changes."""
         await self._flush()
-        row = find_change(await self._rows(), change)
-        if self._watch is None:
-            raise _not_kept()
-        reason = await Reasons(self._store, self._session).of(row)
-        text = await self._watch.get().patch([row])
-        return told_detail(row, await self._names(), reason, text)
+        return await self._reader.show(change)
 
     async def rationale(self, path: str, line: int | None = None) -> Rationale:
         """Return why a file, or a line of it, was changed; see Changes."""
         await self._flush()
-        rows = of_path(await self._rows(), self._context.workspace, path)
-        row = rows[0]
-        if line is not None:
-            if self._watch is None:
-                raise _not_kept()
-            row = of_line(rows, await self._watch.get().origin(rows, line), line)
-        reason = await Reasons(self._store, self._session).of(row)
-        return told_reason(row, await self._names(), reason)
+        return await self._reader.rationale(path, line)
 
     async def worktrees(self) -> Sequence[LeftWorktree]:
         """Return the worktrees of agents that have ended and are not merged."""
@@ -197,14 +184,6 @@ class KeptChanges(NoChanges):
 
     async def _flush(self) -> None:
         await self._context.journal.flush()
-
-    async def _rows(self) -> Sequence[ChangeRow]:
-        if self._watch is not None:
-            return await self._watch.get().rows()
-        return await self._store.changes(self._session)
-
-    async def _names(self) -> Mapping[str, str]:
-        return await names_of(self._store, self._session)
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -236,7 +215,7 @@ class KeptChanges(NoChanges):
     ) -> Sequence[SentComments]:
         """Send comments to the agents that made the changes; see Changes."""
         check_comments(comments)
-        rows, agents = await self._rows(), await self._store.agents(self._session)
+        rows, agents = await self._reader.rows(), await self._store.agents(self._session)
         parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in agents}
         names = {row.descriptor.agent_id: row.descriptor.name for row in agents}
         remarks = []
@@ -252,9 +231,7 @@ class KeptChanges(NoChanges):
     async def _lines(self, row: ChangeRow, comment: Comment) -> Sequence[Line]:
         if comment.old is None and comment.new is None:
             return ()
-        if self._watch is None:
-            raise _not_kept()
-        return chosen_lines(await self._watch.get().patch([row]), comment)
+        return chosen_lines(await self._reader.lines().patch([row]), comment)
 
     async def commit(
         self,
@@ -277,7 +254,7 @@ class KeptChanges(NoChanges):
             outcome, rows = await watch.verdicts.plan_commits(choice, wording)
         else:
             outcome, rows = await watch.verdicts.commit(choice, wording)
-        return told_outcome(outcome, rows, await self._names())
+        return told_outcome(outcome, rows, await self._reader.names())
 
     async def _able(
         self, choice: Choice, states: Collection[str] = OPEN_STATES
@@ -285,7 +262,7 @@ class KeptChanges(NoChanges):
         """Return who decides; None: there is nothing to decide. Raises ConfigError."""
         rows = await self._store.changes(self._session)
         if self._watch is None and choose(rows, choice, states):
-            raise _not_kept()
+            raise no_changes_kept()
         return None if self._watch is None else self._watch.get()
 
     async def _choice(
@@ -381,14 +358,6 @@ class KeptChanges(NoChanges):
         if keeper is not None:
             await keeper.use(self._files.folder, lambda shadow: shadow.journal.settle())
         return session
-
-
-def _not_kept() -> ConfigError:
-    return ConfigError(
-        "changes of files are not kept here",
-        hint="let `workspace.snapshots` be something else than off",
-        code="no_changes",
-    )
 
 
 class KeptSnapshots(NoSnapshots):

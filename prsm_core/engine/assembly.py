@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.life import OpenEndpoint
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.journal.feed import Feed
@@ -144,9 +145,9 @@ class Assembly:
         self._leases = LeaseTable(self._roster, self.files.folders)
         self._idle = IdleChildren()
         self.detector = self._make_detector()
-        self.steps = self._make_steps()
-        mail = self._roster, self.router, self.steps, self.detector, journal
-        self.peers = Peers(*mail, self._lives.wait_anew)
+        mail = self._roster, self.router, self.detector
+        self.steps = AgentSteps(journal, *mail, self._idle.read, clock, config.ids, self._look)
+        self.peers = Peers(*mail, self.steps, journal, self._lives.wait_anew)
         self.requests = self._make_requests()
         self.ends = self._make_ends()
         of = self._roster, self.steps, journal, self.providers.program_of
@@ -309,17 +310,8 @@ class Assembly:
             sandbox=lambda: self.sandbox,
         )
 
-    def _make_steps(self) -> AgentSteps:
-        return AgentSteps(
-            self.journal,
-            self._roster,
-            self.router,
-            self.detector,
-            self._idle.read,
-            clock=self.config.clock,
-            ids=self.config.ids,
-            arrived=lambda message: self.prompting.look(message.target),
-        )
+    def _look(self, arrived: RoutedMessage) -> None:
+        self.prompting.look(arrived.target)
 
     def _make_planner(self) -> Planner:
         config = self.config

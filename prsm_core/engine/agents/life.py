@@ -455,7 +455,7 @@ class SessionHost(Struct, eq=False):
         turn, permits = self._life.turn, self._parts.permits
         if turn is None or self.is_orchestration(request.tool):
             return await permits.authorize(self._life, request)
-        asked = turn.asks(sanitize(request))
+        asked = turn.vendors.asks(sanitize(request))
         verdict = await permits.authorize(self._life, request)
         if isinstance(verdict, Deny) or await turn.allow(asked):
             return verdict

@@ -37,8 +37,8 @@ class Peers(Struct, eq=False):
 
     roster: Roster
     router: MessageRouter
-    steps: AgentSteps
     detector: DeadlockDetector
+    steps: AgentSteps
     journal: Journal
     # Has a blocked agent wait for who has begun since, too.
     wait_anew: Callable[[str], None]

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint, ToolSpec
     from prsm_core.domain.turns import ProviderEvent
-    from prsm_core.domain.usage import Spent
     from prsm_core.engine.agents.opening import Contexts, Remembered, Trigger
     from prsm_core.engine.guarded.provider import GuardedProvider, Opener
     from prsm_core.engine.state import AgentRecord
@@ -69,20 +68,18 @@ if TYPE_CHECKING:
 _NO_TOOLS = "no tools are here: answer with a text"
 
 
+async def _refuse(*_: Any, **__: Any) -> Any:
+    raise OrchestrationError(_NO_TOOLS)
+
+
 class _NoTools:
     tools: Sequence[ToolSpec] = ()
+    relabel = end_child = spent_with_label = _refuse
 
     def is_orchestration(self, vendor_name: str) -> bool:
         return False
 
-    async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        call_id: str | None = None,
-        patience_s: float | None = None,
-    ) -> ToolOutcome:
+    async def call_tool(self, *_: Any, **__: Any) -> ToolOutcome:
         return ToolOutcome(text=_NO_TOOLS, is_error=True)
 
     async def authorize(self, request: PermissionRequest) -> Deny:
@@ -91,24 +88,11 @@ class _NoTools:
     async def ask_user(self, question: Question) -> Answer:
         return Answer(text=_NO_TOOLS)
 
-    def mcp_endpoint(
-        self, *, patience_s: float | None = None
-    ) -> AbstractAsyncContextManager[McpEndpoint]:
+    def mcp_endpoint(self, *_: Any, **__: Any) -> AbstractAsyncContextManager[McpEndpoint]:
         raise ProviderNotAvailableError(_NO_TOOLS)
-
-    async def relabel(
-        self, changes: Mapping[str, str | None], agent: str | None = None
-    ) -> Mapping[str, str]:
-        raise OrchestrationError(_NO_TOOLS)
 
     def children(self) -> Sequence[ChildNow]:
         return ()
-
-    async def end_child(self, agent: str, reason: str) -> None:
-        raise OrchestrationError(_NO_TOOLS)
-
-    async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
-        raise OrchestrationError(_NO_TOOLS)
 
 
 class SideQuery(Struct, eq=False, kw_only=True, dict=True):

@@ -215,15 +215,8 @@ class Call(Struct, eq=False):
         """Whether the call only waits, for an agent or a person."""
         return self.wait is not None or self.is_asking
 
-    def row(
-        self,
-        status: str = "running",
-        *,
-        result: str | None = None,
-        error: str | None = None,
-        completed_at: int | None = None,
-    ) -> AgentToolCall:
-        """Return the call's ledger row as of now."""
+    def row(self, status: str = "running", **ended: Any) -> AgentToolCall:
+        """Return the call's ledger row as of now; `ended` has its result or error, and when."""
         return AgentToolCall(
             id=self.id,
             tool_name=self.name,
@@ -231,11 +224,9 @@ class Call(Struct, eq=False):
             status=status,
             started_at=self.started_at_ms,
             sequence=self.sequence,
-            result=result,
-            error=error,
-            completed_at=completed_at,
             orchestration=True,
             spawned_session_label=self.spawned_session_label,
+            **ended,
         )
 
     def begin(self, *told: Told) -> None:

@@ -203,7 +203,8 @@ class TurnRun:
             of.stuck.go_on(going_on.state)
 
     @property
-    def _vendors(self) -> VendorCalls:
+    def vendors(self) -> VendorCalls:
+        """The calls of the vendor's own tools."""
         if self._vendor_calls is None:  # an agent that only orchestrates has none
             from prsm_core.engine.turns.vendor_calls import VendorCalls
 
@@ -615,7 +616,7 @@ class TurnRun:
         self.clock.touch()
         known: ProviderEvent | None = sanitize(event)
         if isinstance(known, (ToolCallStarted, ToolCallFinished, ToolOutput)):
-            known = self._vendors.known(known)
+            known = self.vendors.known(known)
         if known is not None and not self.fold.contradicts(known):
             await self._take(known)
         return isinstance(event, TurnEnded)
@@ -647,12 +648,12 @@ class TurnRun:
             case ToolCallStarted():
                 self.clock.tool_started(event.call_id)
                 self.limits.hurry()
-                await self._vendors.started(event)
+                await self.vendors.started(event)
                 await self._life.runs_again(self.is_blocked)
             case ToolCallFinished():
                 self.clock.tool_finished(event.call_id)
                 self.call_closed()
-                await self._vendors.ended(event)
+                await self.vendors.ended(event)
                 self.calls_changed()
             case UsageReported():
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
@@ -663,7 +664,7 @@ class TurnRun:
                 agent = self._record.agent_id
                 await self._parts.journal.fact("notice", agent, **event.to_dict())
             case PlanUpdated():
-                await self._vendors.planned(event)
+                await self.vendors.planned(event)
         self.limits.heed(event)
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
@@ -680,14 +681,10 @@ class TurnRun:
         """Wait for the end of a turn that its budget ends; else return False at once."""
         return self.stop.over_budget is not None and await self.stop.hold()
 
-    def asks(self, request: PermissionRequest) -> PermissionRequest:
-        """Note a vendor's call that needs permission; return the request for `allow`."""
-        return self._vendors.asks(request)
-
     async def allow(self, request: PermissionRequest) -> bool:
         """Note a vendor's call that may run; False if the turn is over."""
         if self.is_open:
-            await self._vendors.allowed(request)
+            await self.vendors.allowed(request)
         return self.is_open
 
     async def abandon(self) -> None:

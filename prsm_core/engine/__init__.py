@@ -7,15 +7,14 @@ starting    what a run begins with: its model, its master
 state       what is held of each agent beside the ledger
 quiet       which calls may write to files now, and the moment in which none does
 workspace_files the port of what keeps files; where nothing does, it keeps nothing
-tokens      how much fits into a model's context, and what of a conversation goes in
 outcome     how a run ends, also by an embedder's signal, and what speaks against its result
 agents/     the registry of agents, their sessions, deadlocks, a person's prompts
-spawn/      what a new agent is: decided once, before anything is written
+spawn       what a new agent is: decided once, before anything is written
 turns/      one turn: run, folded, judged, ended; orchestration calls
 tools/      the orchestration tools
-requests/   what waits for a person
+requests    what waits for a person
 providers/  which there are, what they can, which models they have
-spending/   budgets
+spending    budgets
 processes/  all that is started
 door/       AppHandle over an engine: what frontends may do and see
 control/    the lock of a session, and its socket

@@ -8,7 +8,7 @@ from prsm_testing.fake_clock import FakeClock
 from prsm_core.domain.turns import ErrorKind, StopReason, UsageReported
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.agents.side_query import SUMMARY_PROMPT
-from prsm_core.engine.tokens import count_tokens
+from prsm_core.engine.turns.context import count_tokens
 from prsm_core.interfaces.provider import ProviderCapabilities
 from tests.engine.harness import failed
 

@@ -8,8 +8,13 @@ from prsm_testing.fake_clock import FakeClock
 from prsm_core.config import Settings
 from prsm_core.domain.turns import ErrorKind, UsageReported
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.engine.tokens import count_tokens, history_tokens, tool_tokens
-from prsm_core.engine.turns.context import room_of, session_request
+from prsm_core.engine.turns.context import (
+    count_tokens,
+    history_tokens,
+    room_of,
+    session_request,
+    tool_tokens,
+)
 from tests.engine.harness import failed
 
 WINDOW = 10_000

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.door.local import LocalApp
-from prsm_core.engine.tokens import IMAGE_TOKENS
+from prsm_core.engine.turns.context import IMAGE_TOKENS
 from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.interfaces.provider import ProviderCapabilities

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.engine.tokens import (
+from prsm_core.engine.turns.context import (
     CUT,
     MESSAGE_TOKENS,
     Conversation,

@@ -14,8 +14,15 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.tools import encode_data
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
 from prsm_core.engine.journal.views import conversation
-from prsm_core.engine.tokens import Conversation, count_tokens, fit, history_tokens
-from prsm_core.engine.turns.context import room_of, session_request, window_of
+from prsm_core.engine.turns.context import (
+    Conversation,
+    count_tokens,
+    fit,
+    history_tokens,
+    room_of,
+    session_request,
+    window_of,
+)
 from prsm_core.errors import PrsmError
 from prsm_core.kit.quotation import quote, quote_word
 
@@ -45,8 +52,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending import BudgetLedger
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.tokens import Room
     from prsm_core.engine.turns.call import Toolbox
+    from prsm_core.engine.turns.context import Room
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.workspace_files import Folders
     from prsm_core.interfaces.clock import Clock

@@ -28,15 +28,15 @@ from prsm_core.engine.agents.opening import CompactionFailedError, stands_for
 from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.engine.providers.model_choice import model_of, resolve_model
 from prsm_core.engine.spending import price_of
-from prsm_core.engine.tokens import (
+from prsm_core.engine.turns.context import (
     Room,
     clipped,
     count_tokens,
     history_tokens,
     message_tokens,
     newest,
+    thinking,
 )
-from prsm_core.engine.turns.context import thinking
 from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.errors import (
     BudgetExceededError,

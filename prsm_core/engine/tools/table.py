@@ -12,10 +12,10 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.structs import find_fault, fits, json_schema
 from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.spawn import may_spawn
-from prsm_core.engine.tokens import tool_tokens
 from prsm_core.engine.tools.arguments import ARGUMENTS, PROGRAM_ARGUMENTS, shown
 from prsm_core.engine.tools.mending import find_similar, mend
 from prsm_core.engine.turns.call import Mended
+from prsm_core.engine.turns.context import tool_tokens
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
 
 if TYPE_CHECKING:

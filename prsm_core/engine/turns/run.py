@@ -45,9 +45,8 @@ from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnMetered, T
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, is_unfit, keepable
 from prsm_core.engine.guarded.provider import GuardedSession
 from prsm_core.engine.spending import price_of
-from prsm_core.engine.tokens import count_tokens
 from prsm_core.engine.turns.calls import LongCalls, TurnCalls
-from prsm_core.engine.turns.context import assemble_context, window_of
+from prsm_core.engine.turns.context import assemble_context, count_tokens, window_of
 from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
 from prsm_core.engine.turns.limits import (
     QUIET_SECONDS,

@@ -202,9 +202,8 @@ class Place:
             return None
         targets = [self._resolved(folder, word.text) for folder in self.folders]
         folders = tuple(dict.fromkeys((*self.folders, *filter(None, targets))))
-        if None in targets:
-            return None
-        return replace(self, elsewhere=folders) if len(folders) <= MAX_FOLDERS else None
+        is_told = None not in targets and len(folders) <= MAX_FOLDERS
+        return replace(self, elsewhere=folders) if is_told else None
 
     def joined(self, other: Place) -> Place | None:
         """Return the place that is either; None when it is too many folders."""

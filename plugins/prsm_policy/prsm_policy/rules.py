@@ -91,15 +91,13 @@ def _match(rest: Rule, words: Sequence[Word], *, is_git: bool) -> Match:
 def _starts(words: Sequence[Word], *, is_git: bool) -> set[int]:
     """Return where the rest of a rule may begin: behind options, which may take a value."""
     starts, at = {1}, 1
-    reachable = {1}
     while at < len(words) and len(starts) < _MAX_STARTS:
-        if at in reachable and words[at].may_be_option:
+        if at in starts and words[at].may_be_option:
             takes_value = words[at].text in _GIT_VALUED if is_git else "=" not in words[at].text
             steps = {2} if is_git and takes_value else {1, 2} if takes_value else {1}
-            reachable |= {at + step for step in steps}
             starts |= {at + step for step in steps}
         at += 1
-        if at > max(reachable):
+        if at > max(starts):
             break
     return starts
 

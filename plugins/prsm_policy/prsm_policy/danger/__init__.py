@@ -140,7 +140,11 @@ def _whole_danger(script: Script) -> str | None:
     if secret is not None:
         return f"{secret} may hold a secret"
     names = [command.name for command in script.commands]
-    if not _SEARCHES.isdisjoint(names) and any(map(_kills_found, script.commands)):
+    kills = [command for command in script.commands if command.name == "kill"]
+    is_found = any(kill.via == "xargs" for kill in kills) or not all(
+        word.exact for kill in kills for word in kill.words
+    )
+    if is_found and not _SEARCHES.isdisjoint(names):
         return "ends processes that it searches for"
     if filled := _fill_danger(script):
         return filled
@@ -155,11 +159,6 @@ def _whole_danger(script: Script) -> str | None:
     if clones and (runs_local or not _RUN_A_PROJECT.isdisjoint(names)):
         return "it may run what it clones"
     return None
-
-
-def _kills_found(command: Command) -> bool:
-    is_told = command.via != "xargs" and all(word.exact for word in command.words)
-    return command.name == "kill" and not is_told
 
 
 def _is_local(command: Command) -> bool:

@@ -103,7 +103,6 @@ _PUBLIC_IN_HOME = (
     ".pyenv/versions", ".nvm/versions", ".m2/repository", ".gradle/caches", ".rbenv/versions",
     ".sdkman/candidates", ".cache/pip", ".cache/go-build", ".npm/_cacache",
 )  # fmt: skip
-_UNTRACKED = "it shows what git does not know: files in a stash may hold secrets"
 # They show what files hold, or held, in whatever folder they are told to look.
 _SHOWS = word_set(
     "show diff grep blame annotate cat-file archive stash format-patch bundle whatchanged"
@@ -590,7 +589,7 @@ def _git_walk(command: Command) -> Walk | None:
     name, arguments = words[0].text, words[1:]
     texts = [word.text for word in arguments]
     if shows_untracked([name, *texts]):
-        return Walk(always=_UNTRACKED)
+        return Walk(always="it shows what git does not know: files in a stash may hold secrets")
     found = _walk(name, arguments, texts)
     if not moves or not _shows_files(name, texts):
         return found
@@ -625,10 +624,9 @@ def _shows_files(name: str, texts: Sequence[str]) -> bool:
 
 
 def _walk_of(command: Command) -> Walk | None:
-    find = _WALKS.get(ungnu(command.name))
-    if find is not None:
-        return find(command)
-    return _python(command) if _PYTHON.fullmatch(command.name) else None
+    python = _python if _PYTHON.fullmatch(command.name) else None
+    find = _WALKS.get(ungnu(command.name), python)
+    return find(command) if find is not None else None
 
 
 def _is_walker(name: str) -> bool:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from prsm_policy.shell import Command
 
-
 _OUTSIDE = "starts an agent outside the tree"
 # Programs that are dangerous whatever they are told, by the reason; agents among them.
 _REASONS = {
@@ -67,7 +66,6 @@ _MODULE = re.compile(r"(-[A-Za-z]*m)?prsm_core(?:\.[\w.]*)?")
 _RUNS_MODULE = re.compile(r"-[A-Za-z]*m")
 _PRSM_INFORMS = word_set("tree plugins providers doctor models --help -h --version config sim demo")
 _PRSM_SHOWS = word_set("events history sessions snapshots changes logs export diff why")
-_PRSM_POLICY_INFORMS = word_set("check list")
 _NAMES = PROGRAM_VARIABLES | word_set(
     "PATH IFS CDPATH GLOBIGNORE SHELLOPTS BASHOPTS HOME TMPDIR LESS XDG_CONFIG_HOME XDG_DATA_HOME"
     " PYTHONSTARTUP PYTHONHOME PYTHONINSPECT PYTHONBREAKPOINT PYTHONWARNINGS NODE_OPTIONS PERL5OPT"
@@ -155,7 +153,7 @@ def _prsm_informs(arguments: tuple[str, ...]) -> bool:
     if not arguments or {"--help", "-h", "--version"} & set(arguments[:2]):
         return True
     if arguments[0] == "policy":
-        return len(arguments) > 1 and arguments[1] in _PRSM_POLICY_INFORMS
+        return len(arguments) > 1 and arguments[1] in {"check", "list"}
     return arguments[0] in _PRSM_INFORMS
 
 

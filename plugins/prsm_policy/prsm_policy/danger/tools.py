@@ -98,7 +98,7 @@ def _when_any(reason: str, pattern: str) -> Check:
 
 
 def _when_first(reason: str, pattern: str) -> Check:
-    """Return a check that the first argument has not this shape."""
+    """Return a check that the first argument does not have this shape."""
     shape = re.compile(pattern, re.DOTALL)
     return lambda command: reason if any(map(shape.fullmatch, command.texts[1:2])) else None
 
@@ -109,7 +109,7 @@ def _when_told(reason: str, *arguments: tuple[str, ...]) -> Check:
 
 
 def _one_of(*checks: Check) -> Check:
-    """Return a check that gives the first reason of some."""
+    """Return a check that gives the first reason that any of these gives."""
     return lambda command: next(filter(None, (check(command) for check in checks)), None)
 
 
@@ -249,9 +249,8 @@ def _curl(command: Command) -> str | None:
 
 def _unknown_words(command: Command) -> str | None:
     """Refuse what is only known when it runs: it may be a secret on its way out."""
-    if all(word.exact for word in command.words):
-        return None
-    return "sends what is only known when it runs"
+    is_known = all(word.exact for word in command.words)
+    return None if is_known else "sends what is only known when it runs"
 
 
 def _rsync(command: Command) -> str | None:
@@ -289,10 +288,10 @@ def _env(command: Command) -> str | None:
 
 def _interpreted(command: Command) -> str | None:
     """Judge the script that an interpreter is told as the program of its name."""
-    script = script_of(command.name, command.words)
-    inner = None if script is None else replace(command, words=tuple(script))
-    check = None if inner is None else SERVICES.get(inner.name)
-    if inner is not None and check is not None and (reason := check(inner)):
+    script = script_of(command.name, command.words) or ()
+    inner = replace(command, words=tuple(script))
+    check = SERVICES.get(inner.name)
+    if check is not None and (reason := check(inner)):
         return reason
     texts = command.texts[1:]
     is_pip = texts[:2] in {("-m", "pip"), ("-m", "pip3")}

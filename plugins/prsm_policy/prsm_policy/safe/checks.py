@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from itertools import dropwhile
 from os import lstat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -411,9 +412,7 @@ def _packaged(words: Sequence[Word], programs: frozenset[str]) -> Sequence[Word]
     """Return the command line of a program of a package that a runner starts, None for others."""
     texts = [word.text for word in words]
     if texts[0] == "npx":
-        rest = words[1:]
-        while rest and rest[0].text in _NO_INSTALL:
-            rest = rest[1:]
+        rest: Sequence[Word] = tuple(dropwhile(lambda word: word.text in _NO_INSTALL, words[1:]))
     elif texts[:2] in (["pnpm", "exec"], ["yarn", "exec"], ["yarn", "run"]):
         rest = words[2:]
     else:

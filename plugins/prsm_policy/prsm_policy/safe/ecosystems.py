@@ -185,20 +185,19 @@ def _pre_commit(words: Sequence[Word], place: Place) -> bool:
     if not words or words[0].text != "run" or place.was_written(HOOK_MANIFESTS):
         return False
     parsed = parse(words[1:], _PRE_COMMIT, place)
-    if parsed is None:
-        return False
-    are_hooks = all(_HOOK.fullmatch(word.text) for word in parsed.operands)
-    return "--files" in parsed.options or are_hooks
+    return parsed is not None and (
+        "--files" in parsed.options or all(_HOOK.fullmatch(word.text) for word in parsed.operands)
+    )
 
 
 def _manage(words: Sequence[Word], place: Place) -> bool:
     if not words or place.was_written({"manage.py"}):
         return False
     parsed = parse(words[1:], _MANAGE, place)
-    if parsed is None:
-        return False
-    is_plan = words[0].text == "makemigrations" and "--dry-run" in parsed.options
-    return is_plan or words[0].text in {"test", "check"}
+    return parsed is not None and (
+        words[0].text in {"test", "check"}
+        or (words[0].text == "makemigrations" and "--dry-run" in parsed.options)
+    )
 
 
 def _rails(words: Sequence[Word], place: Place) -> bool:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from prsm_policy.places import Place
 
-
 _PYTHON = word_set(".venv venv site-packages")
 _GRADLE = word_set("gradlew gradle/wrapper")
 _MAVEN = word_set("mvnw .mvn")

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from prsm_policy.safe.options import Parsed
     from prsm_policy.shell.words import Word
 
-
 _DIFF_LONG = word_set(
     "stat stat= dirstat dirstat= numstat shortstat compact-summary name-only name-status summary"
     " patch no-patch unified= color color= no-color word-diff word-diff= color-words cached staged"

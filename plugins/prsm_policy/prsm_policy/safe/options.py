@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Judge = Callable[[Word, Place], bool]
     Reaches = Mapping[str, Callable[["Parsed"], Reach | None]]
 
-
 Row = TypeVar("Row")
 _NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")
 # Options that may name such a value in any program.

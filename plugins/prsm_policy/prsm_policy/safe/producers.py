@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from prsm_policy.places import Place
 
-
 _SPLITS = re.compile(r"[\s'\"\\]|^-|[^ -~\u00a1-\U0010ffff]")
 _EXPANDS = re.compile(r"[*?\[]")
 _SIMPLE_PATTERN = re.compile(r"[\w.*?+@-]+")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Check = Callable[[Sequence[Word], Place], bool]
 
-
 MAX_LINES = 10_000_000  # of seq
 MAX_SECONDS = 3_600
 _FOLLOWS = re.compile(r"-[A-Za-z0-9]*[fF].*|--(?:follow|retry).*")

@@ -1,9 +1,8 @@
 """What a text runs under bash, told without running it: a reader that knows no agents.
 
-`reading` makes a `script` of a text, by a tree-sitter `grammar` whose `lists` and `literals` are
-checked against what bash does. `find_nested` finds what shells, `wrappers`, `runners`, interpreters
-(`inline`) and `data_shells` run beside that. `sed`, `awk` and `jq` judge programs of theirs.
-`structure` gives a text as a `tree` of steps.
+`reading` makes a `script` of a text by a tree-sitter `grammar`. `find_nested` finds what shells,
+`wrappers`, `runners`, interpreters (`inline`) and `data_shells` run beside that. `structure` gives
+a text as a `tree` of steps.
 
 Other packages may use the names of this module: a permission check that reads what a command does
 asks `read_script`. Import it with the first command: it loads a grammar.

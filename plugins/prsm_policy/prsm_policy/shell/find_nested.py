@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from prsm_policy.shell.runners import Told
     from prsm_policy.shell.wrappers import Wrapper
 
-
 _MAX_LOOSE = 40  # words of a command that may stand anywhere among arguments
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 # An option of one letter with its value: su -crm.

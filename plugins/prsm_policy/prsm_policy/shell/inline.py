@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from prsm_policy.shell.words import Word
 
-
 # Files that are what comes in.
 INPUT_FILE = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]+|/proc/(?:self|thread-self|[0-9]+)/fd/[0-9]+")
 _CODE_LONG = re.compile(

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-
 LISTS = word_set("list pipeline redirected_statement negated_command")
 REDIRECTS = word_set("file_redirect herestring_redirect heredoc_redirect")
 WORDS = word_set(

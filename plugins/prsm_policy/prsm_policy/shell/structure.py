@@ -137,8 +137,8 @@ class _Builder:
         then = next((at for at, child in enumerate(children) if child.type == "then"), None)
         if then is None:
             raise RefusedError("a branch cannot be followed")
-        ends = [at for at, child in enumerate(children) if child.type in _ENDS]
-        end = ends[0] if ends else len(children)
+        ends = (at for at, child in enumerate(children) if child.type in _ENDS)
+        end = next(ends, len(children))
         branches: list[tuple[Step | None, Step]] = [
             (self._sequence(children[1:then]), self._sequence(children[then + 1 : end]))
         ]

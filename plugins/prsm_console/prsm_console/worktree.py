@@ -95,7 +95,8 @@ def describe_changes(before: WorkTree | None, after: WorkTree | None) -> Sequenc
     added = sum(file.added or 0 for _, file in files if file is not None)
     removed = sum(file.removed or 0 for _, file in files if file is not None)
     hidden = len(files) - SHOWN
-    dirty = " (what was there before is counted with it)" if _overlap(before, names) else ""
+    is_dirty = any(name in before.files for name in names)
+    dirty = " (what was there before is counted with it)" if is_dirty else ""
     return (
         f"changed: {len(files)} file{'s' * (len(files) != 1)}, +{added} -{removed}{dirty}",
         *(f"  {escape_exact(name)} {_size(file)}" for name, file in files[:SHOWN]),
@@ -103,10 +104,6 @@ def describe_changes(before: WorkTree | None, after: WorkTree | None) -> Sequenc
         f"  see it all: git diff {before.commit[:_COMMIT]}"
         + ("; new files: git status" if any(f is not None and f.is_new for _, f in files) else ""),
     )
-
-
-def _overlap(before: WorkTree, names: Sequence[str]) -> bool:
-    return any(name in before.files for name in names)
 
 
 def _size(file: Changed | None) -> str:

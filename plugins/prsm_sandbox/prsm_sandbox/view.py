@@ -342,7 +342,7 @@ def _sealed(writable: Sequence[str], closed: Sequence[str]) -> Iterator[str]:
         for area in writable:
             if is_within(folder, area):
                 pins.update(dict.fromkeys(_between(area, folder)))
-    inside = [folder for folder in closed if any(is_within(folder, area) for area in writable)]
+    inside = [folder for folder in closed if is_below_any(folder, writable)]
     for folder in inside:
         _make(folder)
     for pin in sorted(pins, key=len):

@@ -36,7 +36,6 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _decoder = msgspec.json.Decoder(Request)
-_encoder = msgspec.json.Encoder()
 
 
 def read_request(line: bytes) -> Request:
@@ -66,7 +65,7 @@ def read_request(line: bytes) -> Request:
 
 def write_answer(answer: Answer) -> bytes:
     """Return an answer as a line, without its end."""
-    return _encoder.encode(answer)
+    return msgspec.json.encode(answer)
 
 
 def refusal(request_id: str, error: OrchestrationError) -> Answer:

@@ -13,6 +13,7 @@ from prsm_protocols.aism import HELP
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_HOW = "You act by the command aism: `aism help` says how."
 GUIDE = f"""\
 # You are run by PRSM
 
@@ -27,12 +28,6 @@ which state you are in. Where nothing says otherwise, do what your state asks fo
 `aism state transition`, and end with `aism complete`. While you work for minutes without any of
 these, call `aism heartbeat`.
 """
-
-
-def first_sentence(name: str, here: Mapping[str, Any]) -> str:
-    """Return what a program is told as it starts."""
-    state, protocol = here["state"], here["protocol"]
-    return f"You are agent {name} in state '{state}'. Follow the {protocol} protocol."
 
 
 def next_sentence(here: Mapping[str, Any]) -> str:
@@ -54,10 +49,11 @@ def first_prompt(
     texts: Sequence[str],
 ) -> bytes:
     """Return the prompt of a start: who it is, how it acts, its task, and what came since."""
-    if here is None:
-        return prompt(f"You are agent {name}.", _HOW, f"Your task: {task}", *texts)
-    page = f"The protocol is the page {protocols}/{here['protocol']}.md."
-    return prompt(first_sentence(name, here), page, _HOW, f"Your task: {task}", *texts)
-
-
-_HOW = "You act by the command aism: `aism help` says how."
+    head = [f"You are agent {name}."]
+    if here is not None:
+        state, protocol = here["state"], here["protocol"]
+        head = [
+            f"You are agent {name} in state '{state}'. Follow the {protocol} protocol.",
+            f"The protocol is the page {protocols}/{protocol}.md.",
+        ]
+    return prompt(*head, _HOW, f"Your task: {task}", *texts)

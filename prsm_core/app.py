@@ -1,7 +1,4 @@
-"""The composition root: settings, plugins and a workspace become an engine behind an AppHandle.
-
-The only module that knows all the others.
-"""
+"""The composition root, the only module that knows all others: it makes an engine from settings."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path
@@ -19,6 +15,7 @@ from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.ids import Ids
+from prsm_core.domain.record import Record
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.door.local import LocalApp
@@ -89,145 +86,160 @@ async def open_app(
     leaders: tuple[ProcessIdentity, ...] = (),
     owned: Owned | None = None,
 ) -> AsyncIterator[LocalApp]:
-    """Own a session, a new one or the one of `options`; leaving it stops all that it started.
+    """Own a session, a new one or the one of `options`; leaving stops all that it started.
 
-    `trusted` is about the `snapshot`. What is `external` drives the master; what `leaders` start is
-    no person. Raises SessionOwnedError, and PluginError where a required plugin is not active.
+    `trusted` is about the `snapshot`. `external` drives the master; what `leaders` start is no
+    person.
+    Raises SessionOwnedError, and PluginError if a required plugin is not active.
     """
     named = options.provider or settings.defaults.provider
     check_needed(plugins, named, settings.permissions.required)
+    root = _Root(options, settings, plugins, paths, trusted, external)
     async with AsyncExitStack() as stack:
         if owned is None:
-            own = _own(options, settings, plugins, paths, leaders, external)
-            owned = await stack.enter_async_context(own)
-        tools, session = _tools(plugins, external), owned.lock.session
+            owned = await stack.enter_async_context(root.own(leaders))
         ledger = ledger_path(paths, repo_identity(paths.workspace).key)
         store = await stack.enter_async_context(await SqliteStore.open(ledger, late=True))
+        session = owned.lock.session
         bridge = _bridge(paths.state / "bridge" / f"{session}.sock", owned.clock)
-        config = _engine_config(
+        config = root.engine_config(
             owned,
             store,
             await stack.enter_async_context(bridge),
-            tools,
-            _build_broker(settings, plugins, paths, tools, owned.clock, snapshot),
-            _human_policy(options, settings, frontend),
-            options=options,
-            settings=settings,
-            plugins=plugins,
-            paths=paths,
-            trusted=trusted,
-            external=external,
-            own_rules=OwnRules.of(paths) if keeps_rules else None,
+            frontend,
+            snapshot,
+            OwnRules.of(paths) if keeps_rules else None,
         )
         async with (
             OrchestrationEngine(config) as engine,
             aclosing(LocalApp(engine, options, store, session, state_dir=paths.state)) as app,
-            _control(app, engine, owned),
+            ControlServer(
+                app,
+                owned.lock,
+                start_soon=engine.start_soon,
+                clock=owned.clock,
+                end=app.aclose,
+                parting=owned.parting,
+                visits=app.visits,
+            ),
         ):
             yield app
 
 
-def _own(
-    options: RunOptions,
-    settings: Settings,
-    plugins: PluginManager,
-    paths: Paths,
-    leaders: tuple[ProcessIdentity, ...],
-    external: ProviderSpec | None,
-) -> AbstractAsyncContextManager[Owned]:
-    clock = SystemClock()
-    return open_owned(
-        paths,
-        settings,
-        plugins.collect(ProviderSpec),
-        session=options.session or Ids(clock.time).ulid(),
-        clock=clock,
-        leaders=leaders,
-        external=external,
-        absent=plugins.absent(ProviderSpec),
-        executor=choose_executor(plugins, settings),
-    )
+class _Root(Record, frozen=True):
+    """What an app is composed of."""
 
+    options: RunOptions
+    settings: Settings
+    plugins: PluginManager
+    paths: Paths
+    trusted: bool
+    external: ProviderSpec | None
 
-def _tools(plugins: PluginManager, external: ProviderSpec | None) -> ToolTable:
-    tools = ToolTable().with_added(plugins.collect(ToolContribution).values())
-    # A master that is driven from outside ends by leaving.
-    return tools if external is None else tools.without("task_complete", AgentRole.MASTER)
+    def own(self, leaders: tuple[ProcessIdentity, ...]) -> AbstractAsyncContextManager[Owned]:
+        clock = SystemClock()
+        return open_owned(
+            self.paths,
+            self.settings,
+            self.plugins.collect(ProviderSpec),
+            session=self.options.session or Ids(clock.time).ulid(),
+            clock=clock,
+            leaders=leaders,
+            external=self.external,
+            absent=self.plugins.absent(ProviderSpec),
+            executor=choose_executor(self.plugins, self.settings),
+        )
 
+    def engine_config(
+        self,
+        owned: Owned,
+        store: SqliteStore,
+        endpoint: OpenEndpoint,
+        frontend: FrontendSpec,
+        snapshot: Snapshot | None,
+        own_rules: OwnRules | None,
+    ) -> EngineConfig:
+        settings, plugins, tools = self.settings, self.plugins, self._tools()
+        collect = plugins.collect
+        return EngineConfig(
+            settings=settings,
+            workspace=str(self.paths.workspace),
+            session_id=owned.lock.session,
+            store=store,
+            launcher=owned.launcher,
+            providers=collect(ProviderSpec),
+            broker=self._broker(tools, owned.clock, snapshot),
+            tools=tools,
+            human=HumanPolicy(
+                interactive=frontend.interactive,
+                on_ask=self.options.on_ask,
+                timeout_s=settings.engine.human_timeout_seconds,
+                unattended_s=self.options.unattended_s,
+            ),
+            clock=owned.clock,
+            ids=Ids(owned.clock.time),
+            state_dir=owned.state_dir,
+            redactor=owned.redactor,
+            trusted=self.trusted,
+            external=self.external,
+            scorers=tuple(collect(ModelScorerSpec).values()),
+            checks=tuple(collect(PermissionCheckSpec).values()),
+            sinks=(*collect(EventSinkSpec).values(), *_notifying(settings)),
+            sink_settings=settings.sinks,
+            command_line=self.options.command_line,
+            told_at_start=_quarantined(plugins),
+            open_endpoint=endpoint,
+            absent=plugins.absent(ProviderSpec),
+            executor=choose_executor(plugins, settings),
+            registry=owned.registry,
+            own_rules=own_rules,
+            files=_open_files(settings, plugins, self.paths),
+            skills=self._skill_places(),
+            parting=owned.parting,
+        )
 
-def _control(app: LocalApp, engine: OrchestrationEngine, owned: Owned) -> ControlServer:
-    return ControlServer(
-        app,
-        owned.lock,
-        start_soon=engine.start_soon,
-        clock=owned.clock,
-        end=app.aclose,
-        parting=owned.parting,
-        visits=app.visits,
-    )
+    def _tools(self) -> ToolTable:
+        tools = ToolTable().with_added(self.plugins.collect(ToolContribution).values())
+        if self.external is None:
+            return tools
+        # A master that is driven from outside ends by leaving.
+        return tools.without("task_complete", AgentRole.MASTER)
 
+    def _broker(
+        self, tools: ToolTable, clock: Clock, snapshot: Snapshot | None
+    ) -> PermissionBroker:
+        permissions = self.settings.permissions
+        commands = build_policy(
+            self.plugins.collect(CommandPolicySpec),
+            permissions,
+            read_policy(self.paths, snapshot),
+            own=self._own_state,
+            written=written_path(self.paths),
+        )
+        return PermissionBroker(
+            permissions,
+            checks=self.plugins.collect(PermissionCheckSpec),
+            orchestration=tools.names,
+            commands=commands,
+            own=self._own_state,
+            now=clock.now,
+        )
 
-def _human_policy(options: RunOptions, settings: Settings, frontend: FrontendSpec) -> HumanPolicy:
-    return HumanPolicy(
-        interactive=frontend.interactive,
-        on_ask=options.on_ask,
-        timeout_s=settings.engine.human_timeout_seconds,
-        unattended_s=options.unattended_s,
-    )
+    def _own_state(self) -> OwnState:
+        from prsm_core.permissions.own_state import own_state  # with the first path or command
 
+        collect = self.plugins.collect
+        providers, sinks = collect(ProviderSpec), collect(EventSinkSpec)
+        return own_state(providers.values(), sinks.values(), self.settings.sinks)
 
-def _engine_config(
-    owned: Owned,
-    store: SqliteStore,
-    endpoint: OpenEndpoint,
-    tools: ToolTable,
-    broker: PermissionBroker,
-    human: HumanPolicy,
-    *,
-    options: RunOptions,
-    settings: Settings,
-    plugins: PluginManager,
-    paths: Paths,
-    trusted: bool,
-    external: ProviderSpec | None,
-    own_rules: OwnRules | None,
-) -> EngineConfig:
-    collect = plugins.collect
-    return EngineConfig(
-        settings=settings,
-        workspace=str(paths.workspace),
-        session_id=owned.lock.session,
-        store=store,
-        launcher=owned.launcher,
-        providers=collect(ProviderSpec),
-        broker=broker,
-        tools=tools,
-        human=human,
-        clock=owned.clock,
-        ids=Ids(owned.clock.time),
-        state_dir=owned.state_dir,
-        redactor=owned.redactor,
-        trusted=trusted,
-        external=external,
-        scorers=tuple(collect(ModelScorerSpec).values()),
-        checks=tuple(collect(PermissionCheckSpec).values()),
-        sinks=(*collect(EventSinkSpec).values(), *_notifying(settings)),
-        sink_settings=settings.sinks,
-        command_line=options.command_line,
-        told_at_start=_quarantined(plugins),
-        open_endpoint=endpoint,
-        absent=plugins.absent(ProviderSpec),
-        executor=choose_executor(plugins, settings),
-        registry=owned.registry,
-        own_rules=own_rules,
-        files=_open_files(settings, plugins, paths),
-        skills=_skill_places(settings, paths, trusted=trusted),
-        parting=owned.parting,
-    )
+    def _skill_places(self) -> SkillPlaces | None:
+        if not self.settings.context.skills:
+            return None
+        workspace = str(self.paths.workspace)
+        return SkillPlaces(workspace=workspace, home=user_home(), trusted=self.trusted)
 
 
 def _quarantined(plugins: PluginManager) -> list[tuple[str, dict[str, Any]]]:
-    """Return what the log says first: which plugins were quarantined, and why."""
     return [
         ("plugin_quarantined", {"plugin": record.name, "error": record.fault})
         for record in plugins.quarantined
@@ -235,10 +247,10 @@ def _quarantined(plugins: PluginManager) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _open_files(settings: Settings, plugins: PluginManager, paths: Paths) -> OpenFiles:
-    """Return what opens the files of the engine.
+    """Return what opens the engine's files.
 
-    Raises PluginError where a required gate would have to judge changes that nothing finds: a check
-    that is missing must not fail open.
+    Raises PluginError for a required gate without a package that finds changes: it must not fail
+    open.
     """
     spec = chosen(plugins, WorkspaceFilesSpec, settings.workspace.files, "workspace.files")
     if spec is None:
@@ -253,16 +265,9 @@ def _open_files(settings: Settings, plugins: PluginManager, paths: Paths) -> Ope
     return opens
 
 
-def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPlaces | None:
-    """Return where skills are looked for; None where the settings want none."""
-    if not settings.context.skills:
-        return None
-    return SkillPlaces(workspace=str(paths.workspace), home=user_home(), trusted=trusted)
-
-
 @asynccontextmanager
 async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
-    """Yield what opens endpoints of a bridge, which is there from the first of them on."""
+    """Yield what opens endpoints of a bridge, which is started by the first of them."""
     opened: OpenEndpoint | None = None
     opening = asyncio.Lock()
     async with AsyncExitStack() as stack:
@@ -285,39 +290,6 @@ async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
         yield open_endpoint
 
 
-def _build_broker(
-    settings: Settings,
-    plugins: PluginManager,
-    paths: Paths,
-    tools: ToolTable,
-    clock: Clock,
-    snapshot: Snapshot | None,
-) -> PermissionBroker:
-    own = partial(_own_state, settings, plugins)
-    commands = build_policy(
-        plugins.collect(CommandPolicySpec),
-        settings.permissions,
-        read_policy(paths, snapshot),
-        own=own,
-        written=written_path(paths),
-    )
-    return PermissionBroker(
-        settings.permissions,
-        checks=plugins.collect(PermissionCheckSpec),
-        orchestration=tools.names,
-        commands=commands,
-        own=own,
-        now=clock.now,
-    )
-
-
-def _own_state(settings: Settings, plugins: PluginManager) -> OwnState:
-    from prsm_core.permissions.own_state import own_state  # with the first path or command
-
-    providers, sinks = plugins.collect(ProviderSpec), plugins.collect(EventSinkSpec)
-    return own_state(providers.values(), sinks.values(), settings.sinks)
-
-
 def _notifying(settings: Settings) -> tuple[EventSinkSpec, ...]:
     if settings.notify == type(settings.notify)():
         return ()
@@ -334,10 +306,11 @@ async def survey_providers(
     with_models: bool = False,
     only: str | None = None,
 ) -> Mapping[str, ProviderReport]:
-    """Look at every installed and configured provider at once, or at one; see engine.survey.
+    """Look at all installed and configured providers at once, or at one; see engine.survey.
 
-    One that runs only when it is named is left out, unless the settings name it. Raises
-    PluginError when there is none of the name `only`.
+    A provider that runs only by name is left out unless the settings name it. Raises PluginError
+    for
+    an unknown `only`.
     """
     from prsm_core.engine.providers.listings import survey
 
@@ -352,10 +325,9 @@ async def survey_providers(
 async def check_set_names(
     settings: Settings, plugins: PluginManager, *, paths: Paths
 ) -> list[NameFinding]:
-    """Return what is to be told of the names of providers and models in the settings.
+    """Return findings on the providers and models that the settings name.
 
-    Providers whose models are named are asked for theirs, the default models' for those that are
-    named without a provider; see engine.providers.listings.
+    Providers whose models are named list theirs; see engine.providers.listings.
     """
     async with _look(settings, plugins, paths) as registry:
         listings = Listings(registry, settings, SystemClock(), paths.state / "models.json")
@@ -368,7 +340,6 @@ async def check_set_names(
 def _look(
     settings: Settings, plugins: PluginManager, paths: Paths
 ) -> AbstractAsyncContextManager[ProviderRegistry]:
-    """Open the providers for a look at them."""
     return open_registry(
         paths,
         settings,

@@ -1,7 +1,6 @@
-"""Installed distributions: what they say of themselves, and their entry points.
+"""Installed distributions and their entry points, read from the files that installers write.
 
-Read from the files that installers write. `importlib.metadata` reads the same, but loading it and
-asking it costs a run a tenth of what its start takes.
+`importlib.metadata` reads the same, but costs a tenth of a run's start.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PLACE = re.compile(r"(?P<module>\w+(?:\.\w+)*)\s*(?::\s*(?P<attribute>\w+(?:\.\
 class EntryPoint(NamedTuple):
     """A name that a distribution gives to a module, or to something in it.
 
-    `place` is "package.module" or "package.module:attribute", as the distribution wrote it.
+    `place` is "package.module" or "package.module:attribute" as written.
     """
 
     name: str
@@ -59,9 +58,9 @@ class EntryPoint(NamedTuple):
 
 
 class Distribution(NamedTuple):
-    """What an installed distribution says of itself; `problem` says why that cannot be used.
+    """What an installed distribution says of itself; `problem` says why it cannot be used.
 
-    `name` is that of its folder then. `places` are those of its entry points, by group and name.
+    `places` are those of its entry points, by group and name.
     """
 
     name: str
@@ -77,10 +76,7 @@ class Distribution(NamedTuple):
 
 
 def distributions(folders: Iterable[str]) -> Iterator[Distribution]:
-    """Yield the distributions in folders of packages that have entry points or are the core.
-
-    One that is there twice comes twice. A folder that cannot be read has none.
-    """
+    """Yield, with duplicates, the distributions that have entry points or are the core."""
     return (_read(info) for info in _infos(folders) if _concerns_us(info))
 
 

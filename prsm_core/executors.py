@@ -1,7 +1,7 @@
 """The port of executors: packages that shut in what agents run.
 
-An executor says how a command or a program is started so that it is shut in. PRSM starts it, reads
-what it writes and ends it with its family: an executor starts no process itself.
+An executor only says how to start a command or program so that it is shut in. PRSM starts it,
+reads its output and ends it with its family.
 """
 
 from __future__ import annotations

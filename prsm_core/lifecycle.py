@@ -1,9 +1,9 @@
 """State machines: one generic machine, and the life of an agent as its table.
 
 PENDING → STARTING → RUNNING → COMPLETED | FAILED | KILLED, with RUNNING ⇄ WAITING_FOR_*.
-An ended agent lives again only by the `restart` trigger, which comes with a new incarnation:
-COMPLETED and FAILED → STARTING, KILLED → PENDING. One that was cut off with its engine has a new
-incarnation as well, in the state that it had: nothing has happened to it.
+An ended agent lives again only by the `restart` trigger, in a new incarnation: COMPLETED and
+FAILED → STARTING, KILLED → PENDING. One that was cut off with its engine gets a new incarnation
+in the state it had.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ S = TypeVar("S", bound=Enum | str)
 
 
 class Machine(Generic[S]):
-    """The legal transitions of one kind of thing, whose states are members of an Enum, or texts.
+    """The legal transitions between states, which are members of an Enum or texts.
 
-    `name` is what errors call it; `table` has, by state, those that may follow. One that is not in
-    it leads nowhere.
-
-    Some transitions belong to a named `trigger` (a restart, say) and are illegal without it, so
-    that nothing leaves a terminal state by accident.
+    `name` is for errors; `table` has the states that may follow each. Transitions of a named
+    `trigger`
+    (a restart, say) are illegal without it, so that nothing leaves a terminal state by accident.
     """
 
     def __init__(
@@ -90,8 +88,7 @@ AGENT_MACHINE: Machine[AgentState] = Machine(
 def path_to(source: AgentState, target: AgentState) -> tuple[AgentState, ...]:
     """Return the states to pass, `target` last, so that every single transition is legal.
 
-    A waiting agent completes, or waits for another, by way of RUNNING. Raises
-    InvalidTransitionError where no such path exists.
+    A waiting agent passes through RUNNING. Raises InvalidTransitionError if there is no path.
     """
     if target in AGENT_MACHINE.targets(source):
         return (target,)

@@ -1,7 +1,4 @@
-"""The command line: `main` is the `prsm` command and the boundary for errors.
-
-`prsm --version` imports nothing of it, `prsm --help` the group alone.
-"""
+"""The command line: `main` is the `prsm` command and the boundary for errors."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def run_as_process(work: Callable[[Launch], object]) -> int:
-    """Do what nothing else is done beside in this process; return the exit code."""
+    """Do the only work of this process and return the exit code."""
     from prsm_core.loop.leaving import collect_no_more, collect_seldom, see_out
 
     collect_seldom()
@@ -57,7 +54,6 @@ def _run(work: Callable[[Launch], object]) -> int:
 
 
 def _run_reporting(launch: Launch, work: Callable[[Launch], object]) -> int:
-    """Do the work and return its exit code; report the error that ends it."""
     from prsm_core.loop.interrupts import noting_interrupts, raise_interrupt
 
     try:
@@ -73,7 +69,7 @@ def _run_reporting(launch: Launch, work: Callable[[Launch], object]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Let go nowhere what is written to a stream that the caller has closed."""
+    """Discard output to a stream that the caller has closed."""
     import os
 
     for name in ("stdout", "stderr"):

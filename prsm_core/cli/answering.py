@@ -1,4 +1,4 @@
-"""Lists what agents ask of a person in sessions that run elsewhere, and gives the answers."""
+"""List what agents of running sessions ask a person, and answer it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COMMON = ("kind", "agent", "name", "opened_at")  # fields of every request
 
 
 class Place(NamedTuple):
-    """Whose requests are meant: those of a workspace, or of one session of it."""
+    """A workspace, or one session of it."""
 
     workspace: str
     session: str | None
@@ -79,8 +79,7 @@ async def answer_request(place: Place, prefix: str, words: Sequence[str]) -> Non
 async def answer_all(place: Place, words: Sequence[str]) -> bool:
     """Give one verdict to all open permissions; return whether each of them took it.
 
-    What is answered is printed, since it may be more than was listed a moment ago. Questions stay
-    open: no answer fits them all.
+    Print every answer, since more may be open now than was listed. Questions stay open.
     """
     requests = await _open_requests(place)
     asked = [
@@ -125,7 +124,7 @@ async def _give(owner: ControlClient, request: OpenRequest, words: Sequence[str]
 
 
 def read_answer(words: Sequence[str], options: Sequence[str]) -> Answer | None:
-    """Return the choices, when every word is one, else what was said as a whole."""
+    """Return the choices if every word is one, else the words as a text."""
     choices = [answer.choices for word in words if (answer := parse_answer(word, options))]
     if len(choices) == len(words) and all(choices):
         return Answer(choices=tuple(dict.fromkeys(name for chosen in choices for name in chosen)))
@@ -133,7 +132,6 @@ def read_answer(words: Sequence[str], options: Sequence[str]) -> Answer | None:
 
 
 async def _open_requests(place: Place) -> list[tuple[str, OpenRequest]]:
-    """Return the open requests of the sessions that run."""
     told = await _ask_owners(place, lambda owner: owner.requests.open())
     return [(session, request) for session, found in told for request in found]
 
@@ -182,7 +180,6 @@ def _owner(
 
 
 def _refusal(request: str, outcome: RequestOutcome | None) -> ControlError:
-    """Return the error of an answer that came too late; it says whose was first."""
     verdict, by = "", "somebody"
     if outcome is not None:
         verdict = "" if outcome.verdict is UNSET else f": {outcome.verdict}"
@@ -205,7 +202,7 @@ def _row(request: OpenRequest) -> tuple[str, ...]:
 
 
 def _what(request: OpenPermission) -> str:
-    """Return what a permission is for; never cut: the end may be what matters."""
+    """Return what a permission is for. It is never cut: its end may matter."""
     what = request.command or ", ".join(request.paths) or request.reason or ""
     return f"{escape_exact(request.tool)}: {escape_command(what)}"
 

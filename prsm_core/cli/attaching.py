@@ -1,7 +1,4 @@
-"""A second terminal: the events of a session as they are committed, and a person's answers.
-
-Joins a run that another process has begun: for frontends that begin one and end with it.
-"""
+"""Attach to a session that another process runs: show its events and answer for a person."""
 
 from __future__ import annotations
 
@@ -51,10 +48,9 @@ _LEFT = "left; the run goes on"
 
 
 def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str | None) -> int:
-    """Let a frontend show a session that runs elsewhere; return its exit code.
+    """Show a running session in a frontend, by default the console; return its exit code.
 
-    Without a name it is the console, which needs no configuration. One that ends with its run is
-    given the run that is open. An AttachableFrontend has a way of its own.
+    A frontend that ends with its run gets the open run. An AttachableFrontend attaches itself.
     """
     write_aside()
     if ui is None:
@@ -102,7 +98,7 @@ class JoinedRun(RemoteRun):
         self._app = app
 
     async def result(self) -> RunResult:
-        """Wait for the run's end; raises ControlError when the session is closed before it."""
+        """Wait for the run's end. Raises ControlError when the session closes first."""
         async with aclosing(self._app.events(self.since)) as events:
             async for event in events:
                 if ends_run(event, self.run_id, self.since):
@@ -113,7 +109,7 @@ class JoinedRun(RemoteRun):
 
 
 class _JoinedRuns(RemoteRuns):
-    """The runs of a session, of which the open one is the first that is started."""
+    """The runs of a session; the first start returns the open run."""
 
     def __init__(self, app: RemoteApp, run: JoinedRun | None) -> None:
         super().__init__(app)
@@ -121,9 +117,9 @@ class _JoinedRuns(RemoteRuns):
         self._is_joined = False
 
     async def start(self, task: str, **overrides: Any) -> RemoteRun:
-        """Return the open run, once; after that start another at the owner.
+        """Return the open run the first time, then start runs at the owner.
 
-        Raises ControlError (code `no_run`) where none was open.
+        Raises ControlError (code `no_run`) if none was open.
         """
         if self._is_joined:
             return await super().start(task, **overrides)
@@ -138,7 +134,7 @@ class _JoinedRuns(RemoteRuns):
 
 
 class JoinedApp(RemoteApp):
-    """The owner of a session, with its open run as the first that is started."""
+    """The remote app of a session whose open run counts as started here."""
 
     def __init__(self, app: RemoteApp, state_dir: Path, view: View, *, via: str) -> None:
         """Join the run of a session that is open as it is viewed."""

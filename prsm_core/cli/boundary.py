@@ -57,9 +57,9 @@ def report(error: BaseException, *, debug: bool) -> int:
 
 
 def _is_of_output(error: OSError) -> bool:
-    """Return whether an error that names no file is of what is printed.
+    """Return whether an error came from printing.
 
-    That of a write to an open file of our own names none either: then our disk is full.
+    A write to one of our own open files names no file either; then our disk is full.
     """
     if error.filename is not None:
         return False
@@ -70,7 +70,6 @@ def _is_of_output(error: OSError) -> bool:
 
 
 def _exhaustion(error: BaseException) -> Exhaustion | None:
-    """Return what the machine has run out of, if the error is about that."""
     if not isinstance(error, Exception):
         return None
     from prsm_core.kit.exhaustion import exhaustion_of
@@ -79,9 +78,9 @@ def _exhaustion(error: BaseException) -> Exhaustion | None:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return what a group of exceptions is about: an interrupt, one of ours, or the first.
+    """Pick the error to report from a group: an interrupt, one of ours, or the first.
 
-    click calls each EOFError an abort; a prompt that finds no input has none as its cause.
+    click turns every EOFError into Abort; a prompt without input has one as its cause.
     """
     if isinstance(error, click.Abort) and isinstance(error.__cause__, EOFError):
         return error.__cause__
@@ -115,7 +114,7 @@ def _say(message: str, hint: str | None = None) -> None:
 
 
 def _forget_stdout() -> None:
-    """Point stdout to nowhere, so that the flush at the interpreter's end is silent."""
+    """Point stdout to nowhere so that the interpreter's last flush is silent."""
     if sys.stdout is None:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -1,7 +1,7 @@
-"""Which commands agents may call; every other one asks the kernel who calls.
+"""Decide which commands agents may call.
 
-A command that only looks says `@agents_may`, and so does one that leaves the decision to the engine
-that owns the session. All others are for people: whoever adds one need not think of it.
+A command is for people only unless it says `@agents_may`: because it only looks, or because it
+leaves the decision to the engine that owns the session.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _GUARDED = "__is_guarded__"
 
 
 def agents_may(function: F) -> F:
-    """Let agents call a command that only looks, or that leaves the decision to an engine."""
+    """Let agents call a command that only looks or leaves the decision to an engine."""
     return agents_may_unless(lambda _: False)(function)
 
 
 def agents_may_unless(decides: Decides) -> Callable[[F], F]:
-    """Let agents call a command, unless what it is given decides for a person."""
+    """Let agents call a command unless its parameters decide something for a person."""
 
     def mark(function: F) -> F:
         setattr(function, AGENTS, decides)
@@ -39,7 +39,7 @@ def agents_may_unless(decides: Decides) -> Callable[[F], F]:
 
 
 def guard(command: click.Command) -> click.Command:
-    """Have a command, and each one below it, ask who calls; return it."""
+    """Make a command and all its subcommands check who calls; return it."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             guard(inner)
@@ -56,7 +56,7 @@ def is_guarded(command: click.Command) -> bool:
 
 
 def require_person(what: str, workspace: str = os.sep) -> None:
-    """Raise ControlError where an agent has started this process; see engine.control.peers."""
+    """Raise ControlError if an agent started this process; see engine.control.peers."""
     from prsm_core.cli.places import workspace_paths
     from prsm_core.engine.control import peers
 

@@ -123,9 +123,9 @@ def path(workspace: str, as_json: bool) -> None:
 def hide_secrets(value: Any, key: str = "", *, also: frozenset[str] = frozenset()) -> Any:
     """Return settings without what may be secret.
 
-    That is every value of an `env` or `headers` mapping, every text whose key sounds like a
-    secret or that is among `also`, and the user part of an address. Names of environment variables
-    stay.
+    Hidden are values of `env` and `headers`, texts whose key sounds secret or that are in `also`,
+    and
+    the user part of addresses. Names of environment variables stay.
     """
     if isinstance(value, dict):
         if key in {"env", "headers"}:

@@ -1,4 +1,4 @@
-"""Acts on sessions that another process runs: finds them, kills and prompts their agents."""
+"""Acts on sessions that another process runs."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ async def prompt_agent(
 async def open_running(
     workspace: str, session: str | None, *, via: str = ""
 ) -> AbstractAsyncContextManager[ControlClient]:
-    """Connect to the owner of the session of this prefix, or of the newest that runs.
+    """Connect to the owner of the given session, or of the newest that runs.
 
-    `via` is told as where a person's answers come from.
+    `via` says where a person's answers come from.
     """
     return open_control(
         workspace_paths(workspace).state, await choose_running(workspace, session), via=via
@@ -58,7 +58,7 @@ async def open_running(
 
 
 async def choose_running(workspace: str, prefix: str | None) -> str:
-    """Return the session of this prefix, or the newest that runs; raises ControlError for none."""
+    """Return the session with this prefix, or the newest running one. Raises ControlError."""
     running = await running_sessions(workspace, prefix)
     if not running:
         raise ControlError(
@@ -70,7 +70,7 @@ async def choose_running(workspace: str, prefix: str | None) -> str:
 
 
 async def running_sessions(workspace: str, prefix: str | None) -> list[str]:
-    """Return the session of this prefix, or without one all that have an owner, newest first."""
+    """Return the session with this prefix, or all that have an owner, newest first."""
     if prefix is not None:
         async with open_session(workspace, prefix) as (_, info):
             return [info.session_id]

@@ -1,9 +1,7 @@
-"""The process that `prsm run --detach` leaves behind: it owns the run to its end, then ends.
+"""The process behind `prsm run --detach`: it owns the run, or a session, to its end.
 
-One without a task owns a session for those who decide what is left of it, such as its changes.
-
-It is started with the number of a socket, over which it is told what to run and tells what began.
-From then on stdout and stderr are the session's log, and nothing keeps the terminal open.
+It is started with the number of a socket. The socket brings the request and takes back what began;
+from then on stdout and stderr are the session's log, and nothing keeps the terminal open.
 """
 
 from __future__ import annotations
@@ -83,16 +81,13 @@ def _own(launch: Launch, told: Mapping[str, Any], wire: socket.socket) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """Tells that the owner is there, and moves this process from the terminal to the log."""
+    """Reports that the owner is ready and moves this process from the terminal to its log."""
 
     wire: socket.socket
     logs: Path
 
     def __call__(self, session: str, run: str | None) -> None:
-        """Tell it, and the run that has begun, once the log is there.
-
-        Whoever asked may have gone: the run goes on.
-        """
+        """Report the session and run once the log is there. The starter may have gone already."""
         path = private_dir(self.logs) / f"{session}{SUFFIX}"
         _forget_old(self.logs)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -108,16 +103,15 @@ class Announcement:
 
 
 def _forget_old(logs: Path) -> None:
-    """Remove the logs of all but the newest sessions, which their names tell."""
+    """Remove the logs of all but the newest sessions; their names sort by age."""
     for path in sorted(logs.glob(f"{'[0-9A-Z]' * SESSION_LENGTH}{SUFFIX}"))[:-KEPT]:
         path.unlink(missing_ok=True)
 
 
 class DetachedFrontend(Frontend):
-    """Starts the task and waits for its end; what happens is in the ledger, for who looks.
+    """Starts the task and waits for its end.
 
-    Without a task it ends once nobody has asked anything for `idle_s`, or with the first run that
-    somebody begins.
+    Without a task it ends after `idle_s` without a request, or with the first run that is started.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Starts a run that another process owns, and waits until it has begun; light, as that one loads.
+"""Starts a run in another process and waits until it has begun.
 
-The two speak over a socket: a line of JSON says what to run, one what has begun. What keeps the run
-from beginning the other process says itself, on the stderr that it has until then.
+Light, because that process loads the rest. Each side sends one line of JSON over a socket; errors
+before the run begins go to the other process's stderr.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ ERROR = 1
 
 
 def run_detached(launch: Launch, request: Mapping[str, Any], *, as_json: bool) -> int:
-    """Start the run and print its session; return 0, or the code of what kept it from beginning.
+    """Start the run and print its session; return 0, or the exit code of a failed start.
 
-    `request` are the fields of `running.Request`.
+    `request` has the fields of `running.Request`.
     """
     ours, owner = start_owner()
     with ours:
@@ -41,7 +41,7 @@ def run_detached(launch: Launch, request: Mapping[str, Any], *, as_json: bool) -
 
 
 def start_owner(stderr: IO[bytes] | None = None) -> tuple[socket.socket, DetachedProcess]:
-    """Start the other process; it waits to be told what to run, over the socket."""
+    """Start the other process, which waits for its request on the socket."""
     ours, theirs = socket.socketpair()
     with theirs:
         number = theirs.fileno()
@@ -50,7 +50,7 @@ def start_owner(stderr: IO[bytes] | None = None) -> tuple[socket.socket, Detache
 
 
 def order(launch: Launch, request: Mapping[str, Any]) -> bytes:
-    """Return the line that says what to run."""
+    """Return the line that tells the other process what to run."""
     told = {
         "request": request,
         "debug": launch.debug,
@@ -62,10 +62,7 @@ def order(launch: Launch, request: Mapping[str, Any]) -> bytes:
 def _wait_for_start(
     wire: socket.socket, owner: DetachedProcess, told: bytes
 ) -> Mapping[str, str] | None:
-    """Return what has begun; None once the owner has ended, or is ending, without it.
-
-    Whoever is interrupted meanwhile wants no run.
-    """
+    """Return what has begun, or None if the owner ends without it. An interrupt ends the owner."""
     signal.signal(signal.SIGTERM, raise_interrupt)
     try:
         wire.sendall(told)

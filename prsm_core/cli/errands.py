@@ -1,4 +1,4 @@
-"""What a hub has the command line do: begin a run in another process, delete, write to a file."""
+"""What a hub has the command line do: start runs in other processes, delete, export."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UNTAKEN = {  # of RunOptions: no command line says them; what to do instead
 
 
 class CommandErrands:
-    """Errands of a hub that the command line has opened, with what it was told for all runs."""
+    """The errands of a hub, with the options its command gives to all runs."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class CommandErrands:
         *,
         idle_s: float = 60.0,
     ) -> None:
-        """Begin runs with these `sets`; what is served without one ends after `idle_s`."""
+        """Begin runs with these `sets`; a session served without a run ends after `idle_s`."""
         self._launch = launch
         self._sets = tuple(sets)
         self._keepers = keepers
@@ -95,7 +95,7 @@ class CommandErrands:
         return await asyncio.to_thread(write, output, f"{session}.{form}", data)
 
     def close(self) -> None:
-        """Look no more for the ends of what was started; it goes on."""
+        """Stop watching the started processes; they go on."""
         for descriptor in tuple(self._watched):
             self._let_go(descriptor)
 
@@ -118,7 +118,7 @@ class CommandErrands:
         }
 
     async def _begin(self, request: Mapping[str, Any], notes: tuple[str, ...]) -> DetachedRun:
-        """Start the owner, and wait until the run has begun, or is known not to."""
+        """Start the owner and wait until its run has begun or failed to."""
         with tempfile.TemporaryFile() as said:
             wire, owner = start_owner(said)
             self._watch(owner)
@@ -141,7 +141,6 @@ class CommandErrands:
             raise _what_was_said(said.read().decode(errors="replace"))
 
     def _watch(self, owner: DetachedProcess) -> None:
-        """Bury the owner once it has ended, as long as this process lives."""
         descriptor = os.pidfd_open(owner.pid)
         self._watched[descriptor] = owner
         asyncio.get_running_loop().add_reader(descriptor, partial(self._let_go, descriptor))
@@ -169,7 +168,7 @@ async def _info(store: SqliteStore, session: str) -> SessionInfo:
 
 
 def _what_was_said(text: str) -> PrsmError:
-    """Return the error that an owner has told on stderr before it ended."""
+    """Return the error that an owner printed before it ended."""
     lines = [line.removeprefix(_LEAD) for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("starts: ", "note: "))]
     hints = [line.strip() for line in told if line.strip().startswith("hint: ")]

@@ -1,8 +1,7 @@
-"""The `prsm` command: a lazy group, which imports the module of a command.
+"""The `prsm` command: a lazy group that imports a command's module when it is called.
 
-`prsm --help` imports no command and no plugin. A command's module imports click only; what the
-command works with is imported when it runs, so that its own --help stays as cheap. Commands of
-other packages follow those of this project.
+A command's module imports only click; the rest comes when it runs, so that `--help` stays cheap.
+Commands of other packages follow those of this project.
 """
 
 from __future__ import annotations
@@ -73,14 +72,14 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*")  # that another package may give a comman
 
 
 class LazyGroup(click.Group):
-    """A group that lists its commands without importing them, and imports one that is called."""
+    """A group that lists commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the table, behind them those of other packages."""
+        """Return the names in the order of the table, then those of other packages."""
         return [name for name, _ in _summaries()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module; None where there is no such command to run."""
+        """Import a command's module; None for an unknown or broken command."""
         if (module := _module(cmd_name)) is not None:
             command: click.Command = getattr(importlib.import_module(module), cmd_name)
             return guard(command)
@@ -94,9 +93,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; of a misspelt one say which it may be.
+        """Find the command; suggest names for a misspelt one.
 
-        Raises PluginError for one of a package that cannot run, or is not to.
+        Raises PluginError for a package's command that is broken or switched off.
         """
         name = args[0]
         if _module(name) is not None or name.startswith("-") or ctx.resilient_parsing:
@@ -110,7 +109,7 @@ class LazyGroup(click.Group):
         return name, guard(load_command(offered)), args[1:]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer all names; click's own way would import every command for its summary."""
+        """Offer all names. click would import every command for its summary."""
         from click.shell_completion import CompletionItem
 
         names = [
@@ -121,13 +120,12 @@ class LazyGroup(click.Group):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write all summaries; click's own way would import every command for them."""
+        """Write all summaries. click would import every command for them."""
         with formatter.section("Commands"):
             formatter.write_dl(_summaries())
 
 
 def _summaries() -> list[tuple[str, str]]:
-    """Return all commands in their order, each with its summary."""
     own = [(name, summary) for name, (_, summary) in COMMANDS.items()]
     others = [
         (
@@ -143,13 +141,12 @@ def _summaries() -> list[tuple[str, str]]:
 
 
 def _module(name: str) -> str | None:
-    """Return the module of a command of the core; None for any other."""
     place = COMMANDS[name][0] if name in COMMANDS else ""
     return f"prsm_core.cli{place}" if place.startswith(".") else None
 
 
 def _of_a_package(name: str) -> EntryPoint:
-    """Return the command of a package; raises LookupError for none, PluginError for two."""
+    """Return a package's command. Raises LookupError for none, PluginError for two."""
     offers = package_commands()
     if name not in COMMANDS:
         return only_one(name, offers[name])
@@ -157,7 +154,7 @@ def _of_a_package(name: str) -> EntryPoint:
 
 
 def package_commands() -> dict[str, list[EntryPoint]]:
-    """Return the commands of the installed packages by name, in its order."""
+    """Return the commands of installed packages, sorted by name."""
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(ENTRY_POINTS):
         if _NAME.fullmatch(point.name):
@@ -166,9 +163,9 @@ def package_commands() -> dict[str, list[EntryPoint]]:
 
 
 def only_one(name: str, offers: Sequence[EntryPoint], package: str | None = None) -> EntryPoint:
-    """Return the command that a name means; `package` is the one of ours that it belongs to.
+    """Return the one command among the offers; `package` is ours that should bring it.
 
-    Raises PluginError where that package is not installed, and where two bring the name.
+    Raises PluginError if that package is not installed, or if two bring the name.
     """
     bringers = sorted(offer.distribution.name for offer in offers)
     if package is not None and package not in bringers:
@@ -181,9 +178,9 @@ def only_one(name: str, offers: Sequence[EntryPoint], package: str | None = None
 
 
 def check_enabled(command: EntryPoint, *, load_plugins: bool) -> None:
-    """Raise PluginError for a command of a package that a person has switched off.
+    """Raise PluginError for a package's command that a person has switched off.
 
-    Those of default packages are as the core's own: no list is read for them.
+    Commands of default packages count as the core's own and need no settings.
     """
     distribution = command.distribution
     if distribution.name in DEFAULT_PACKAGES:
@@ -199,7 +196,7 @@ def check_enabled(command: EntryPoint, *, load_plugins: bool) -> None:
 
 
 def load_command(command: EntryPoint) -> click.Command:
-    """Import a command; raises PluginError for whatever goes wrong, and for what is none."""
+    """Import a command. Raises PluginError if that fails or it is no click command."""
     try:
         found: object = command.load()
     except Exception as error:
@@ -223,7 +220,7 @@ def _refusal(message: str, hint: str, **fields: Any) -> PluginError:
 
 
 def _lists() -> Mapping[str, Sequence[str]]:
-    """Return the lists of plugins that are not to be loaded, by what sets them."""
+    """Return the disabled plugins by the setting or variable that names them."""
     from prsm_core.cli.places import workspace_paths
     from prsm_core.config import load_settings
     from prsm_core.config.trust import check_trust
@@ -294,7 +291,7 @@ def cli(
 def _open(
     ctx: click.Context, launch: Launch, ui: str | None, *, is_new: bool, by_editor: bool
 ) -> int:
-    """Open a frontend; without a terminal, or without one that stays, print the help."""
+    """Open a frontend, or print the help without a terminal or a frontend that stays."""
     code, on_terminal = None, _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
     if by_editor or ui or on_terminal:
         require_person(ctx.command_path, ".")

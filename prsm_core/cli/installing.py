@@ -1,7 +1,6 @@
-"""Installs packages of this project beside the core, whole or not at all; tells how all goes again.
+"""Installs packages of this project beside the core, whole or not at all.
 
-An environment that a tool manages is changed by that tool: what is put into it otherwise is gone
-with the tool's next upgrade.
+A managed environment is changed by its tool only: the tool's next upgrade drops anything else.
 """
 
 from __future__ import annotations
@@ -60,10 +59,7 @@ Sources = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
-    """What installs packages into the environment of this interpreter.
-
-    `installs` and `removes` return commands, which find the environment by `env`.
-    """
+    """The program that installs packages here. Its commands find the environment by `env`."""
 
     name: str
     installs: Callable[[Sources], tuple[str, ...]]
@@ -72,10 +68,7 @@ class Installer:
 
 
 def find_installer(sources: Sources) -> Installer:
-    """Return what installs packages here: the tool that manages the environment, pip, or uv.
-
-    Raises ConfigError, with the line to type where there is one.
-    """
+    """Return the environment's manager, pip, or uv. Raises ConfigError with a line to type."""
     prefix = Path(sys.prefix)
     if (prefix / _PIPX).is_file():
         found = _pipx(prefix)
@@ -96,7 +89,7 @@ def find_installer(sources: Sources) -> Installer:
 
 
 def managed_by(prefix: Path) -> tuple[str, ...] | None:
-    """Return the words of the tool that manages an environment; None: it is nobody's."""
+    """Return the command words of the tool that manages an environment, if any."""
     if (prefix / _PIPX).is_file():
         return ("pipx",)
     return ("uv", "tool") if (prefix / _UV_TOOL).is_file() else None
@@ -119,7 +112,7 @@ def _pipx(prefix: Path) -> Installer:
 
 
 def _uv_tool(prefix: Path) -> Installer:
-    """Return how uv remakes a tool: it is told all that belongs to it, each time."""
+    """Return uv as installer. uv remakes a tool from all its requirements each time."""
     try:
         receipt = tomllib.loads((prefix / _UV_TOOL).read_text(encoding="utf-8"))["tool"]
         main, *others = receipt["requirements"]
@@ -149,9 +142,9 @@ def _with(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_receipt(entry: Mapping[str, Any], *, is_main: bool = False) -> Iterator[str]:
-    """Yield the words that ask for an entry of a receipt. Raises ValueError for one of a new kind.
+    """Yield the words that ask for an entry of a receipt. Raises ValueError for an unknown kind.
 
-    One of a repository or an address is of a new kind too: it may hold a password.
+    Repositories and addresses count as unknown: they may hold a password.
     """
     rest = dict(entry)
     name, extras = rest.pop("name"), rest.pop("extras", [])
@@ -223,7 +216,7 @@ def _check_environment() -> None:
 
 
 def _check_core() -> Path:
-    """Return the folder in which the core's own record is. Raises ConfigError where it is not."""
+    """Return the folder with the core's own record. Raises ConfigError if there is none."""
     found = installed(CORE)
     if found != __version__:
         known = "not installed" if found is None else f"installed as {found}"
@@ -291,7 +284,7 @@ def _names() -> str:
 
 
 def sources_of(package: OwnPackage, clone: Path | None, *, published: bool) -> Sources:
-    """Return the words by which an installer is told what to install, by package."""
+    """Return the words that tell an installer what to install, by package."""
     if clone is None:
         if not published:
             raise ConfigError(
@@ -349,7 +342,7 @@ async def _check_loads(launcher: ProcessLauncher, package: OwnPackage) -> None:
 
 
 async def _remove(launcher: ProcessLauncher, installer: Installer, names: Sequence[str]) -> None:
-    """Take away what this command has added, however far it came."""
+    """Remove what this command added, however far it came."""
     left = [name for name in names if installed(name) is not None]
     if left:
         await _run(launcher, installer.removes(left), installer.name, env=installer.env)
@@ -363,10 +356,7 @@ async def _run(
     show: bool = True,
     env: Mapping[str, str] | None = None,
 ) -> Sequence[str]:
-    """Run a program with the environment of this one and `env`; return its lines.
-
-    With `show` stderr shows them as they come.
-    """
+    """Run a program in this environment plus `env`; return its lines, which `show` prints."""
     process = await launcher.start(argv, name=name, env={**os.environ, **(env or {})})
     process.close_stdin()
     lines = []
@@ -446,7 +436,7 @@ class Place(Record, frozen=True, kw_only=True):
 
 
 def find_places() -> list[Place]:
-    """Return the folders that are there; one in another of them is counted alone."""
+    """Return the existing folders. A folder inside another one is counted only once."""
     config, data, state, trees, _ = own_folders(os.environ)
     folders = (config, data, state, trees)
     return [
@@ -473,7 +463,6 @@ def _package_line() -> str:
 
 
 def _size(folder: Path, others: Sequence[Path]) -> int:
-    """Return the bytes of the files below a folder, but for those of another one of PRSM's."""
     total = 0
     for root, names, files in os.walk(folder):
         names[:] = [name for name in names if Path(root, name) not in others]

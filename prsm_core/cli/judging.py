@@ -1,4 +1,4 @@
-"""What commands about the command policy work with: the rules of a folder, and a run's verdicts."""
+"""What commands about the command policy use: a folder's rules and a run's verdicts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SHELL_CALL = "run_bash"
 
 
 class PolicyDesk:
-    """The rules that hold in a folder, and what a run there decides by them or by others.
+    """The rules of a folder, and what a run there decides by them or by others.
 
     workspace: The folder.
     trusted: Whether the user trusts its `.prism`.
@@ -63,14 +63,14 @@ class PolicyDesk:
         self.workspace, self.trusted = str(self._setup.paths.workspace), self._setup.trusted
 
     def check_plugins(self) -> None:
-        """Raise PluginError where a required check is missing; tell which plugins are not used."""
+        """Raise PluginError if a required check is missing; name unused plugins on stderr."""
         check_required(self._setup.plugins, self._setup.settings.permissions.required)
         tell_quarantined(self._setup.plugins)
 
     def policy(self, user: Path | None = None) -> CommandPolicy:
-        """Return the command policy of a run; a file takes the place of the user's own rules.
+        """Return a run's command policy; the file `user` replaces the user's own rules.
 
-        Raises ValueError where something of that file is wrong.
+        Raises ValueError for an invalid file.
         """
         setup = self._setup
         rules = read_policy(setup.paths, setup.snapshot, user=user)
@@ -85,9 +85,9 @@ class PolicyDesk:
         )
 
     def policy_of(self, given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicy:
-        """Return the command policy of a run with these rules alone, lists by verdict.
+        """Return a run's command policy with only these rules, lists by verdict.
 
-        Raises AttributeError, TypeError or ValueError for what is no rules.
+        Raises AttributeError, TypeError or ValueError for invalid rules.
         """
         allow, ask, deny = (tuple(map(_words, given.get(name) or ())) for name in VERDICTS)
         rules = CommandRules(
@@ -104,7 +104,7 @@ class PolicyDesk:
     def judge_command(
         self, command: str, policy: CommandPolicy, setting: CommandSetting
     ) -> Judgement:
-        """Return what becomes of a worker's shell command by a policy and all checks."""
+        """Judge a worker's shell command by a policy and all checks."""
         request = PermissionRequest(
             agent_id=_AGENT,
             tool="Bash",
@@ -129,7 +129,7 @@ class PolicyDesk:
         policy: CommandPolicy,
         setting: CommandSetting,
     ) -> Judgement:
-        """Return what becomes of a worker's call of a tool, PRSM's own or another."""
+        """Judge a worker's call of a tool, PRSM's own or another."""
         broker, context = self._broker(policy), self._context(setting)
         request = PermissionRequest(
             agent_id=_AGENT, tool=tool, arguments=arguments, cwd=setting.cwd
@@ -192,9 +192,9 @@ class PolicyDesk:
 def edit_rule(
     workspace: str, verdict: str, words: Words, *, project: bool, adds: bool
 ) -> tuple[Path, Words, bool]:
-    """Add a rule or take it out; return the file, the rule, and whether it has changed.
+    """Add or remove a rule; return the file, the rule, and whether it has changed.
 
-    A single word may be the whole rule in quotes. Raises ValueError for what is no rule.
+    A single word may be a whole rule in quotes. Raises ValueError for an invalid rule.
     """
     paths = workspace_paths(workspace)
     rule = parse_rule(words[0] if len(words) == 1 else list(words), verdict)

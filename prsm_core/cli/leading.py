@@ -1,7 +1,6 @@
-"""Runs an engine whose master is led by the client that has started this process.
+"""Runs an engine whose master is the client that started this process.
 
-No user can name the provider of such a master: its turn lasts until the client goes. What the
-client's own model reads and writes is the client's business.
+No user can choose this provider: its turn lasts until the client leaves.
 """
 
 from __future__ import annotations
@@ -65,12 +64,11 @@ def lead(
 
     Args:
         launch: The context object of the command.
-        options: What the options of `lead_options` say, but for `patience_s`.
-        speak: `await speak(host, app, wire, brief)` serves the client and returns once it has
-            left. `host` is the master's: its tools are the client's. `brief` is what the engine
-            tells whoever leads.
-        client: What the client is called in errors, in the log and as the run's task.
-        hint: How it begins, for the error where none is there.
+        options: The values of `lead_options`, without `patience_s`.
+        speak: `await speak(host, app, wire, brief)` serves the client until it leaves. `host`
+            offers the master's tools; `brief` is the engine's prompt for a master.
+        client: The client's name in errors and the log, and the run's task.
+        hint: How to start it, for the error if there is no client.
 
     Raises:
         ConfigError: no program is at the other end, or the configuration is wrong.
@@ -116,7 +114,7 @@ async def _lead(setup: Setup, request: Request, wire: Wire, speak: Speak, client
 
 @contextmanager
 def _signals_leave(seat: Seat) -> Iterator[None]:
-    """Take signals as the client's leave: Claude Code sends two of them, and closes nothing."""
+    """Treat signals as the client leaving: Claude Code sends two of them and closes nothing."""
     loop = asyncio.get_running_loop()
     signals = ending_signals()
     for number in signals:
@@ -138,7 +136,6 @@ class _ClientFrontend(Frontend):
         self._client = client
 
     async def run(self, app: AppHandle) -> int:
-        """Serve until the client leaves, or the run ends otherwise; return its exit code."""
         run = await app.runs.start(app.options.task or self._client)
         async with asyncio.TaskGroup() as group:
             result = group.create_task(run.result(), name="run")
@@ -157,10 +154,10 @@ class _ClientFrontend(Frontend):
 
 
 def _client_processes(wire: Wire) -> tuple[ProcessIdentity, ...]:
-    """Return the processes that are the client, by the kernel's word; at least the parent.
+    """Return the client's processes according to the kernel; at least the parent.
 
-    Between the client and this process may be wrappers, such as a shell or `uv run`. So it is the
-    parent, who made the sockets that lead to the client, and every ancestor that holds its pipes.
+    Wrappers such as a shell or `uv run` may stand between. So count the parent, the maker of our
+    sockets, and every ancestor that holds our pipes.
     """
     above = [relative.identity for relative in (find_lineage(os.getpid()) or ())[1:]]
     pids = {os.getppid()}
@@ -180,7 +177,7 @@ def _makers(descriptor: int) -> Iterator[int]:
 
 
 def _holds(pid: int, pipe: os.stat_result) -> bool:
-    """Return whether a process has a pipe open; one that cannot be looked at has none."""
+    """Return whether a process has a pipe open; False if it cannot be looked at."""
     if not stat.S_ISFIFO(pipe.st_mode):
         return False
     try:
@@ -197,7 +194,7 @@ def _is_same(path: Path, file: os.stat_result) -> bool:
 
 
 class Seat(Provider):
-    """The master's place and its provider: whoever leads takes it, and leaves it once."""
+    """The master's place and its provider: the client takes it, and leaves it once."""
 
     capabilities = ProviderCapabilities(resume="none", streams=False)
 
@@ -233,13 +230,13 @@ class Seat(Provider):
         yield _Lead(host, self)
 
     async def lasts(self, host: AgentHost) -> None:
-        """Let the host be taken, and return once nobody leads any more."""
+        """Offer the host and return once nobody leads any more."""
         if not self._host.done():
             self._host.set_result(host)
         await self._left.wait()
 
     async def probe(self) -> ProviderStatus:
-        """Tell what nobody here sees; see Provider."""
+        """Report what the engine cannot see; see Provider."""
         gap = "what the client does with its own tools is neither seen nor decided here"
         return ProviderStatus(available=True, gaps=(gap,))
 
@@ -252,10 +249,8 @@ class _Lead(ProviderSession):
         self._seat = seat
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Last until the client has left; see ProviderSession."""
         await self._seat.lasts(self._host)
         yield TurnEnded(StopReason.END_TURN)
 
     async def interrupt(self) -> None:
-        """End the turn; see ProviderSession."""
         self._seat.leave()

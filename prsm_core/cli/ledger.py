@@ -1,4 +1,4 @@
-"""Opens a ledger for reading, in another process than the engine's, and finds a session in it."""
+"""Opens a ledger for reading beside a running engine, and finds a session in it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def write_ledger(workspace: str) -> AsyncIterator[SqliteStore]:
 
 
 async def _gone(missing: Path) -> AsyncIterator[str]:
-    """Yield folders that are there no more, but whose sessions are in a ledger beside this one."""
+    """Yield folders that no longer exist but have sessions in a neighbouring ledger."""
     ledgers = missing.parent.parent.glob(f"*/{missing.name}")
     newest = sorted(ledgers, key=lambda path: path.stat().st_mtime, reverse=True)
     for path in newest[:LOOKED_AT]:
@@ -61,9 +61,9 @@ async def _gone(missing: Path) -> AsyncIterator[str]:
 
 
 def is_gone(folder: str) -> bool:
-    """Return whether the folder that a ledger names is none here, or one that cannot be seen.
+    """Return whether a folder named in a ledger is not here, or cannot be seen.
 
-    The ledger may be of another machine: its names may be longer than any that this one can have.
+    The ledger may come from a machine that allows longer names.
     """
     return not os.path.isdir(folder)  # noqa: PTH112 - Path.is_dir raises for such a name
 
@@ -74,8 +74,9 @@ async def open_session(
 ) -> AsyncIterator[tuple[SqliteStore, SessionInfo]]:
     """Open the repository's ledger for reading, and find a session in it.
 
-    Raises StoreError where there is no ledger, no such session, or more than one, and
-    SessionOwnedError where a process owns that one, and it has had no run yet.
+    Raises StoreError for no ledger and for none or several sessions, SessionOwnedError for a
+    session
+    that is owned but has had no run yet.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -90,7 +91,7 @@ async def open_session(
 
 
 def require_current(info: SessionInfo, prefix: str | None) -> None:
-    """Raise ConfigError where the newest session, which nobody has named, is set aside."""
+    """Raise ConfigError if the newest session is set aside and nobody named it."""
     if prefix is None and info.is_aside:
         raise ConfigError(
             f"all that was said in the newest session, {info.session_id}, was taken back",
@@ -100,7 +101,7 @@ def require_current(info: SessionInfo, prefix: str | None) -> None:
 
 
 def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> SessionInfo:
-    """Return the newest session, or the one whose id is or begins with `prefix`, or is named so.
+    """Return the newest session, or the one with this id, beginning of an id, or name.
 
     Raises StoreError for none (code `unknown_session`), and for several (`ambiguous_session`).
     """

@@ -1,7 +1,4 @@
-"""Log records: warnings on stderr, one line each for a person, and a run's in a file of its own.
-
-The file is private, of bounded size, and shared by any number of processes.
-"""
+"""Log records: one-line warnings on stderr, and a run's records in a private log file."""
 
 from __future__ import annotations
 
@@ -30,13 +27,13 @@ KEPT = 3  # older files: prsm.log.1 is the newest of them
 
 
 class PrivateLogFile(FileHandler):
-    """Writes to `prsm.log`, which is set aside when it is full.
+    """Writes to `prsm.log`, of bounded size and shared by any number of processes.
 
-    Not a RotatingFileHandler, which would import what sends records over the network, at every
-    start.
-
-    Whoever finds it full renames it under a lock; all others notice by its inode and follow. A
-    record never waits: while another process holds the lock, the file may grow a little over.
+    RotatingFileHandler would import network handlers at every start. The process that finds the
+    file
+    full renames it under a lock; others notice by its inode. Nobody waits for the lock: meanwhile
+    the
+    file may grow a little over its bound.
     """
 
     def __init__(self, folder: Path, formatter: Formatter, max_bytes: int = MAX_BYTES) -> None:
@@ -47,7 +44,7 @@ class PrivateLogFile(FileHandler):
         self.setFormatter(formatter)
 
     def emit(self, record: LogRecord) -> None:
-        """Write a record, into a new file where the one that has the name has no room for it."""
+        """Write a record, into a new file if the current one is full."""
         try:
             if not self._has_room(record):
                 self._set_aside()
@@ -62,7 +59,7 @@ class PrivateLogFile(FileHandler):
         return os.fstat(stream.fileno()).st_size + len(line) < self._max_bytes
 
     def _set_aside(self) -> None:
-        """Set the file aside, unless another process does so at this moment or just did."""
+        """Rename the full file, unless another process is doing so or just did."""
         lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(lock):
             try:
@@ -77,11 +74,10 @@ class PrivateLogFile(FileHandler):
                 self._follow()
 
     def _numbered(self, number: int) -> str:
-        """Return where the file stands that was set aside as the `number`th; the present is 0."""
         return f"{self.baseFilename}.{number}" if number else self.baseFilename
 
     def close(self) -> None:
-        """Close the file; what the disk has not taken of it is lost, and no error of the run."""
+        """Close the file. What the disk does not take is lost but fails no run."""
         try:
             super().close()
         except OSError:
@@ -103,7 +99,7 @@ class PrivateLogFile(FileHandler):
         return os.fdopen(os.open(self.baseFilename, flags, 0o600), "a", encoding=self.encoding)
 
     def _follow(self) -> TextIOWrapper:
-        """Return the file that has the name now, which is opened unless it is open."""
+        """Return the file that has the name now; open it if needed."""
         stream: TextIOWrapper | None = self.stream
         if stream is not None and _is_named(stream, self.baseFilename):
             return stream
@@ -126,7 +122,7 @@ _TOLD = "prsm.told"  # what people are to know, though nothing is wrong
 
 
 class BriefFormatter(logging.Formatter):
-    """Writes the message and, in its line, the exception."""
+    """Writes the message and the exception on one line."""
 
     def __init__(self, redact: Redact = str) -> None:
         super().__init__()
@@ -143,7 +139,7 @@ class BriefFormatter(logging.Formatter):
 
 
 class FullFormatter(logging.Formatter):
-    """Writes everything, tracebacks too; only the first line of a record is not indented."""
+    """Writes everything, tracebacks too; all lines but the first are indented."""
 
     def __init__(self, layout: str, redact: Redact = str) -> None:
         super().__init__(layout)
@@ -168,7 +164,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
         self.setFormatter(FullFormatter(layout, redact) if self._debug else BriefFormatter(redact))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record where stderr leads now: a frontend may keep its screen in order so."""
+        """Write to the current stderr: a frontend may have replaced it to protect its screen."""
         self.setStream(sys.stderr)
         super().emit(record)
 
@@ -181,7 +177,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
 def configure_logging(*, debug: bool) -> None:
     """Send warnings and errors to stderr, with `debug` every record of PRSM and its plugins.
 
-    PRSM_TRACE_PLUGINS=1 adds what becomes of the plugins.
+    PRSM_TRACE_PLUGINS=1 adds how plugins were loaded.
     """
     level = logging.DEBUG if debug else logging.WARNING
     logging.basicConfig(handlers=[_Stderr(debug=debug)], level=level)
@@ -191,7 +187,7 @@ def configure_logging(*, debug: bool) -> None:
 
 
 def redact_stderr(redact: Redact) -> None:
-    """Let `redact` take the secrets out of what goes to stderr from now on."""
+    """Make `redact` take secrets out of what goes to stderr from now on."""
     for shown in logging.getLogger().handlers:
         if isinstance(shown, _Stderr):
             shown.redact_with(redact)
@@ -199,10 +195,9 @@ def redact_stderr(redact: Redact) -> None:
 
 @contextmanager
 def log_to_file(folder: Path, redact: Redact) -> Iterator[None]:
-    """Keep the records of what runs inside in `folder`/prsm.log, with the error that ends it.
+    """Log to `folder`/prsm.log inside the block, with the error that ends it.
 
-    Debug records are among them if `configure_logging` wants them. From now on `redact` also
-    takes the secrets out of what goes to stderr.
+    Debug records are included if `configure_logging` wants them. `redact` then also cleans stderr.
     """
     root = logging.getLogger()
     redact_stderr(redact)
@@ -223,12 +218,12 @@ def log_to_file(folder: Path, redact: Redact) -> Iterator[None]:
 
 
 def is_ours(record: logging.LogRecord) -> bool:
-    """Return whether PRSM or a plugin wrote it: what libraries log may hold anything."""
+    """Return whether PRSM or a plugin wrote the record: libraries may log anything."""
     return record.name.startswith("prsm")
 
 
 def _last_record(error: BaseException) -> logging.LogRecord:
-    """Return what the file alone is told: stderr has it from the boundary for errors."""
+    """Return the closing record for the file only: the error boundary writes to stderr."""
     failed = isinstance(error, Exception | BaseExceptionGroup)
     return logging.LogRecord(
         name="prsm.cli",

@@ -1,4 +1,4 @@
-"""What `prsm models` tells: the models of the configuration and of the providers, put together."""
+"""The rows of `prsm models`, from the configuration and the providers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def listing_problems(found: Mapping[str, ProviderReport]) -> dict[str, str]:
 
 
 def unused_entries(settings: Settings) -> list[str]:
-    """Return what is to be told of entries that are too short for the registry."""
+    """Return a note for each entry that says too little to be ranked."""
     known = {model.model_id for model in build_model_registry(settings)}
     return [
         f"model_registry.{model_id} is not ranked: it has no tier, or its provider is not known"
@@ -58,7 +58,7 @@ def unused_entries(settings: Settings) -> list[str]:
 def usable_models(
     settings: Settings, plugins: PluginManager
 ) -> tuple[list[ModelCapability], Sequence[str]]:
-    """Return the models that agents of a run may use, and what is to be told of the others."""
+    """Return the models that agents of a run may use, and notes about the others."""
     providers = configured_specs(plugins.collect(ProviderSpec), settings)
     master = ModelChoice(provider=settings.defaults.provider or "", model=DEFAULT_MODEL)
     absent = plugins.absent(ProviderSpec)
@@ -71,7 +71,7 @@ def usable_models(
 def offered_rows(
     settings: Settings, found: Mapping[str, ProviderReport], complexity: str | None
 ) -> list[dict[str, Any]]:
-    """Return what providers list of the models that agents may use, as a ranking tells them."""
+    """Return rows like a ranking's for the models that providers list and agents may use."""
     usable = {name: report.models for name, report in found.items() if report.status.available}
     master = ModelChoice(provider=settings.defaults.provider or "", model=DEFAULT_MODEL)
     peers = resolve_peers(master, ModelNames(settings=settings, providers=found)).names

@@ -191,7 +191,6 @@ def _print_found(
     table: tuple[Sequence[str], Sequence[Sequence[str | None]]],
     notes: Sequence[str],
 ) -> int:
-    """Print models and what kept providers from listing theirs; return the exit code."""
     from msgspec import to_builtins
 
     from prsm_core.cli.model_rows import listing_problems

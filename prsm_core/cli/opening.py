@@ -55,12 +55,13 @@ def open_staying(launch: Launch, *, is_new: bool) -> int | None:
 
 
 def open_frontend(launch: Launch, name: str, *, is_new: bool, package: str | None = None) -> int:
-    """Open the frontend of this name, on the newest session if it is not new; return its exit code.
+    """Open a frontend, on the newest session unless `is_new`; return its exit code.
 
-    One of a single session goes on with the newest run if that was cut off.
+    A single-session frontend resumes the newest run if that was cut off.
 
-    Raises PluginError where there is none, which names the `package` to install, and for one that
-    ends with its run.
+    Raises PluginError for an unknown frontend, naming the `package` to install, and for one that
+    ends
+    with its run.
     """
     os.umask(PRIVATE)
     write_aside()
@@ -79,7 +80,7 @@ def open_frontend(launch: Launch, name: str, *, is_new: bool, package: str | Non
 
 
 def _cut_off() -> str | None:
-    """Return the newest session if its newest run was cut off, and nobody goes on with it."""
+    """Return the newest session if its run was cut off and nobody owns it."""
     session = run_to_end(newest_cut_off(_HERE))
     if session is None or find_owner(workspace_paths(_HERE).state, session) is not None:
         return None
@@ -110,7 +111,7 @@ def _find(plugins: PluginManager, name: str, package: str | None) -> FrontendSpe
 
 
 class Setups:
-    """Loads each workspace's own settings and trust; plugins are loaded once."""
+    """Loads each workspace's settings and trust, and the plugins once."""
 
     def __init__(self, launch: Launch, sets: Sequence[str]) -> None:
         self.launch = launch
@@ -119,7 +120,7 @@ class Setups:
         self._redact: list[Callable[[str], str]] = []
 
     def load(self, workspace: str) -> Setup:
-        """Return what runs in a folder are composed of; raises ConfigError as `load_setup` does."""
+        """Load what runs in a folder need. Raises ConfigError as `load_setup` does."""
         if is_gone(workspace):
             raise ConfigError(f"{workspace} is no folder to work in")
         setup = load_setup(
@@ -129,7 +130,7 @@ class Setups:
         return setup
 
     def keepers(self) -> Keepers:
-        """Return all who keep something of sessions beside the ledger."""
+        """Return all that keep something of sessions beside the ledger."""
         from prsm_core.cli.sessions.keepers import keepers_of  # once a session is deleted
 
         return keepers_of(load_plugins(self.launch, os.sep), workspace_paths(os.sep))
@@ -166,10 +167,9 @@ async def _open(setups: Setups, setup: Setup, spec: FrontendSpec, *, is_new: boo
 
 
 async def _newest() -> str | None:
-    """Return the newest session of the repository, if there is one that is not set aside.
+    """Return the repository's newest session unless it is set aside.
 
-    It is asked of the ledger, which all folders and worktrees of the repository share: a marker
-    beside it could name another one after a crash, or one that was deleted.
+    The ledger decides: a marker file could be wrong after a crash or a deletion.
     """
     try:
         async with open_ledger(_HERE) as store:

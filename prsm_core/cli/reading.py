@@ -103,7 +103,6 @@ async def _live_tree(workspace: str, session: str) -> AgentTree | None:
 
 
 def _so_far(tree: AgentTree, owner: Owner | None, *, is_over: bool) -> str:
-    """Say what all agents used, and what of it cannot be known here."""
     used = tree.spent.as_spent.text
     if tree.is_live:
         return f"so far, turns that run included: {used}"
@@ -133,14 +132,12 @@ def _tree_row(node: AgentNode) -> tuple[str | None, ...]:
 
 
 def _lines(changed: ChangeCount | UnsetType) -> str | None:
-    """Return the lines that an agent and all below it have changed; None for none."""
     if changed is UNSET or not changed.files:
         return None
     return f"+{changed.added} -{changed.removed}"
 
 
 def _waiting(node: AgentNode, now: float) -> Iterator[str]:
-    """Yield what of an agent waits for a person, whole, and how it is answered."""
     for asked in node.waits_for_user:
         at = datetime.fromtimestamp(asked.since).astimezone().strftime("%H:%M:%S")
         since = f"since {at} ({format_duration(now - asked.since)})"

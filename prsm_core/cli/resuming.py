@@ -95,7 +95,6 @@ def going_on(
 
 
 def _check_free(workspace: str, session: str) -> None:
-    """Raise SessionOwnedError where somebody goes on with the session already."""
     owner = find_owner(workspace_paths(workspace).state, session)
     if owner is not None:
         raise SessionOwnedError(
@@ -179,7 +178,6 @@ def _doing(now: AgentNow) -> str:
 
 
 def _how(now: AgentNow) -> str:
-    """Return by what its conversation goes on."""
     if now.open_turn is None and now.last_turn is None:
         return "it begins"
     if now.resume_token is None:

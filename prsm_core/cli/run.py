@@ -112,7 +112,6 @@ def run(launch: Launch, /, *, as_json: bool, detach: bool, **options: Any) -> in
 
 
 def _check_master(options: Mapping[str, Any]) -> None:
-    """Raise UsageError where what is said of the master does not go together."""
     if options["continues"]:
         for name in ("new", "provider", "model", "solo"):
             if options[name]:
@@ -124,7 +123,6 @@ def _check_master(options: Mapping[str, Any]) -> None:
 def _checked(
     *, as_json: bool, detach: bool, ui: str | None, task: str, **options: Any
 ) -> tuple[str, str | None]:
-    """Return the task and the frontend; raises UsageError for what does not go together."""
     if options["new"] and options["session"] is not None:
         raise click.UsageError("--new and --session exclude each other")
     _check_master(options)

@@ -473,7 +473,6 @@ async def run_options(setup: Setup, request: Request) -> RunOptions:
 
 
 async def _mode_of_master(store: Store, session: str) -> str | None:
-    """Return the mode of a session's last master, which it keeps; None where there was none."""
     from prsm_core.engine.agents.resuming import last_master  # once a session goes on
 
     master = last_master(await store.agents(session))

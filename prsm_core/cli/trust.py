@@ -64,7 +64,6 @@ def _agrees(folder: str) -> bool:
 
 
 def _lines(found: Review, paths: Paths, plugins: PluginManager) -> Iterator[str]:
-    """Yield what a person should know before trusting, without control characters."""
     from prsm_core.config.paths import written_path
     from prsm_core.kit.text import escape_exact
     from prsm_core.permissions import Redactor

@@ -1,7 +1,6 @@
-"""Settings from files, environment and flags, and the paths that they and the state lie at.
+"""Settings from files, environment and flags, and where they and the state lie.
 
-Names load lazily: the paths alone must not cost yaml and all sections. What a user trusts is
-asked of the module `trust`.
+Names load lazily: paths alone must not cost yaml and all sections.
 """
 
 from __future__ import annotations

@@ -11,10 +11,9 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file; one that is new can be read by this user alone.
+    """Write a file as a whole; a new one is readable by this user alone.
 
-    A link is replaced, not what it names. Raises OSError, also where a device, a pipe or a socket
-    is: nobody means to be rid of /dev/null.
+    A link is replaced, not its target. Raises OSError, also for a device, a pipe or a socket.
     """
     with suppress(FileNotFoundError):
         kind = stat.S_IFMT(path.lstat().st_mode)

@@ -41,10 +41,7 @@ class Document(Record, frozen=True, kw_only=True):
 
 
 def read_document(path: Path) -> Document | None:
-    """Read a file; None if there is none.
-
-    Raises ConfigError, with line and column where there are any.
-    """
+    """Read a file; None if there is none. Raises ConfigError, if possible with line and column."""
     text = read_text(path)
     return None if text is None else parse_text(text, source=str(path))
 
@@ -91,10 +88,7 @@ def parse_value(text: str, *, origin: str) -> Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """Stops at what is too deep or too much while it reads: yaml looks through all that is open.
-
-    What it costs to read a text grows with its length only.
-    """
+    """Stops early at too deep or too large input, so that reading time grows only with the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -131,8 +125,6 @@ def _problem(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Reader:
-    """One pass over one text."""
-
     def __init__(self, source: str, *, numbered: bool) -> None:
         self._source = source
         self._numbered = numbered
@@ -211,9 +203,6 @@ class _Reader:
 
 
 def dump_document(values: Any) -> str:
-    """Return plain values as YAML in the order they have, ending with a newline.
-
-    What is not ASCII is escaped: a terminal shows it as it is written.
-    """
+    """Return plain values as YAML in their order. What is not ASCII is escaped for the terminal."""
     text: str = yaml.safe_dump(values, sort_keys=False)
     return text

@@ -1,7 +1,4 @@
-"""What a workspace's `.prism` does once it is trusted, as lines for the person who is to trust it.
-
-Every value that is set has a line, whatever its key is: nothing has effect that is not told.
-"""
+"""What a workspace's `.prism` would do if trusted, a line for every value that is set."""
 
 from __future__ import annotations
 

@@ -44,13 +44,13 @@ def problems_of(
     above: KeyPath = (),
     plugins: Sequence[str] = (),
 ) -> list[str]:
-    """Return a line for each mistake, in order of its place. Values may be secret: none is shown.
+    """Return a line for each mistake, by place. Values may be secret: none is shown.
 
     Args:
-        faults: What a struct of the configuration is not.
+        faults: What is wrong with a struct of the configuration.
         origin: Gives the place of a key path.
         above: Where in the configuration the struct stands.
-        plugins: Names of the installed plugins, told where a section is unknown.
+        plugins: Installed plugins, named where a section is unknown.
     """
     problems = []
     for fault in faults:
@@ -61,7 +61,7 @@ def problems_of(
 
 
 def all_wrong(problems: Iterable[str]) -> ConfigError:
-    """Return the error that tells of problems, at least one: `SHOWN` of them, a line each."""
+    """Return one error for problems, at least one: a line each, at most `SHOWN`."""
     found = list(dict.fromkeys(problems))
     if len(found) == 1:
         return ConfigError(found[0])
@@ -72,7 +72,7 @@ def all_wrong(problems: Iterable[str]) -> ConfigError:
 
 
 def one_by_one(error: ConfigError) -> Sequence[str]:
-    """Return what an error tells of, each problem in a text of its own."""
+    """Return the problems that an error lists."""
     _, *problems = error.message.split(_NEXT)
     return problems or [error.message]
 
@@ -105,7 +105,6 @@ def _problem(fault: Fault, path: KeyPath, plugins: Sequence[str]) -> str:
 
 
 def _unknown_key(path: KeyPath, known: Sequence[str], plugins: Sequence[str]) -> str:
-    """Say that there is no such setting, and which is nearest."""
     hint = nearest(str(path[-1]), known) or f"; the settings here are {', '.join(known)}"
     if len(path) == 1 and plugins:
         hint += f"; installed plugins, set under providers: {', '.join(sorted(plugins))}"

@@ -34,10 +34,9 @@ def config_schema() -> dict[str, Any]:
 
 
 def described(kind: type[Struct], template: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the JSON Schema of a struct, and those that it refers to by name.
+    """Return the JSON Schema of a struct, and by name the schemas it refers to.
 
-    What fields mean is taken from the `Attributes:` of their class. Keys that are not known are
-    mistakes. The titles that msgspec makes of names are left out.
+    Fields are described by the `Attributes:` of their class. Unknown keys are mistakes.
     """
     reference, parts = schema_of(kind, template)
     for part in parts.values():

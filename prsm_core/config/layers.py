@@ -30,10 +30,7 @@ GONE = {
 
 
 class Layer(Record, frozen=True, kw_only=True):
-    """What one source says: nested mappings, and where each key stands.
-
-    `told` has a line for each old key in it.
-    """
+    """The values of one source, and where each key stands; `told` has a line for each old key."""
 
     values: Mapping[str, Any]
     origins: Mapping[KeyPath, str]
@@ -90,10 +87,7 @@ class Layers(Struct):
     told: list[str] = field(default_factory=list)
 
     def add(self, layer: Layer) -> None:
-        """Lay a layer on top.
-
-        Raises ConfigError where a value would wipe out rules of a lower layer by its type.
-        """
+        """Lay a layer on top. Raises ConfigError if a value's type would wipe out lower rules."""
         permissions = layer.values.get("permissions")
         if not isinstance(permissions, Mapping | None):
             raise _wrong(layer, ("permissions",), "a mapping")
@@ -174,9 +168,9 @@ def _wrong(layer: Layer, path: KeyPath, wanted: str) -> ConfigError:
 
 
 def renewed(layer: Layer) -> Layer:
-    """Take over what old keys say, and tell of each, in the keys of today.
+    """Move what old keys say to today's keys, and tell of each.
 
-    Raises ConfigError where the new key says something too.
+    Raises ConfigError if the new key is set too.
     """
     kept, told = _without_gone(layer)
     moved = _misplaced_servers(kept)

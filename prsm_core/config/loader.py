@@ -1,11 +1,4 @@
-"""Loads the settings from files, environment and flags.
-
-Agents in markdown: the front matter says what one has, the text below is its prompt.
-
-Each is an expert unless its `role` makes it a worker or a reviewer.
-
-Turns environment variables, --set options and named flags into configuration layers.
-"""
+"""Loads the settings from files, markdown agents, environment, --set options and named flags."""
 
 from __future__ import annotations
 
@@ -57,15 +50,15 @@ _MODEL_SECTIONS = frozenset({"models", "model_registry"})
 
 
 class LoadedSettings(Record, frozen=True, kw_only=True):
-    """The settings, where each value that was set comes from, and what the user should know.
+    """The settings, and where each value that was set comes from.
 
     Attributes:
         settings: The values.
         sources: Maps dotted key paths (permissions.deny[0]) to "file:line", a variable or an
             option.
         notices: What the user should know.
-        mistakes: What is wrong in the configuration and harmless: each begins with its place.
-        of_plugins: By section and name what `PluginManager.with_settings` takes.
+        mistakes: Harmless mistakes, each beginning with its place.
+        of_plugins: What `PluginManager.with_settings` takes, by section and name.
     """
 
     settings: Settings
@@ -99,8 +92,7 @@ def load_settings(
         overrides: Values of named flags by dotted key path; None: the flag was not given.
         trusted: Whether the user trusts the workspace. If not, only its deny and ask rules hold,
             and that edits are asked about.
-        snapshot: What lies in the workspace's `.prism`, whose hash was compared for `trusted`;
-            None: it is read now.
+        snapshot: The workspace's `.prism` that `trusted` is about; None: it is read now.
         known_plugins: Names that sections of `providers` may have; None: any.
         plugin_sections: What the sections of plugins may hold, by section; None: anything.
 
@@ -239,10 +231,7 @@ _SHAPE = f"an agent file is {_FENCE}, YAML, {_FENCE}, and then its system prompt
 
 
 def agent_files(folder: Path) -> list[Path]:
-    """Return the markdown files of a folder by name; none if there is no folder.
-
-    Raises ConfigError for a folder that cannot be read.
-    """
+    """Return a folder's markdown files by name, none without a folder. Raises ConfigError."""
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == ".md")
     except FileNotFoundError:
@@ -254,7 +243,7 @@ def agent_files(folder: Path) -> list[Path]:
 def agent_layer(path: Path, text: str | None = None) -> Layer:
     """Return a layer that sets `experts.<name of the file>`, from its text if that was read.
 
-    Raises ConfigError, with the line where there is one, for a file that is no agent file.
+    Raises ConfigError, if possible with the line, for a file that is no agent file.
     """
     lines = ((read_text(path) if text is None else text) or "").splitlines()
     end = next((n for n, line in enumerate(lines) if n and line.rstrip() == _FENCE), None)
@@ -287,8 +276,8 @@ _KEY = re.compile(r'"([^"]+)"|([^."]+)')
 def environment_layers(environ: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[Layer]:
     """Yield a layer for each variable: short ones, then PRSM__SECTION__KEY, specific ones last.
 
-    Keys are lower-cased where they are written in capitals. Where `values`, the layers below,
-    have a key that differs in case or in - for _ only, that one is meant.
+    Keys in capitals are lower-cased. A key of `values`, the layers below, that differs only in case
+    or in - for _ is meant.
     """
     for name, short in SHORT.items():
         if environ.get(name):

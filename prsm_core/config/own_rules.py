@@ -1,7 +1,4 @@
-"""Writes the user's own rules: those of `prsm policy` and those of a person's answers.
-
-A rule goes to the user's policy file, or to the workspace's where the user chose the project.
-"""
+"""Writes the user's own rules, from `prsm policy` and from answers to requests."""
 
 from __future__ import annotations
 
@@ -34,8 +31,9 @@ if TYPE_CHECKING:
 class OwnRules(Record, frozen=True, kw_only=True):
     """Where the answers of one run are kept.
 
-    `may_allow_for_project` is False where the workspace has content that the user does not trust:
-    an allow rule in it would not hold.
+    `may_allow_for_project` is False if the workspace has untrusted content: an allow rule in it
+    would
+    not hold.
     """
 
     paths: Paths
@@ -47,11 +45,7 @@ class OwnRules(Record, frozen=True, kw_only=True):
         return cls(paths=paths, may_allow_for_project=is_trusted(paths) or _is_alone(paths))
 
     def add(self, verdict: str, rules: Iterable[Words], *, project: bool) -> Path:
-        """Add rules; return the file that has them.
-
-        Raises:
-            ConfigError: they cannot be written, or will not hold in later runs.
-        """
+        """Add rules; return their file. Raises ConfigError if they cannot hold in later runs."""
         for words in rules:
             change_rule(self.paths, verdict, words, project=project)
         path = policy_path(self.paths, project=project)
@@ -71,13 +65,11 @@ def policy_path(paths: Paths, *, project: bool) -> Path:
 def change_rule(
     paths: Paths, verdict: str, words: Words, *, project: bool, adds: bool = True
 ) -> bool:
-    """Add a rule or take it out; return False when there was nothing to do.
+    """Add or remove a rule; return whether that changed anything. Raises ConfigError.
 
-    A workspace that is trusted stays so, by exactly this change. One that has nothing in `.prism`
-    but its own rules to ask and to deny becomes trusted by an allow rule.
-
-    Raises:
-        ConfigError: the file cannot be read or written, or there are two of them.
+    A trusted workspace stays trusted with exactly this change. One whose `.prism` has only its own
+    ask
+    and deny rules becomes trusted by an allow rule.
     """
     path = policy_path(paths, project=project)
     require_one(path.parent, POLICY)

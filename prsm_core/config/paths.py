@@ -31,10 +31,7 @@ HOME = "~/"  # what the path of a skill of the user begins with
 
 
 class SkillPlaces(Record, frozen=True, kw_only=True):
-    """Where skills are looked for: below a workspace, and below the user's home.
-
-    Of a workspace that is not trusted nothing is read.
-    """
+    """Where skills are looked for. Nothing of an untrusted workspace is read."""
 
     workspace: str
     home: str | None  # None: it is not known
@@ -93,10 +90,7 @@ class Paths(Record, frozen=True, kw_only=True):
 
 
 def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
-    """Return the paths for a workspace.
-
-    PRSM_HOME puts everything but the workspace's own files under one folder; without it the
-    platform's conventions decide.
+    """Return the paths for a workspace: under PRSM_HOME, else by the platform's conventions.
 
     Raises:
         ConfigError: PRSM_HOME names what is no folder, a folder of configuration or state can be
@@ -144,10 +138,7 @@ def user_home() -> str | None:
 
 
 def private_dir(path: Path) -> Path:
-    """Create a folder, and those above it that are missing, for this user alone.
-
-    Raises ConfigError when that is not possible.
-    """
+    """Create a folder and its missing parents for this user alone. Raises ConfigError."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         for folder in reversed(missing):
@@ -170,9 +161,9 @@ def cannot_be_read(path: Path | str, error: OSError) -> ConfigError:
 
 
 def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
-    """Say so if state would lie among temporary files without the user's word for it.
+    """Return a notice if state would lie in the temporary folder and PRSM_HOME is not set.
 
-    Those are swept, and the sandboxes of vendors let agents write there.
+    Temporary files are swept, and the sandboxes of vendors let agents write there.
     """
     if environ.get("PRSM_HOME"):
         return None
@@ -186,10 +177,7 @@ def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
 
 
 def _check_own(folder: Path) -> None:
-    """Refuse a folder that others can change, if it is there: what lies in it decides what runs.
-
-    That holds for root, too: the owner of a folder can put anything into it at any time.
-    """
+    """Refuse a folder that others can change: what lies in it decides what runs, for root too."""
     try:
         found, link = folder.stat(), folder.lstat()
     except FileNotFoundError:
@@ -228,9 +216,9 @@ def find_file(folder: Path, stem: str) -> Path:
 
 
 def require_one(folder: Path, stem: str, there: Container[str] | None = None) -> str:
-    """Return the name of a file; raise ConfigError if it is there by both of its names.
+    """Return a file's name; raise ConfigError if both spellings exist.
 
-    `there` are the names in the folder, where these are known.
+    `there` are the names in the folder, if known.
     """
     names = _names_in(folder, stem) if there is None else there
     if all(name in names for name in spellings(stem)):

@@ -1,9 +1,8 @@
-"""The settings of what plugins bring, checked by a struct of the plugin's own.
+"""The settings of plugins' records, checked by structs of the plugins' own.
 
-A section such as `sinks` holds an entry for each record of its kind. Which records there are, and
-which struct each has, is told by whoever knows the plugins. An entry of `providers` may be of any
-name, whose `kind` says which provider it is of; what the engine and all providers share of it was
-checked before.
+A section such as `sinks` has an entry for each record of its kind. An entry of `providers` may
+have any name; its `kind` names the provider. Keys of the engine and of all providers are checked
+before.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ Origin: TypeAlias = "Callable[[KeyPath], str]"
 
 
 class PluginSection(Record, frozen=True, kw_only=True):
-    """A section that belongs to one kind of what plugins bring.
+    """A section for one kind of record.
 
     Attributes:
-        word: What one of them is called.
-        models: The struct of each by its name; None: it has none; an error: it cannot be loaded.
-        takes_any: Whether one without a struct takes whatever is set.
-        must_exist: Whether an entry that is nobody's is a mistake; else it is only told.
-        left_out: Plugins that a person has left out. An entry may be of one of them, whose names
-            are not known, unless it looks like one that is there.
+        word: The word for one record.
+        models: The struct of each by name; None: it has none; an error: it cannot be loaded.
+        takes_any: Whether a record without a struct takes anything.
+        must_exist: Whether an entry without a record is a mistake; else it is only told.
+        left_out: Plugins that a person has left out. An unknown entry may belong to one of them,
+            unless it resembles a known name.
     """
 
     word: str
@@ -61,10 +60,11 @@ class PluginSection(Record, frozen=True, kw_only=True):
 def read_plugin_settings(
     settings: Settings, sections: Mapping[str, PluginSection], origin: Origin
 ) -> PluginValues:
-    """Read the sections of plugins; never raises for what is wrong in them.
+    """Read the sections of plugins; never raises for mistakes in them.
 
-    What lacks an entry is read from an empty one. If its struct needs more than that, this is its
-    value's error and no mistake of the configuration.
+    A record without an entry is read from an empty one. If its struct needs more, that is the
+    value's
+    error, not a mistake of the configuration.
     """
     found = PluginValues(origin)
     for section, kind in sections.items():
@@ -109,17 +109,17 @@ def full_schema(sections: Mapping[str, PluginSection]) -> dict[str, Any]:
 
 
 def _add_engine_keys(entry: dict[str, Any], definitions: Mapping[str, Any]) -> None:
-    """Add to a provider's entry what the engine itself reads of it."""
     shared = definitions["ProviderSettings"]["properties"]
     if "properties" in entry:
         entry["properties"] |= {key: shared[key] for key in sorted(ENGINE_KEYS)}
 
 
 class PluginValues:
-    """What was read: by section and name an instance of the struct, or why there is none.
+    """What was read: by section and name a struct's instance, or why there is none.
 
-    `problems` are mistakes of whoever wrote the configuration, `notices` what is of no effect, and
-    `secrets` the values of fields that are annotated as `writeOnly`.
+    `problems` are the user's mistakes, `notices` entries without effect, and `secrets` the values
+    of
+    fields annotated as `writeOnly`.
     """
 
     def __init__(self, origin: Origin) -> None:

@@ -1,8 +1,7 @@
-"""Reads and writes policy files: rules on shell commands, the user's own and those of a workspace.
+"""Reads and writes policy files: YAML with the lists `allow`, `ask` and `deny` of shell commands.
 
-A policy file is YAML with the lists `allow`, `ask` and `deny`. What cannot be read of it is
-reported and never lost in silence: where a rule that restricts may be among it, the policy says
-that it is incomplete. Where a rule is added or taken out, all other lines stay as they are.
+Nothing unreadable is dropped in silence: if it may hold a restricting rule, the policy says that
+it is incomplete. An edit leaves all other lines as they are.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _COMMENT = re.compile(r"\s#")
 
 
 class PolicyRule(Record, frozen=True, kw_only=True):
-    """One rule: the first words of a command and what becomes of it.
+    """A rule: the first words of a command and its verdict.
 
     `layer` is "user" or "workspace", `origin` is "file:line".
     """
@@ -52,9 +51,9 @@ class PolicyRule(Record, frozen=True, kw_only=True):
 
 
 class Policy(Record, frozen=True, kw_only=True):
-    """The rules of all policy files, and what is wrong with those files.
+    """The rules of all policy files and the problems of those files.
 
-    `incomplete` says that a rule that restricts may have been lost.
+    `incomplete` says that a restricting rule may have been lost.
     """
 
     rules: tuple[PolicyRule, ...] = ()
@@ -87,12 +86,12 @@ def workspace_policy_path(paths: Paths) -> Path:
 def read_policy(
     paths: Paths, snapshot: Snapshot | None = None, *, user: Path | None = None
 ) -> Policy:
-    """Read both policy files; a missing one is an empty one, a broken one never raises.
+    """Read both policy files. A missing one is empty, a broken one never raises.
 
     Args:
         paths: Where they lie.
-        snapshot: What was read of the workspace's `.prism`; None: it is read now.
-        user: A file that takes the place of the user's own.
+        snapshot: The workspace's `.prism` as read; None: it is read now.
+        user: A file that replaces the user's own.
     """
     return _user_policy(paths, user) + workspace_policy(paths.workspace, snapshot)
 
@@ -137,10 +136,7 @@ def policy_notices(policy: Policy, *, trusted: bool) -> list[str]:
 
 
 def parse_rule(value: Any, verdict: str = "allow") -> tuple[str, ...]:
-    """Return the words of a rule, given as text or as a list of words.
-
-    Raises ValueError that says what is wrong with it.
-    """
+    """Return a rule's words, given as text or list. Raises ValueError that says what is wrong."""
     if isinstance(value, str):
         words = split_rule(value)
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
@@ -153,10 +149,7 @@ def parse_rule(value: Any, verdict: str = "allow") -> tuple[str, ...]:
 
 
 def check_class(words: tuple[str, ...], verdict: str) -> tuple[str, ...]:
-    """Return the words of a rule; where it is a class of commands, it must be one that there is.
-
-    Raises ValueError that says what is wrong with it.
-    """
+    """Return a rule's words; a class of commands must exist. Raises ValueError."""
     if not words[0].startswith(CLASS_MARK):
         return words
     known = ", ".join(RULE_CLASSES)
@@ -168,10 +161,7 @@ def check_class(words: tuple[str, ...], verdict: str) -> tuple[str, ...]:
 
 
 def split_rule(text: str) -> tuple[str, ...]:
-    """Return the words of a rule; with an operator of the shell no command would ever fit it.
-
-    Raises ValueError that says what is wrong with it.
-    """
+    """Return a rule's words. Raises ValueError, also for an operator: no command could match it."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=OPERATORS)
     lexer.commenters = ""
     try:
@@ -254,7 +244,6 @@ def _salvaged(text: str, path: Path, layer: str) -> Policy:
 
 
 def _items_of(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the number, the verdict and the text of each line that looks like such a rule."""
     verdict = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if match := _KEY.match(line):
@@ -264,9 +253,9 @@ def _items_of(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _item(line: str) -> str:
-    """Return what stands behind the dash of a line, without its comment; "" if nothing does.
+    """Return what follows a line's dash, without its comment; "" if nothing does.
 
-    Not by one pattern: the time that takes grows with the square of the spaces in a line.
+    Not one pattern: that takes quadratic time in the spaces of a line.
     """
     dash, _, rest = line.lstrip().partition("-")
     if dash or not rest[:1].isspace():
@@ -299,7 +288,7 @@ Lists = dict[str, list[Words]]
 
 
 def edit_policy(path: Path, verdict: str, words: Words, *, adds: bool = True) -> bool:
-    """Add a rule to a file, or take it out; return False when there was nothing to do.
+    """Add or remove a rule in a file; return whether that changed anything.
 
     Raises ConfigError for a file that cannot be read: it is never overwritten.
     """
@@ -318,7 +307,7 @@ def edit_policy(path: Path, verdict: str, words: Words, *, adds: bool = True) ->
 
 
 def edit_text(text: str, verdict: str, words: Words, path: Path, *, adds: bool) -> str | None:
-    """Return the text of a policy file with one more rule, or without it; None for no change.
+    """Return a policy's text with one more rule, or without it; None for no change.
 
     Raises ConfigError, which names `path`, when the text cannot be read.
     """
@@ -348,7 +337,6 @@ def holds_allow_rules(text: str, path: Path) -> bool:
 
 
 def _lists(text: str, path: Path) -> Lists:
-    """Return the rules by verdict; raise ConfigError when one of them is wrong."""
     document = parse_text(text, source=str(path))
     value = document.value if document.value is not None else {}
     if not isinstance(value, dict) or not set(value) <= set(VERDICTS):

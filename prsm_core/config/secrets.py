@@ -22,9 +22,7 @@ SECRET_NAME = re.compile(
 def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the secret values that the settings hold, or name by a variable of `environ`.
 
-    These are the keys of providers, and what is found in `environ`, or put into the environment or
-    the headers of programs and servers, under a name that sounds like a secret, or as the password
-    of a URL.
+    These are providers' keys, values under names that sound secret, and passwords in URLs.
     """
     yield from environment_secrets(environ)
     for provider in settings.providers.values():
@@ -56,10 +54,7 @@ def _named_secrets(values: Any, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is found in `environ` under a name that sounds like a secret, but for paths.
-
-    The password of a URL is one whatever its variable is called.
-    """
+    """Yield passwords in URLs and what has a secret's name in `environ`, but for paths."""
     yield from (value for value in _secret_values(environ) if not value.startswith(("/", "~")))
 
 

@@ -1,6 +1,6 @@
-"""The warnings that this person has been shown, so that a run does not repeat what is not new.
+"""The warnings that this person has seen, so that a run does not repeat them.
 
-The file is a hint. Where it is missing, torn or cannot be written, a warning is shown once more.
+The file is only a hint: if it is missing, torn or not writable, a warning is shown once more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One reading of a workspace's `.prism`: what is hashed is what is used.
 
-Every file is opened once. Its bytes go into the hash, and those that configure PRSM are kept for
-whoever parses them, so that nothing can change between the look at the hash and the use.
+Every file is opened once. Its bytes are hashed and, if they configure PRSM, kept for parsing, so
+that nothing can change in between.
 """
 
 from __future__ import annotations
@@ -57,14 +57,12 @@ class Snapshot(Record, frozen=True, kw_only=True):
     """What lay in `.prism` when it was read.
 
     Attributes:
-        folder: The folder itself; `is_there` tells whether there is one.
+        folder: The folder itself; `is_there` tells whether it exists.
         files: The bytes of the files that configure PRSM, by their path in the folder.
-        refused: What stands where such a file may be and cannot be taken (a link, a pipe), by that
-            path ("" for the folder); and why.
-        unread: The paths of such files that the scope leaves out.
-        unknown: The paths of files where such may be that are none; at most MAX_NAMED.
-        entries: Everything in the folder by its path, folders included; empty unless it was
-            read whole.
+        refused: Why such a file cannot be taken (a link, a pipe), by path; "" is the folder.
+        unread: Such files that the scope leaves out.
+        unknown: Files in their places that configure nothing; at most MAX_NAMED.
+        entries: Everything in the folder by its path; empty unless it was read whole.
         digest: The hash of all of it; None unless it was read whole, or if there is none.
     """
 
@@ -91,10 +89,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
         return sorted(self._names() - {*spellings(POLICY)})
 
     def name_of(self, stem: str) -> str:
-        """Return how a file is spelled here, as usual if it is not there.
-
-        Raises ConfigError when it is there by both names.
-        """
+        """Return how a file is spelled here. Raises ConfigError if both spellings exist."""
         return require_one(self.folder, stem, self._names())
 
     def _names(self) -> set[str]:
@@ -105,10 +100,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
         return [name for name in self.settings_files() if name.startswith("agents/")]
 
     def data(self, name: str) -> bytes | None:
-        """Return the bytes of a file, None if there is none.
-
-        Raises ConfigError when something else stands there.
-        """
+        """Return a file's bytes, None for no file. Raises ConfigError for anything else there."""
         for refused in ("", *(("agents",) if name.startswith("agents/") else ()), name):
             if refused in self.refused:
                 raise ConfigError(f"{self.path(refused)}: {self.refused[refused]}")
@@ -125,9 +117,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
 
 def take_snapshot(workspace: Path, scope: Scope = Scope.ALL) -> Snapshot:
-    """Read `.prism`, as much of it as the scope says.
-
-    Links are hashed as links and never followed, special files by their kind alone.
+    """Read `.prism`, as much of it as the scope says. Links are hashed and never followed.
 
     Raises ConfigError when something cannot be read or there is too much of it.
     """

@@ -1,10 +1,8 @@
 """Remembers which content of a workspace's `.prism` the user trusts, and in which folder.
 
-The content is known by its hash. The folder is told from another one at its path.
-
-A copy, a new clone and a restored backup are other folders: their inode or birth time differs.
-Other history in the same folder has another root commit. Each alone is weak: inodes are used again,
-not every file system notes births, and a fork has the root of what it was forked from.
+Content is known by its hash. A copy, a clone or a restored backup is another folder: its inode,
+birth time or root commits differ. Each of these alone is weak: inodes are reused, some file
+systems note no births, and a fork shares its origin's root.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ _VARIABLES = {
 class Standing(Record, frozen=True, kw_only=True):
     """What lies in `.prism`, read once, and whether the user trusts exactly that.
 
-    `lost` says why trust that was given no longer holds; None where none was given, or it holds.
+    `lost` says why trust no longer holds; None if none was given, or it holds.
     """
 
     snapshot: Snapshot
@@ -80,8 +78,8 @@ class Grant(Record, frozen=True, kw_only=True):
 
     Attributes:
         content: The hash of `.prism`, or NOTHING.
-        folder: Which folder that is; None if nobody has noted it.
-        roots: The commits that its history begins with, if it has any.
+        folder: The folder itself; None if it was not there to look at.
+        roots: The root commits of its history.
     """
 
     content: str
@@ -90,11 +88,11 @@ class Grant(Record, frozen=True, kw_only=True):
 
 
 class Review(Standing, frozen=True, kw_only=True):
-    """What a person who is asked for trust should know, beside what would be trusted.
+    """What a person who is asked for trust should know.
 
     Attributes:
-        effects: What that does.
-        before: What the content that was trusted last did; None if that is not known.
+        effects: What the content does.
+        before: What the content trusted last did; None if that is not known.
     """
 
     effects: Sequence[Effect]
@@ -114,8 +112,9 @@ class Review(Standing, frozen=True, kw_only=True):
 def check_trust(paths: Paths, *, given: bool = False) -> Standing:
     """Read `.prism` and return it with whether the user trusts what was read.
 
-    Whoever uses the content takes it from the snapshot: the folder may have changed since. With
-    `given` the user has said so for this one run. Raises ConfigError when it cannot be read.
+    Use the content of the snapshot: the folder may have changed since. With `given` the user trusts
+    it
+    for this run. Raises ConfigError when it cannot be read.
     """
     if given:
         return Standing(snapshot=take_snapshot(paths.workspace, Scope.CONFIGURATION), trusted=True)
@@ -148,10 +147,9 @@ def review(paths: Paths) -> Review:
 
 
 def trust(paths: Paths, snapshot: Snapshot | None = None) -> str:
-    """Trust what a snapshot of `.prism` holds, or what lies there now; return its hash.
+    """Trust a snapshot of `.prism`, or what lies there now; return its hash. Raises ConfigError.
 
-    A workspace without one is trusted as it is; what appears there later is not. Raises ConfigError
-    where that cannot be written.
+    A workspace without one is trusted as it is; what appears there later is not.
     """
     if snapshot is None:
         snapshot = take_snapshot(paths.workspace)
@@ -181,16 +179,15 @@ def change_file(
 ) -> bool:
     """Change one file of `.prism` on the user's own word; trust in the rest stays as it was.
 
-    What is trusted then is the content that was trusted before with this one file changed: if
-    something else has changed meanwhile, nothing is. Call it with the lock held.
+    Then the trusted content is the old one with this file changed: if anything else has changed
+    meanwhile, nothing is trusted. Call it with the lock held.
 
     Args:
         paths: The workspace.
         name: The policy file, or another that configures PRSM, directly in `.prism`.
-        change: Returns the new bytes for the old ones (None: there is no file), or None to leave
-            them as they are.
-        may_begin: Whether trust may begin with this change where `.prism` holds nothing but this
-            file, given its old bytes.
+        change: Returns the new bytes for the old ones (None: no file), or None for no change.
+        may_begin: Given the old bytes, whether trust may begin with this change if `.prism` holds
+            nothing else.
 
     Returns:
         Whether the file was changed.
@@ -228,8 +225,6 @@ def _why_lost(grant: Grant, paths: Paths, snapshot: Snapshot) -> str | None:
     is_same = snapshot.is_empty if grant.content == NOTHING else grant.content == snapshot.digest
     if not is_same:
         return "it has changed since it was trusted"
-    if grant.folder is None:
-        return "it was trusted before it was noted which folder that is"
     if grant.folder != identify(paths.workspace):
         return "another folder is at this path than the one that was trusted"
     if not has_commits(paths.workspace, grant.roots):
@@ -262,17 +257,10 @@ def _load(path: Path, build: Callable[[Any], T], what: str, without: str) -> T |
 
 def _read(paths: Paths) -> dict[str, Grant]:
     def build(known: Any) -> dict[str, Grant]:
-        return {str(name): _grant(value) for name, value in known.items()}
+        return {str(name): convert(value, Grant) for name, value in known.items()}
 
     what, without = "the list of trusted workspaces", "no workspace is trusted then"
     return _load(_file(paths), build, what, without) or {}
-
-
-def _grant(value: Any) -> Grant:
-    """Return what a value of the list says; raises ValueError, also by its subclass of msgspec."""
-    if isinstance(value, str):  # of a time when the folder was not noted
-        return Grant(content=value)
-    return convert(value, Grant)
 
 
 def _known(paths: Paths) -> Grant | None:
@@ -280,7 +268,6 @@ def _known(paths: Paths) -> Grant | None:
 
 
 def _effects_before(paths: Paths) -> Sequence[Effect] | None:
-    """Return what the content that was trusted last did; None where nobody has noted it."""
     from prsm_core.config.effects import Effect
 
     def build(noted: Any) -> Sequence[Effect]:
@@ -373,10 +360,9 @@ def birth_time(path: Path) -> int | None:
 
 
 def root_commits(folder: Path) -> tuple[str, ...]:
-    """Return the commits that what is checked out began with.
+    """Return the root commits of what is checked out.
 
-    There are none without a repository, before its first commit, in a clone that is shallow, and
-    where git gives no answer in time.
+    None without a repository or a commit, in a shallow clone, or if git does not answer in time.
     """
     if _ask(folder, ("rev-parse", "--is-shallow-repository"), FIND_SECONDS) != "false\n":
         return ()
@@ -394,7 +380,6 @@ def has_commits(folder: Path, commits: Sequence[str]) -> bool:
 
 
 def _ask(folder: Path, words: Sequence[str], seconds: float, given: str = "") -> str | None:
-    """Return what git says about a folder, None for an error."""
     git = shutil.which("git")
     if git is None or not git.startswith(os.sep):
         return None

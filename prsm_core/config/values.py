@@ -139,10 +139,7 @@ class Section(Record, frozen=True, forbid_unknown_fields=True):
 
 
 def prepared(hint: Any, value: Any) -> Any:
-    """Return a value without the keys that are set to null, and with short forms written out.
-
-    Keys that a struct does not know stay as they are.
-    """
+    """Return a value without null keys and with short forms written out; unknown keys stay."""
     if value is False and "off" in choices_of(hint):
         return "off"  # as YAML reads it where it stands without quotes
     for kind in members(hint):
@@ -160,9 +157,9 @@ def prepared(hint: Any, value: Any) -> Any:
 
 
 def check_tool_names(names: Iterable[tuple[str | int, str]], *path: str | int) -> None:
-    """Refuse a native tool that is not written as it is. Raises ValueError.
+    """Raise ValueError for a native tool in the wrong case.
 
-    `names` are with the key or index of each in what stands at `path`.
+    `names` come with their key or index in what stands at `path`.
     """
     for key, name in names:
         for tool in NATIVE_TOOLS:

@@ -145,7 +145,6 @@ def prompted(
 def _revived(
     state: SessionState, master: AgentNow, text: str, ids: Ids, at: float
 ) -> tuple[SessionState, Sequence[Telling]]:
-    """Return a fork whose master begins a new run, as with a follow-up task."""
     agent, last = master.agent, state.runs[-1]
     anew = replace(agent, prompt=text, incarnation=agent.incarnation + 1, state=AgentState.STARTING)
     known = replace(NO_NOTES, reports=master.notes.reports, heard=master.notes.heard, began_at=at)

@@ -53,7 +53,6 @@ def relabelled(
 
 
 def _problem(name: object, text: object, owner: str | None) -> tuple[str, str] | None:
-    """Return what is wrong with one change, and the cure."""
     if not isinstance(name, str) or not _is_name(name):
         return f"{name!r} is no name of a label", _NAMES
     if len(name) > NAME_BYTES:  # all of its characters are ASCII

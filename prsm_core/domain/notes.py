@@ -84,7 +84,6 @@ class Notes(Record, frozen=True, gc=False, kw_only=True):
 
 
 def _built(name: str, value: Any) -> Any:
-    """Return the value of a note; of some it is a record."""
     kind = _RECORDS.get(name)
     return value if kind is None or value is None else kind(**value)
 

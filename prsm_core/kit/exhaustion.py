@@ -192,7 +192,6 @@ def _has_no_inodes(place: Path) -> bool:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return a folder, or the nearest one above it that is there."""
     for one in (folder, *folder.parents):
         with suppress(OSError):
             if one.is_dir():

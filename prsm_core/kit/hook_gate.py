@@ -45,8 +45,6 @@ class _Admitted:
 
 
 class _Connection:
-    """A client that asks."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
@@ -198,7 +196,6 @@ class HookGate:
 
 
 def _frame(answer: str) -> bytes:
-    """Return an answer as the client reads it."""
     told = answer.encode(errors="replace")
     return b"%d\n%b" % (len(told), told)
 
@@ -209,7 +206,6 @@ def _digest(token: bytes) -> bytes:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the sockets of engines that have died."""
     for path in folder.glob("hook-*.sock"):
         owner = path.name.split("-")[1]
         if (

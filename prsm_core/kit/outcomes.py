@@ -54,7 +54,6 @@ def within(outcome: ToolOutcome, limit: int) -> ToolOutcome:
 
 
 def _longest(value: Any) -> tuple[int, int]:
-    """Return the lengths of the longest text and the longest list in a JSON value."""
     text = items = 0
     left = [value]
     while left:
@@ -70,7 +69,6 @@ def _longest(value: Any) -> tuple[int, int]:
 
 
 def _cut(value: Any, shape: _Shape) -> Any:
-    """Return a JSON value with its texts and lists cut."""
     if isinstance(value, str):
         return value if len(value) <= shape.text else value[: shape.text] + CUT
     if isinstance(value, Mapping):

@@ -89,8 +89,6 @@ def model_of_keys(
 
 
 class _Value(Parsed):
-    """A value of a section, as it was written and as a parser has read it."""
-
     parser: ClassVar[Parser]
 
     def __init__(self, written: Any, parsed: Any) -> None:

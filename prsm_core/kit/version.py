@@ -223,7 +223,6 @@ def _key(command: Sequence[str]) -> str:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file, as far as it has one."""
     try:
         with path.open("rb") as file:
             found = json.loads(file.read(_LARGEST))

@@ -437,7 +437,6 @@ class PermissionBroker:
         return Ask(f"{request.tool} may change something")
 
     def _edit(self, mode: PermissionMode) -> Verdict:
-        """Return what becomes of an edit that no rule before this one has an opinion on."""
         if self._edits == "allow" or mode not in EDITS_BY_SETTING:
             return Allow("edits inside the workspace are allowed")
         return Ask("permissions.edits wants each edit asked about")
@@ -450,7 +449,6 @@ class PermissionBroker:
         return self.commands.offered(command, _setting(request, context))
 
     def _may_change(self, tool: str) -> bool:
-        """Return whether a tool that is no shell may change files."""
         return tool not in self._own_tools and tool not in LOOKING_TOOLS
 
     def _is_safe(self, request: PermissionRequest, context: PermissionContext) -> bool:
@@ -514,12 +512,10 @@ def _patterns(request: PermissionRequest) -> Iterator[str]:
 
 
 def _folder(request: PermissionRequest, context: PermissionContext) -> str:
-    """Return the folder that the paths of a request are of, resolved."""
     return _setting(request, context).folder
 
 
 def _regions(context: PermissionContext) -> str:
-    """Return the regions around an agent, for people."""
     own = () if context.region is None else (f"its own is {', '.join(context.region)}",)
     return ", ".join((*own, *(f"{folder} is of {owner}" for folder, owner in context.leased)))
 

@@ -91,7 +91,6 @@ def find_skills(places: SkillPlaces) -> FoundSkills:
 
 
 def _candidates(folder: Path, mistakes: list[str]) -> list[Path]:
-    """Return the files of skills in a folder, by name; none if there is no such folder."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, MAX_ENTRIES + 1)]
@@ -135,7 +134,6 @@ def _skill(path: Path, told: str, root: str, seen: set[str]) -> Skill | None:
 
 
 def _line(text: str) -> str:
-    """Return a text on one line, in which nothing hides."""
     return escape_exact(" ".join(text.split()))
 
 

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class Absent(Record, frozen=True, kw_only=True):
-    """What is known of the records of one kind that are not there.
+    """Why records of one kind may be missing.
 
-    `owners` are plugins that are not used, by the names of their records; one that could not say
-    what it has counts as that of its own name. `lost` are all those with which something is wrong.
+    `owners` are unused plugins by the names of their records, or by their own name if they could
+    not
+    say what they have. `lost` are all quarantined ones.
     """
 
     word: str = "provider"

@@ -1,7 +1,4 @@
-"""One plugin on its way from discovery to a record: its import and its hooks, within a deadline.
-
-The fields of what its hooks give are looked at once, when it is loaded.
-"""
+"""One plugin from discovery to a record: its import, hooks and fields, within a deadline."""
 
 from __future__ import annotations
 
@@ -104,10 +101,10 @@ class Candidate(Struct, kw_only=True):
         )
 
     def activated(self, seconds: float) -> Candidate:
-        """Return it imported and asked, or rejected: also when that takes more than `seconds`.
+        """Return it imported and asked, or rejected, also for taking more than `seconds`.
 
-        Whatever it raises but Ctrl-C rejects it. What it prints meanwhile, or too late, goes to
-        stderr. Built-ins have no deadline: they need no thread.
+        Anything it raises but Ctrl-C rejects it. Its output goes to stderr. Built-ins have no
+        deadline.
         """
         attempt = replace(self, specs={})
         if self.is_builtin:
@@ -278,9 +275,9 @@ CHECKS = frozenset({"prsm_permission_checks", "prsm_command_policies"})
 
 
 def brings_checks(plugin: object) -> bool | None:
-    """Return whether what was imported means to contribute checks or a command policy.
+    """Return whether a plugin means to contribute checks or a command policy.
 
-    None where it has a hook that this core does not know, and that looks like no other.
+    None if it has a hook that this core does not know and that resembles no other.
     """
     if any(callable(getattr(plugin, hook, None)) for hook in CHECKS):
         return True

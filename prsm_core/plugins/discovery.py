@@ -38,9 +38,9 @@ def builtin(name: str, module: str) -> Candidate:
 
 
 def installed(points: Iterable[EntryPoint] | None, *, defaults_only: bool) -> list[Candidate]:
-    """Return the plugins of these entry points (None: of all distributions), in order of name.
+    """Return the plugins of these entry points (None: of all distributions) by name.
 
-    With `defaults_only` return those of the packages that count as built in alone.
+    `defaults_only` leaves those of packages that count as built in.
     """
     plugins = [
         _candidate(point)
@@ -78,11 +78,9 @@ def apply_lists(
 ) -> list[Notice]:
     """Reject what the lists exclude; return notices on names that no plugin has.
 
-    A name that an installed plugin shares with a built-in one means the installed one.
-
-    Leaving out a plugin that is not there changes nothing, and is to be shown once. It is told in
-    each run if the name is much like that of a plugin, which runs though it should not, or was
-    given for this run. So is a plugin that should be there: it may bring a check.
+    A name that an installed and a built-in plugin share means the installed one. A notice is shown
+    once only if it is harmless: not for a near miss, a list of this run, or a plugin that should be
+    there, which may bring a check.
     """
     only = _names(environ["PRSM_PLUGINS"]) if "PRSM_PLUGINS" in environ else None
     blocked = {

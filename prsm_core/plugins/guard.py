@@ -1,16 +1,13 @@
-"""The one guard around calls into third-party code: whatever goes wrong there has its name.
-
-A Guest is an object that a plugin has registered: a sink, a scorer, a check, a provider, a
-frontend. The core calls it in one of these ways:
+"""The one guard around calls into third-party code: whatever goes wrong there gets its name.
 
     with guest.calling("write"):                    # in the caller's own task
         await sink.write(batch)
     status = await guest.within(6.0, "probe", provider.probe, clock=clock)  # in one of its own
     verdict = await guest.asked(5.0, "its answer", check)   # in one, if it has to wait for anything
 
-Any BaseException of such a call is raised as PluginFaultError, but for what is the caller's own:
-a cancellation that somebody asked for, and Ctrl-C. So is an answer that is none (`wrong`), and
-one that does not come in time: what then swallows its cancellation is left behind.
+Any BaseException of a call becomes a PluginFaultError, but for Ctrl-C and a cancellation that
+somebody asked for. So does a wrong answer (`wrong`), and a late one: what swallows its
+cancellation is left behind.
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ class TooLateError(PluginFaultError):
 
 
 class Guest:
-    """Code that a plugin has registered, by the name that people know it by: event sink jsonl.
+    """Code that a plugin has registered, by the name that people know: event sink jsonl.
 
     `code` is an import string or an object; it tells the distribution.
     """
@@ -85,10 +82,7 @@ class Guest:
         return f"{self.kind} {self.name}" + ("" if found is None else f" ({found})")
 
     def load(self) -> Any:
-        """Return what was registered, imported if it is a string.
-
-        Raises PluginError that names it.
-        """
+        """Return what was registered, imported if needed. Raises PluginError that names it."""
         return load_object(self._code, plugin=self.name)
 
     def calling(self, what: str, passes: tuple[type[Exception], ...] = ()) -> Calling:
@@ -104,7 +98,7 @@ class Guest:
             raise
 
     def failed(self, what: str, error: BaseException) -> PluginFaultError:
-        """Return what is told of an error of its code; the first one's traceback is logged."""
+        """Return the error for a failure of its code; the first traceback is logged."""
         if not self._has_failed:
             self._has_failed = True
             _log.info("%s failed in %s", self, what, exc_info=error)
@@ -113,7 +107,7 @@ class Guest:
         return kind(self, f"failed in {what}", why)
 
     def wrong(self, what: str, problem: str) -> PluginFaultError:
-        """Return what is told of an answer that is none: what gave it, and what it is."""
+        """Return the error for a wrong answer: what gave it, and what it is."""
         self._has_failed = True  # there is no traceback
         return PluginFaultError(self, what, problem)
 
@@ -129,12 +123,13 @@ class Guest:
     ) -> T:
         """Await `call()` in a task of its own, for at most so many seconds.
 
-        An answer that comes later does not count. Cancelled, because it is late or because the
-        caller is, the call has `grace` seconds to end; then it is left behind and told of.
+        A later answer does not count. When it is late or the caller is cancelled, the call has
+        `grace`
+        seconds to end; then it is left behind, with a warning.
 
-        Without `seconds` it may take as long as the caller waits; without a clock these are those
-        of the running loop. Errors that it `passes` are answers. Raises TooLateError if it did not
-        end in time, PluginFaultError if it failed.
+        None waits as long as the caller does; without a clock the running loop counts. Errors in
+        `passes`
+        are answers. Raises TooLateError for a late call, PluginFaultError for a failed one.
         """
         visit = _Visit(clock, grace)
         visit.begin(self._called(what, call, passes, visit), f"{what} of {self.kind} {self.name}")
@@ -159,10 +154,9 @@ class Guest:
         call: Callable[[], Awaitable[T] | T],
         passes: tuple[type[Exception], ...] = (),
     ) -> T:
-        """Return what `call()` gives; what has to be awaited is, as `within` does.
+        """Return what `call()` gives; await it as `within` does if it has to be awaited.
 
-        What is given at once costs no task and no timer. Nothing cuts that short: whoever asks
-        looks at the time.
+        An immediate answer costs no task and no timer, and nothing cuts it short.
         """
         with self.calling(what, passes):
             given: Any = call()
@@ -186,8 +180,9 @@ class Guest:
     ) -> Stay:
         """Return what runs a call in the caller's own task, for at most so many seconds.
 
-        For what has to begin and end in one task, which `within` does not; its arguments are the
-        same. What swallows the cancellation keeps the task: `on_stuck` is called then.
+        For what has to begin and end in one task; arguments as of `within`. `on_stuck` is called if
+        the
+        call swallows its cancellation: it keeps the task.
         """
         return Stay(self, what, seconds, clock, on_stuck, passes)
 
@@ -235,10 +230,7 @@ class Calling:
 
 
 class Stay:
-    """A call in the caller's own task that is cancelled at its deadline; see Guest.here.
-
-    An answer that comes after the deadline does not count: `check` says so.
-    """
+    """A call in the caller's own task, cancelled at its deadline; `check` refuses a late answer."""
 
     def __init__(
         self,
@@ -258,7 +250,7 @@ class Stay:
         self._scope: asyncio.Timeout | None = None
 
     async def run(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Await `call()`; what never has to wait is done at once, and costs no timer.
+        """Await `call()`; what never waits costs no timer.
 
         Raises PluginFaultError as `calling` does, TooLateError if it was cancelled.
         """
@@ -311,10 +303,9 @@ async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Return whether an exception is not of the code that raised it, but of whoever called.
+    """Return whether an exception comes from the caller rather than from the code that raised it.
 
-    That is Ctrl-C, the cancellation of a task that was cancelled, and the end of a coroutine that
-    nobody runs any more.
+    That is Ctrl-C, the cancellation of a cancelled task, and the end of an abandoned coroutine.
     """
     if isinstance(error, asyncio.CancelledError):
         task = _running_task()

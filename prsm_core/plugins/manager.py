@@ -125,11 +125,7 @@ class PluginManager:
         return {name: spec for name, spec in self._specs[kind].items() if isinstance(spec, kind)}
 
     def get(self, kind: type[S], name: str) -> S:
-        """Return one record.
-
-        Raises PluginError: from its own error when its plugin is not active, else with the
-        nearest name and those there are.
-        """
+        """Return one record. Raises PluginError with its plugin's error or the nearest names."""
         spec = self._specs[kind].get(name)
         if isinstance(spec, kind):
             return spec
@@ -139,10 +135,7 @@ class PluginManager:
         raise unknown(WORDS[kind], name, names, switched_off=self.switched_off, lost=lost)
 
     def check_not_refused(self, kind: type[S], name: str) -> None:
-        """Raise PluginError, from its own error, if the plugin that has `name` is not active.
-
-        A name that is not known at all is no error here.
-        """
+        """Raise PluginError if the plugin that has `name` is inactive; unknown names pass."""
         owner = self._lost.get((kind, name), name)
         if name not in self._specs[kind] and owner in self._refused:
             record, failure = self._refused[owner]
@@ -165,7 +158,7 @@ class PluginManager:
         )
 
     def lost(self, kind: type) -> Sequence[str]:
-        """Return the names of the records of a kind that plugins in quarantine would have."""
+        """Return the names of a kind's records that quarantined plugins would have."""
         quarantined = {record.name for record in self.quarantined}
         return [
             name for (of, name), owner in self._lost.items() if of is kind and owner in quarantined
@@ -176,14 +169,13 @@ class PluginManager:
         return self._owners[type(spec), spec.name]
 
     def contributions(self, plugin: PluginRecord) -> Sequence[Spec]:
-        """Return what a plugin contributes; of one that is not active nothing of it is used."""
+        """Return a plugin's records; those of an inactive one are not used."""
         return self._given[plugin]
 
     def implementation(self, spec: Spec, seconds: float | None = None) -> Any:
         """Return a record's factory, check or score function, imported if it is a string.
 
-        Raises PluginError that names the plugin when the import fails, SlowPluginError when it
-        takes more than `seconds`.
+        Raises PluginError when the import fails, SlowPluginError when it takes more than `seconds`.
         """
         reference = reference_of(spec)
         if isinstance(reference, WithSettings):
@@ -194,10 +186,11 @@ class PluginManager:
     def settings_models(
         self, frontends: Collection[str] | None = None
     ) -> Mapping[str, Mapping[str, Any]]:
-        """Return the structs of active records by section of the configuration and by name.
+        """Return the structs of active records by section and name.
 
-        None for a record without one, and for a frontend that is not among those named; a
-        PluginError for one whose model cannot be loaded.
+        None for a record without one and for a frontend not in `frontends`; a PluginError for a
+        model that
+        cannot be loaded.
         """
 
         def is_wanted(kind: type, name: str) -> bool:
@@ -213,18 +206,18 @@ class PluginManager:
         }
 
     def provider_models(self, names: Collection[str] | None = None) -> Mapping[str, Any]:
-        """Return the structs of the sections of active providers, of all or of those named.
+        """Return the structs of active providers' sections, of all or of those named.
 
-        None for a provider without one, a PluginError for one whose model cannot be loaded.
+        None for a provider without one, a PluginError for one that cannot be loaded.
         """
         specs = self.collect(ProviderSpec)
         wanted = [name for name in specs if names is None or name in names]
         return {name: self._model(specs[name]) for name in wanted}
 
     def with_settings(self, found: Mapping[tuple[str, str], Any]) -> PluginManager:
-        """Return these plugins with settings given to their records, by section and name.
+        """Return these plugins with settings for their records, by section and name.
 
-        What is found for a record is an instance of its model, or the error of whoever uses it.
+        Each is an instance of the record's model, or the error for whoever uses it.
         """
         manager = copy(self)
         manager._specs = dict(self._specs)
@@ -238,13 +231,13 @@ class PluginManager:
         return manager
 
     def defaults_of(self, spec: Spec) -> Any:
-        """Return the model that a record still has to be given settings by; None: by none."""
+        """Return the model of the settings that a record still needs, if any."""
         if isinstance(spec, CommandPolicySpec) or isinstance(reference_of(spec), WithSettings):
             return None
         return self._model(self._specs[type(spec)][section_of(spec)])
 
     def unsettled(self) -> Iterator[tuple[Spec, PrsmError]]:
-        """Yield the records that need settings which nobody has given, and what is missing."""
+        """Yield the records that still need settings, and what is missing."""
         for specs in self._specs.values():
             for spec in specs.values():
                 reference = reference_of(spec)

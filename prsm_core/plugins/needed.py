@@ -19,10 +19,9 @@ S = TypeVar("S", bound=Spec)
 
 
 def check_needed(plugins: PluginManager, provider: str | None, checks: Sequence[str]) -> None:
-    """Refuse to go on without what the user named; a policy that is missing must not fail open.
+    """Refuse to run without what the user named: a missing policy must not fail open.
 
-    Raises PluginError for the plugin of the provider, for one of the checks, which the settings
-    require, and for any check that is lost.
+    Raises PluginError for the provider's plugin, a required check, and any check that is lost.
     """
     if provider is not None:
         plugins.check_not_refused(ProviderSpec, provider)
@@ -43,10 +42,10 @@ def check_required(plugins: PluginManager, checks: Sequence[str]) -> None:
 
 
 def chosen(plugins: PluginManager, kind: type[S], named: str | None, setting: str) -> S | None:
-    """Return the record of which an engine has one: the one that is named, or the only one.
+    """Return an engine's one record of a kind: the named one, or the only one; None without any.
 
-    None where there is none. Raises PluginError for a name of none, and for one that is lost with
-    its plugin; ConfigError where there are several and `setting` names none of them.
+    Raises PluginError for an unknown or lost name, ConfigError if `setting` must choose among
+    several.
     """
     if named is not None:
         return plugins.get(kind, named)

@@ -15,10 +15,7 @@ _BOUNDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator
 
 
 def core_pins(requirements: Iterable[str]) -> Iterator[str]:
-    """Yield the version clauses that a distribution puts on the core.
-
-    Requirements with a marker are left to the installer, which has its context.
-    """
+    """Yield a distribution's version clauses on the core, but for those with a marker."""
     for requirement in requirements:
         pin = _PIN.fullmatch(requirement)
         if pin and pin[1].strip():

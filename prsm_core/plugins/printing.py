@@ -1,7 +1,7 @@
-"""Stdout belongs to the command: what plugins print is told on stderr.
+"""Stdout belongs to the command: what plugins print is logged to stderr.
 
-One object stands in for `sys.stdout` while their code runs: as they are loaded, where the plugin is
-known, and as they work, where the stack tells whose code it is.
+One object stands in for `sys.stdout` while their code runs. While plugins load, the plugin is
+known; while they work, the stack tells whose code it is.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def stdout_while_loading(plugin: str, thread: threading.Thread | None = None) -> Iterator[None]:
-    """Log what is printed meanwhile as a warning that names the plugin; stdout gets nothing of it.
+    """Log what is printed meanwhile as a warning that names the plugin; stdout gets none of it.
 
-    That goes for `sys.stdout`, for the descriptor below it and for programs that inherit it. If
-    `thread` goes on afterwards, its part of `sys.stdout` stays cut off.
+    That covers `sys.stdout`, its descriptor and programs that inherit it. If `thread` goes on
+    afterwards, its part of `sys.stdout` stays cut off.
     """
     stream, loading = sys.stdout, _Loading(plugin, thread)
     stand_in = _StandIn(stream, loading.take, is_terminal=True)
@@ -60,8 +60,8 @@ def stdout_while_loading(plugin: str, thread: threading.Thread | None = None) ->
 def stdout_kept() -> Iterator[TextIO]:
     """Keep stdout for the command; yield the stream that leads there.
 
-    What others write to `sys.stdout` is told as a warning, with the plugin whose code does it. What
-    goes to the descriptor below, from programs that inherit it too, goes to stderr as it is.
+    What others write to `sys.stdout` becomes a warning that names the plugin. What goes to the
+    descriptor, also from programs, goes to stderr.
     """
     stream = sys.stdout
     with ExitStack() as stack:
@@ -77,20 +77,16 @@ def stdout_kept() -> Iterator[TextIO]:
 
 @contextmanager
 def stdout_shared(owner: str | None) -> Iterator[None]:
-    """Tell what plugins write to `sys.stdout`, but for those of the distribution `owner`.
+    """Log what plugins write to `sys.stdout`, but for those of the distribution `owner`.
 
-    For a frontend of a plugin, which has stdout for itself and may do with it what it likes: what
-    goes to the descriptor is not looked at.
+    For a plugin's frontend, which owns stdout: its descriptor is not watched.
     """
     with _replaced(_Working(owner, is_shared=True)):
         yield
 
 
 class _StandIn:
-    """What `sys.stdout` is meanwhile; all that it does not do itself the stream below does.
-
-    A text that `take` does not deal with is written. Who keeps it writes to the stream afterwards.
-    """
+    """Stands in for `sys.stdout`; what `take` does not handle goes to the stream below."""
 
     def __init__(self, stream: Any, take: Take, *, is_terminal: bool) -> None:
         self._stream = stream
@@ -101,7 +97,6 @@ class _StandIn:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Have the text dealt with, or write it."""
         self._put(text, sys._getframe(1))
         return len(text)
 
@@ -114,7 +109,6 @@ class _StandIn:
             self._stream.write(text)
 
     def isatty(self) -> bool:
-        """Return whether colours and the like have a place here."""
         return bool(self._is_terminal and self._stream is not None and self._stream.isatty())
 
 
@@ -141,10 +135,7 @@ class _Loading:
 
 
 class _Working:
-    """Tells what is printed a line at a time, with the plugin whose code does it.
-
-    With `is_shared` only plugins' code of others than the `owner` is told.
-    """
+    """Logs printed lines with the plugin whose code prints them; `is_shared` spares the `owner`."""
 
     def __init__(self, owner: str | None = None, *, is_shared: bool = False) -> None:
         self._owner = owner
@@ -165,7 +156,6 @@ class _Working:
         return True
 
     def end(self) -> None:
-        """Tell what was begun; from now on nothing is dealt with."""
         self._is_over = True
         for whose, begun in self._lines.items():
             _tell_line(whose, begun)
@@ -218,7 +208,7 @@ def _aside() -> Iterator[int]:
 def _descriptor_leads_to(target: int) -> Iterator[int]:
     """Let descriptor 1 lead elsewhere; yield one that leads where it led.
 
-    One that is closed stays so, and leads nowhere meanwhile: `target` is yielded.
+    If it is closed it stays so, and `target` is yielded.
     """
     streams = {sys.stdout, sys.__stdout__} - {None}
     _flush(streams)

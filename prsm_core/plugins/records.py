@@ -116,7 +116,7 @@ class IncompatibleError(PluginError):
 
 
 def not_active(record: PluginRecord, word: str, name: str) -> PluginError:
-    """Return the error of whoever asks for something of a plugin that is not active."""
+    """Return the error for a record of an inactive plugin."""
     hint = "`prsm doctor` tells what to do; --debug shows the traceback"
     if record.state is PluginState.DISABLED:
         hint = "leave out that option, or take it off that list"
@@ -136,10 +136,9 @@ def unknown(
     switched_off: bool = False,
     lost: Sequence[PluginRecord] = (),
 ) -> PluginError:
-    """Return the error of whoever asks for a name that nobody has.
+    """Return the error for an unknown name.
 
-    With `switched_off` a plugin that was not looked for may have it, and so may one that is `lost`
-    before it could say what it has.
+    A plugin that was `switched_off`, or is `lost` before it said what it has, may have it.
     """
     near = nearest(name, known)
     silent = [f"{one.name} ({one}) is not used, {one.state}: {one.error}" for one in lost]

@@ -44,10 +44,11 @@ _BEFORE: Mapping[type, int] = {PermissionCheckSpec: 2, ModelScorerSpec: 2}
 
 
 class WithSettings(Record, frozen=True, kw_only=True):
-    """What a record registers, called with its settings as the last argument.
+    """A record's code, called with its settings as the last argument.
 
-    `problem` is why there are no settings; each call raises it. `before` is how many arguments come
-    before them.
+    `problem` is why there are no settings; each call raises it. `before` counts the arguments
+    before
+    them.
     """
 
     reference: object
@@ -74,10 +75,7 @@ def section_of(spec: Spec) -> str:
 
 
 def settings_model(spec: Spec, *, plugin: str) -> Any:
-    """Return the struct of a record's settings, imported; None if it has none.
-
-    Raises PluginError when it cannot be imported, or is no msgspec.Struct.
-    """
+    """Return the struct of a record's settings, None if it has none. Raises PluginError."""
     reference = getattr(spec, "settings", None)
     if reference is None:
         return None

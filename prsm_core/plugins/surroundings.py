@@ -32,9 +32,9 @@ class _Belonging(Record, frozen=True):
 
 @contextmanager
 def undisturbed(plugin: str) -> Iterator[None]:
-    """Put back what the code of a plugin changes of the process meanwhile, and tell by its name.
+    """Put back what a plugin's code changes of the process meanwhile, and log it.
 
-    Only the main thread can change what signals do.
+    Only the main thread can change signal handlers.
     """
     belongings = list(_BELONGINGS)
     if threading.current_thread() is threading.main_thread():

@@ -1,6 +1,6 @@
-"""Finds the server by which command-line agents get their tools: a package brings it.
+"""Finds the package that serves tools to command-line agents.
 
-No hook brings it: where a person lists the plugins to load, agents must not lose their tools.
+No hook brings it: a list of plugins to load must not take agents' tools away.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def tool_server() -> Open:
-    """Return what opens a server of tools over MCP: at a socket to be, by the engine's clock.
+    """Return what opens a server of tools over MCP, at a socket and by the engine's clock.
 
-    It gives what opens endpoints: see `OpenEndpoint` of `engine.agents.life`. Raises
-    ProviderNotAvailableError if no package brings one, PluginError if two do or the import fails.
+    It gives an `OpenEndpoint`; see `engine.agents.life`. Raises ProviderNotAvailableError if no
+    package brings one, PluginError if two do or the import fails.
     """
     points = sorted(entry_points(TOOL_SERVERS), key=lambda point: point.place)
     if not points:

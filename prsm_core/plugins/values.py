@@ -3,8 +3,7 @@
     STATUS = {ProviderStatus: {"available": FLAG, "version": maybe(TEXT)}}
     problem = first_problem(value, STATUS)      # None, or "a str, which is no ProviderStatus"
 
-A table is by exact class, so that what crosses the boundary costs a look-up and an `isinstance`
-for each field. What a subclass adds is its own business.
+A table is by exact class; fields that a subclass adds are not looked at.
 """
 
 from __future__ import annotations

@@ -103,14 +103,12 @@ class _Ledger:
         self.changed: dict[str, Fence] = {}
 
     def agent(self, agent_id: str) -> Fence | None:
-        """Return an agent of the session, as the writes so far leave it."""
         fence = self.changed.get(agent_id) or self._conn.known.fences.get(agent_id)
         if fence is None:
             fence = self._read(_ONE, agent_id).get(agent_id)
         return fence if fence is not None and fence.session_id == self._session_id else None
 
     def agents(self, agent_ids: Collection[str]) -> Mapping[str, Fence]:
-        """Return those of several agents that there are, as `agent` would."""
         known = self._conn.known.fences
         if any(agent_id not in known for agent_id in agent_ids):
             self._read(_THESE, encode([*agent_ids]))
@@ -132,9 +130,7 @@ class _Ledger:
         return known
 
     def change(self, fence: Fence) -> None:
-        """Let an agent be known as a write leaves it."""
         self.changed[fence.agent_id] = fence
 
     def look(self, table: str, where: Values, *columns: str) -> tuple[Any, ...] | None:
-        """Return columns of a row, None where there is none."""
         return look_up(self._conn, table, where, columns)

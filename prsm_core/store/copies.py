@@ -171,7 +171,6 @@ def read_copy(conn: sqlite3.Connection, session_id: str) -> Rows:
 def _rows(
     conn: sqlite3.Connection, table: str, condition: str, wanted: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return rows of a table in their order, JSON decoded."""
     json, order = _JSON.get(table, ()), _ORDER.get(table, "rowid")
     rows = conn.execute(f"SELECT * FROM {table} WHERE {condition} ORDER BY {order}", wanted)
     return [
@@ -227,7 +226,6 @@ def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]
 
 
 def _places(conn: sqlite3.Connection, copy: Rows) -> Mapping[int, int]:
-    """Return the positions that the commits of a copy get in this ledger."""
     first, last = conn.execute("SELECT min(position), max(position) FROM steps").fetchone()
     below, above = min(first or 1, 1) - 1, max(last or 0, 0)
     numbers = [row["position"] for row in copy["steps"]]
@@ -243,7 +241,6 @@ def _is_taken(conn: sqlite3.Connection, copy: Rows) -> bool:
 
 
 def _renamed(copy: Rows, new_id: Callable[[str], str]) -> Rows:
-    """Return the rows with a new id for each of the session's own, wherever it stands."""
     names = {row[column]: new_id(table) for table, column in _IDS.items() for row in copy[table]}
     return {table: renamed(rows, names) for table, rows in copy.items()}
 

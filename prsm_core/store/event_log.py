@@ -213,7 +213,6 @@ def committed_by(conn: sqlite3.Connection, step: Step, first: str) -> Committed:
 
 
 def _result_of(conn: sqlite3.Connection, step_id: str) -> tuple[str, str, tuple[Event, ...]]:
-    """Return the session of a step that was committed, its kind, and its events."""
     session_id, kind, first_seq, count = conn.execute(
         "SELECT session_id, kind, first_seq, event_count FROM steps WHERE step_id = ?", (step_id,)
     ).fetchone()
@@ -230,7 +229,6 @@ def text_of(event: Event) -> str:
 
 
 def _event_here(row: tuple[Any, ...], part: Stretch) -> Event:
-    """Return an event of a part of a session's log as one of the session."""
     event = _to_event(row)
     if not part.names:
         return event

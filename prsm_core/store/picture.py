@@ -123,7 +123,6 @@ class _Log:
         self._calls: dict[str, OpenCalls] = {}  # of its last turn
 
     def open_calls(self, agent: str) -> tuple[OpenTool, ...]:
-        """Return the calls of an agent's last turn that have begun and have not ended."""
         return self._calls[agent].in_order()
 
     def take(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -144,7 +143,6 @@ class _Log:
     def complete(
         self, conn: sqlite3.Connection, agents: Sequence[AgentRow], in_turn: Sequence[str]
     ) -> None:
-        """Look at those agents that nobody has looked at yet."""
         if any(agent not in self._calls for agent in in_turn):
             cursor = conn.cursor()
             cursor.row_factory = None  # tuples: nothing is looked for by name

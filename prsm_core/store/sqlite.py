@@ -145,8 +145,6 @@ def _held(number: int) -> int:
 
 
 class _Threads(Record, frozen=True):
-    """What an open ledger runs."""
-
     reader: Reader
     writer: Writer | None  # None: it is open for reading only
 

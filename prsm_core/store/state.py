@@ -280,8 +280,6 @@ def read_changes(conn: sqlite3.Connection, session_id: str, at: int = AFTER_ALL)
 
 
 class _Reading:
-    """Reads one session as it was after one commit, once."""
-
     def __init__(self, conn: sqlite3.Connection, session_id: str, position: int, seq: int) -> None:
         self._conn = conn
         self._session_id = session_id
@@ -320,7 +318,6 @@ class _Reading:
         )
 
     def runs(self) -> list[RunNow]:
-        """Return the runs that had begun, oldest first."""
         rows = self._rows(_RUNS)
         return [build_run({**row, **_decoded(row, "options", "outcome")}) for row in rows]
 

@@ -163,7 +163,6 @@ class Writer:
             self._loop.call_soon(self._go)
 
     def _go(self) -> None:
-        """Write what has gathered, or have it written."""
         jobs, self._gathered = self._gathered, []
         if self._queued > 1 or not self._write_at_once(jobs[0]):
             for job in jobs:

@@ -83,8 +83,6 @@ def tail(line: str, width: int) -> str:
 
 
 class _Rows:
-    """The rows of one line while it is being cut."""
-
     def __init__(self, width: int) -> None:
         self._width = width
         self._rows: list[str] = []

@@ -91,7 +91,6 @@ def _command(command: str) -> Sequence[str]:
 
 
 def _edit(change: object) -> Sequence[str]:
-    """Return what an edit changes, each line with a bar."""
     if not isinstance(change, dict):
         return ()
     from prsm_core.permissions.changes import Change

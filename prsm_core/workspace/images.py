@@ -160,7 +160,6 @@ def _known(mark: str, folder: Path) -> str:
 
 
 def _read(given: str) -> _Content:
-    """Return an image's name, the kind of its file, and what it holds."""
     is_url = given.startswith("data:")
     name, data = ("image", _decoded(given)) if is_url else (Path(given).name, _content(given))
     kind = kind_of(data)
@@ -209,7 +208,6 @@ def kind_of(data: bytes) -> str | None:
 
 
 def _keep(name: str, kind: str, data: bytes, folder: Path) -> str:
-    """Write an image where none of the same content is; return its mark."""
     file = f"{hashlib.sha256(data).hexdigest()}.{kind}"
     path = folder / file
     if not path.exists():

@@ -150,7 +150,6 @@ class _Reader:
         self._left, self._count = MOST_BYTES, 0
 
     def read(self, reference: Reference) -> Read:
-        """Return what a reference stands for; raises LeftOutError and OSError."""
         path = self._resolve(reference)
         if path is None:
             return Read()
@@ -209,7 +208,6 @@ class _Reader:
         return self._block(reference.path, f", lines {first} to {last}", self._cut(chosen, None))
 
     def _cut(self, data: bytes, size: int | None) -> str:
-        """Return as much of a text as there is room for, with a mark where it is cut."""
         room = min(LARGEST, self._left)
         text = data[:room].decode(errors="replace")
         if len(data) <= room:

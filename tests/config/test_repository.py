@@ -120,17 +120,6 @@ def test_each_mark_of_the_folder_counts(paths, part):
     assert not trust.is_trusted(paths)
 
 
-@pytest.mark.requirement("E24")
-def test_trust_from_before_the_folder_was_noted_is_asked_for_once_more(paths):
-    path = paths.data / "trust.json"
-    known = json.loads(path.read_text())
-    path.write_text(json.dumps({name: grant["content"] for name, grant in known.items()}))
-    standing = trust.check_trust(paths)
-    assert (standing.trusted, "before" in (standing.lost or "")) == (False, True)
-    trust.trust(paths)
-    assert trust.is_trusted(paths)
-
-
 def test_a_root_is_known_of_a_whole_history_alone(tmp_path):
     make(tmp_path / "whole")
     (tmp_path / "whole" / "file").write_text("second\n")

@@ -1,4 +1,4 @@
-"""Makes every check, one after the other; a check that cannot be made is a finding itself."""
+"""Makes every check in turn; a check that fails is itself a finding."""
 
 from __future__ import annotations
 
@@ -94,7 +94,6 @@ def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
 
 
 def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
-    """Check what the files of a workspace and of the user tell, once it is known where they are."""
     paths = resolve_paths(Path(workspace), os.environ)
     ledger = ledger_path(paths, repo_identity(Path(workspace)).key)
     setup = check_setup(paths, os.environ, load_plugins=load_plugins)
@@ -151,7 +150,7 @@ def check_skills(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
 
 
 def check_environment(pass_env: Sequence[str], environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Name what is set and not passed on; values are told to nobody."""
+    """Name the variables that are set but not passed on, never their values."""
     names = not_passed(environ, pass_env)
     if not names:
         yield ok("environment", "all that is set reaches shells, MCP servers and gates of agents")
@@ -180,7 +179,7 @@ def check_ledger(path: Path) -> Iterator[Finding]:
 
 
 def check_sessions(state: Path) -> Iterator[Finding]:
-    """Look whether those who own sessions still live."""
+    """Check that the owners of sessions are alive."""
     running, left = 0, []
     for lock in sorted((state / "runs").glob("*.lock")):
         session = lock.stem
@@ -200,7 +199,7 @@ def check_sessions(state: Path) -> Iterator[Finding]:
 
 
 def check_processes(state: Path) -> Iterator[Finding]:
-    """Look whether processes live on after their engine."""
+    """Check for processes that outlived their engine."""
     orphans = find_orphans(state)
     for found in orphans:
         yield warning(
@@ -213,7 +212,7 @@ def check_processes(state: Path) -> Iterator[Finding]:
 
 
 def check_left_boxes(setup: CheckedSetup, state: Path) -> Iterator[Finding]:
-    """Look whether boxes are left after their engine."""
+    """Check for boxes that outlived their engine."""
     if names := find_left_boxes(state, choose_executor(setup.plugins, setup.settings)):
         count = "a box" if len(names) == 1 else f"{len(names)} boxes"
         yield warning(
@@ -298,7 +297,7 @@ def _place(name: str, settings: Settings) -> str:
 
 
 def check_names(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
-    """Look whether the settings name providers and models that there are."""
+    """Check that the providers and models named in the settings exist."""
     with _elsewhere(paths) as place:
         found = ask_for_names(setup.settings, setup.plugins, place)
     for line in refused_names(setup.settings, setup.plugins):
@@ -317,7 +316,7 @@ def check_names(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
 
 @contextmanager
 def _elsewhere(paths: Paths) -> Iterator[Paths]:
-    """Give providers a state of their own: what they prepare for their programs is no change."""
+    """Give providers a temporary state folder, so that looking changes nothing."""
     with TemporaryDirectory(prefix="prsm-doctor-", ignore_cleanup_errors=True) as folder:
         yield replace(paths, state=Path(folder))
 
@@ -339,7 +338,6 @@ def _finding(check: str, status: ProviderStatus, *, is_needed: bool) -> Finding:
 def _missing_keys(
     settings: Settings, found: Mapping[str, ProviderReport], environ: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Tell of keys that are not set, where the provider itself does not."""
     for name, settled in settings.providers.items():
         key = settled.api_key_env
         if key and not environ.get(key) and name in found and found[name].status.available:
@@ -361,7 +359,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[Finding]:
-    """Look whether the packages of PRSM are of one release, each of them there once."""
+    """Check that PRSM's packages are of one release and installed once each."""
     found: defaultdict[str, list[Distribution]] = defaultdict(list)
     for dist in distributions(sys.path) if installed is None else installed:
         if dist.name == CORE or GROUP in dist.places:
@@ -377,7 +375,7 @@ def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[
 
 
 def check_sandbox(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
-    """Look from inside whether shell commands and gates can be shut in here."""
+    """Check from inside whether shell commands and gates can be sandboxed."""
     state = run_to_end(_sandbox_state(setup, paths))
     if state.is_active and not state.gaps:
         yield ok("sandbox", f"shell commands and gates can be shut in; {_NEVER_IN_IT}")
@@ -406,7 +404,7 @@ async def _sandbox_state(setup: CheckedSetup, paths: Paths) -> SandboxState:
 
 
 def check_boxes(setup: CheckedSetup) -> Iterator[Finding]:
-    """Look by a trial what boxes of agents can be made with here, and which limits they hold."""
+    """Try out which boxes agents can have here and which limits hold."""
     state = run_to_end(_box_state(setup))
     gaps = state.gaps(Box(memory=2**30, cpus=1, pids=100))
     if not gaps:
@@ -430,7 +428,7 @@ async def _box_state(setup: CheckedSetup) -> BoxState:
 
 
 def check_answers() -> Iterator[Finding]:
-    """Look whether an engine here can tell people from agents, and say what it cannot tell."""
+    """Check whether an engine here can tell people from agents."""
     if find_lineage(os.getpid()) is None:
         text = "the ancestors of a process cannot be seen, so nobody can answer by `prsm answer`"
         yield warning("answers", text, "mount /proc without hidepid, or with gid= of your group")
@@ -443,7 +441,7 @@ def check_answers() -> Iterator[Finding]:
 
 
 def check_terminal(encoding: str | None) -> Iterator[Finding]:
-    """Look whether stdout can take what agents say."""
+    """Check that stdout can show what agents write."""
     try:
         name = codecs.lookup(encoding or "utf-8").name
     except LookupError:
@@ -476,7 +474,7 @@ def _problems(dists: list[Distribution]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSetup:
-    """The settings (those built in, if the configuration is wrong), plugins and findings."""
+    """Settings (the defaults if the configuration is wrong), plugins and findings."""
 
     settings: Settings
     plugins: PluginManager
@@ -485,7 +483,7 @@ class CheckedSetup:
 
 
 def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool) -> CheckedSetup:
-    """Load the configuration and the plugins as a run does, and go on where a run would end."""
+    """Load configuration and plugins as a run does, and carry on where a run would stop."""
     standing, trust = _check_trust(paths)
     load = partial(_load, paths, environ, standing)
     loaded, problems = load()
@@ -507,7 +505,7 @@ def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool)
 def _load_plugins(
     environ: Mapping[str, str], settings: Settings, *, load_plugins: bool
 ) -> tuple[PluginManager, list[Finding]]:
-    """Load the plugins; only the built-in ones where a variable about them is wrong."""
+    """Load the plugins, or only the built-in ones if a variable about them is wrong."""
     load = partial(PluginManager.load, builtins=BUILTINS)
     try:
         disabled = settings.plugins.disabled
@@ -520,7 +518,6 @@ def _load_plugins(
 def _load(
     paths: Paths, environ: Mapping[str, str], standing: Standing | None, **known: Any
 ) -> tuple[LoadedSettings, list[Finding]]:
-    """Load the settings, those built in where the configuration is wrong."""
     try:
         loaded = load_settings(
             paths=paths,
@@ -592,7 +589,7 @@ def _refused(record: PluginRecord) -> Finding:
 
 
 def _check_code(plugins: PluginManager, seconds: float) -> Iterator[Finding]:
-    """Look whether what the records name by text can be imported, as it would be when used."""
+    """Check that what records name by text can be imported."""
     for kind, word in WORDS.items():
         specs: Mapping[str, Spec] = plugins.collect(kind)
         for name, spec in specs.items():

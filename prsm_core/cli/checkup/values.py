@@ -1,4 +1,4 @@
-"""Settings that are well formed and cannot have their effect here: they name what is not there."""
+"""Finds settings that are well formed but name what is not there."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _servers(
 def _tools(
     names: Mapping[str, object] | tuple[str, ...], path: KeyPath
 ) -> Iterator[tuple[KeyPath, str]]:
-    """Yield names that are no tool of PRSM's and much like one; others may be a vendor's."""
+    """Yield names that resemble a tool of PRSM but are none; others may be a vendor's."""
     for index, name in enumerate(names):
         meant = "" if name in TOOLS or name.startswith("mcp__") else nearest(name, TOOLS)
         if meant:
@@ -76,9 +76,9 @@ def _tools(
 
 
 def refused_names(settings: Settings, plugins: PluginManager) -> Iterator[str]:
-    """Yield a line for each name that a provider refuses.
+    """Yield a line for each server name that a configured provider refuses.
 
-    Those in use are the configured ones; where there are none, all that a run may choose.
+    If no provider is configured, check all that a run may choose.
     """
     specs = configured_specs(plugins.collect(ProviderSpec), settings)
     named = {name for name in (*settings.providers, settings.defaults.provider) if name}

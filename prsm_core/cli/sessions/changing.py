@@ -91,7 +91,6 @@ async def delete_session(
 
 
 def _confirm(what: str, trees: Sequence[str]) -> None:
-    """Ask the person; raises ConfigError where nobody is there, Abort for a no."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(
             f"nobody can be asked whether {what} is to be deleted",
@@ -135,7 +134,6 @@ async def give_space_back(workspace: str) -> int:
 
 
 async def _user(workspace: str) -> tuple[str, Owner] | None:
-    """Return a session of the ledger that a process runs, and that process."""
     async with open_ledger(workspace) as store:
         sessions = await store.sessions()
     state = workspace_paths(workspace).state

@@ -139,7 +139,6 @@ def _path(state: Path, session: str) -> Path:
 
 
 def _clear(state: Path, session: str, note: Note, keepers: Keepers) -> int:
-    """Remove what a note names; return how many files went."""
     for each in keepers.files:
         each.leave(session)
     count = remove_leftovers(state, session, note.names, keepers.providers)
@@ -153,7 +152,6 @@ def _clear(state: Path, session: str, note: Note, keepers: Keepers) -> int:
 
 
 def _cited(ledger: Path, session: str | None = None) -> frozenset[str]:
-    """Return the files of the images that a session cites, or all of a ledger do."""
     found = cited_in(ledger, IMAGE_SCHEME, re.compile(IMAGE_SCHEME + FILE.pattern), session)
     return frozenset(mark.removeprefix(IMAGE_SCHEME) for mark in found)
 

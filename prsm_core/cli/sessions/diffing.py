@@ -90,7 +90,6 @@ def items_of(events: Iterable[Event]) -> Mapping[tuple[str, str], list[Item]]:
 
 
 def _compare(ours: Sequence[Item], theirs: Sequence[Item]) -> Iterable[Difference]:
-    """Yield the differences of what one agent did of one sort."""
     ends = len(ours), len(theirs)
     pairs = aligned([item.key for item in ours], [item.key for item in theirs])
     i = j = 0
@@ -133,7 +132,6 @@ class _Log:
         }
 
     def items(self) -> list[Item]:
-        """Return all that was done, in the order in which it was begun."""
         return sorted([*self._done, *self._open.values()], key=lambda item: item.began)
 
     def add(self, event: Event) -> None:
@@ -273,7 +271,6 @@ def _of_long(ours: Sequence[str], theirs: Sequence[str]) -> Iterable[Pair]:
 
 
 def _numbered(keys: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield each key with the number of times that it came before."""
     seen: Counter[str] = Counter()
     for key in keys:
         yield key, seen[key]
@@ -322,7 +319,6 @@ def _print(
 
 
 def _side(value: Any) -> str:
-    """Return one side of a difference in a line."""
     if value is None:
         return "not there"
     if value is True:

@@ -146,7 +146,6 @@ def _agent(node: AgentNode, place: str, entries: Sequence[Entry]) -> Iterator[st
 
 
 def _call(entry: Entry, result: Entry | None) -> Iterator[str]:
-    """Yield a call of a tool and its result, folded."""
     status = "open" if result is None else str(result["status"])
     yield f"<details><summary>{_text(entry['tool'])}: "
     yield f'<span class="{_class(status)}">{_text(status)}</span>{_at(entry)}</summary>'
@@ -252,13 +251,11 @@ async def session_text(store: SqliteStore, info: SessionInfo, owning: Owning) ->
 
 
 async def _jsonl(store: SqliteStore, info: SessionInfo, _: Owning) -> AsyncIterator[str]:
-    """Yield one event envelope a line, as `prsm events --json` prints them."""
     async for event in store.events(info.session_id):
         yield json.dumps(event.to_dict()) + "\n"
 
 
 async def _html(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncIterator[str]:
-    """Yield one page that needs nothing beside it."""
     shown = await look_at(store, info, owning, 0, time.time())
     talks = ConversationStore(store, info.session_id)
     yield render_page(

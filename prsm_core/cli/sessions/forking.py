@@ -71,7 +71,6 @@ async def _fork(request: Fork, wanted: ForkRequest) -> None:
 
 
 def _stands(state: SessionState) -> list[str]:
-    """Return what of a fork is open, a line each."""
     open_ = [now.agent for now in state.agents if not now.agent.state.is_terminal]
     if not open_:
         return ["all its agents have ended"]
@@ -82,7 +81,6 @@ def _stands(state: SessionState) -> list[str]:
 
 
 def _models(launch: Launch, request: Fork) -> Mapping[str, tuple[str, str]]:
-    """Return provider and model by the agent's name; raises PrsmError for what is none."""
     from prsm_core.cli.setup import load_setup
     from prsm_core.domain.notes import ModelChoice
     from prsm_core.engine.providers.model_choice import resolve_model

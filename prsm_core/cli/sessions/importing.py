@@ -82,7 +82,6 @@ async def import_session(workspace: str, file: str, *, as_json: bool) -> None:
 
 
 def _read(file: str) -> Any:
-    """Return the JSON of a file; "-" is stdin."""
     try:
         if file == "-":
             data = read_within(sys.stdin.buffer, MOST_BYTES)
@@ -135,7 +134,6 @@ def _lines(data: bytes, file: str) -> list[Mapping[str, Any]]:
 
 
 def _checked(value: Any, file: str) -> Mapping[str, Any]:
-    """Return the rows of an export; raises ConfigError for what is none, by its name."""
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         said = value.get("format") if isinstance(value, dict) else None
         what = f"JSON of the format {said!r}" if said else "JSON, but no session of prsm"
@@ -158,16 +156,12 @@ def _checked(value: Any, file: str) -> Mapping[str, Any]:
 
 
 def _named_as_now(agent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an agent with the names that roles and states have now, also of earlier formats.
-
-    A state stays what it was: an agent that ran when it was exported is `interrupted` here.
-    """
+    """Return an agent with today's names of roles and states, whose state stays what it was."""
     role, state = (str(agent.get(name)).lower() for name in ("role", "state"))
     return {**agent, "role": _ROLES.get(role, role), "state": state}
 
 
 def _new_ids() -> Callable[[str], str]:
-    """Return what makes ids of the kind that a table has."""
     ids = Ids(time.time)
     kinds = {"agents": ids.agent, "requests": ids.request}
     return lambda table: kinds.get(table, ids.ulid)()
@@ -195,8 +189,6 @@ async def retell(transcript: Transcript, new_id: Callable[[str], str]) -> Mappin
 
 
 class _Told:
-    """One conversation as the steps of a run."""
-
     def __init__(self, transcript: Transcript, new_id: Callable[[str], str]) -> None:
         self._redactor = Redactor(environment_secrets(os.environ))
         self._from = transcript
@@ -520,7 +512,6 @@ def _arguments(given: Any) -> Mapping[str, Any]:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a content, which may be one of parts."""
     if isinstance(content, list):
         texts = (as_object(part).get("text") for part in content)
         return "\n".join(text for text in texts if isinstance(text, str))

@@ -66,7 +66,6 @@ async def print_sessions(workspace: str, limit: int, *, as_json: bool) -> None:
 
 
 async def _row(store: Store, info: SessionInfo, state_dir: Path) -> Mapping[str, Any]:
-    """Return what is told of a session, as JSON values."""
     [row] = session_rows([info], state_dir)
     agents = await store.agents(info.session_id)
     spent = total(agent.spent for agent in agents)

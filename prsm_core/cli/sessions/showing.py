@@ -96,7 +96,6 @@ def _run(run: RunNow, owning: Owning) -> dict[str, Any]:
 async def _last_messages(
     store: Store, session: str, agents: Sequence[AgentRow], limit: int
 ) -> list[Mapping[str, Any]]:
-    """Return what was said last, by whomever, oldest first."""
     found: list[Mapping[str, Any]] = []
     for row in agents if limit else ():
         agent = row.descriptor
@@ -171,7 +170,6 @@ def _run_cells(run: Mapping[str, Any], now: float) -> tuple[str | None, ...]:
 
 
 def _print_open(shown: Mapping[str, Any]) -> None:
-    """Say what of the session can be resumed, or that it runs, or is over."""
     if shown["pid"] is not None:
         say(f"it runs in process {shown['pid']}: prsm attach {shown['session']}")
     elif not shown["open"]:
@@ -183,7 +181,6 @@ def _print_open(shown: Mapping[str, Any]) -> None:
 
 
 def _stands(agent: Mapping[str, Any]) -> str:
-    """Say where an agent stands: its turn, its calls, and what waits for it."""
     where = "between turns" if agent["turn"] is None else f"in turn {agent['turn']}"
     said = [f"{agent['state']}, {where}"]
     if agent["calls"]:

@@ -160,8 +160,6 @@ class StateChanged(Write, frozen=True, kw_only=True):
 
 
 class _Result(Write, frozen=True, kw_only=True):
-    """A result of the step's agent."""
-
     texts = ("result",)
     is_of_life = True
 
@@ -193,11 +191,9 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
     is_resume: bool = False  # the life before was cut off with its engine
 
     def guard(self, step: Step, ledger: Ledger) -> None:
-        """Let the agent be known in its new life."""
         ledger.change(replace(own_fence(step, ledger), incarnation=step.incarnation))
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agent with nothing of the life before but its place."""
         agent = {"agent_id": step.agent_id}
         anew: dict[str, Any] = {"incarnation": step.incarnation}
         if not self.is_resume:
@@ -237,7 +233,6 @@ class AgentsResumed(Write, frozen=True, kw_only=True):
             ledger.change(replace(fence, incarnation=incarnation))
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agents in their new lives, then their mail."""
         return (
             Advance("agents", "incarnation", "agent_id", self.lives),
             Advance("inbox", "incarnation", "target", self.lives, empty=("consumed_by",)),
@@ -283,7 +278,6 @@ class ModelSwitched(Write, frozen=True, kw_only=True):
     reasoning_effort: str | None = None
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the agent with its new model and no thread."""
         agent = {"agent_id": step.agent_id}
         model = {"provider": self.provider, "model": self.model, "resume_token": None}
         effort = {"reasoning_effort": self.reasoning_effort}

@@ -35,13 +35,11 @@ class CallOpened(Write, frozen=True, kw_only=True):
     response: int = 0  # of its turn's model: those of one are answered together
 
     def guard(self, step: Step, ledger: Ledger) -> None:
-        """Refuse a call of a turn that is closed, or not the agent's."""
         _, closed_by = require_turn(step, self.turn_id, ledger)
         if closed_by is not None:
             raise StoreError(f"turn {self.turn_id} is closed", code="turn_closed")
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the call, which runs."""
         return (Insert("tool_calls", running_row(self.turn_id, self.call)),)
 
     def events(self, step: Step) -> Iterable[Telling]:
@@ -71,11 +69,9 @@ class CallClosed(Write, frozen=True, kw_only=True):
     exit_code: int | None = None  # of a command
 
     def guard(self, step: Step, ledger: Ledger) -> None:
-        """Refuse a call of a turn that is not the agent's."""
         require_turn(step, self.turn_id, ledger)
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the answer, and the messages it used."""
         is_open = {"turn_id": self.turn_id, "id": self.call_id, "completed_at": None}
 
         def refuse(_: Ledger) -> StoreError:
@@ -118,7 +114,6 @@ class ReceivesUndone(Write, frozen=True, kw_only=True):
     received: Mapping[str, tuple[str, ...]]  # by call, the ids of the messages that it used
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the messages, unread by the agent's present life."""
         for call, messages in self.received.items():
             yield from unread(step, messages, call)
 

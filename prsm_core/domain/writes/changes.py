@@ -53,12 +53,10 @@ class FileChanged(Write, frozen=True, kw_only=True):
     change: FileChange
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the change, about which nothing is decided."""
         at = step.at if self.at is None else self.at
         return (change_row(step.session_id, ChangeRow(change=self.change, at=at)),)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `file_changed`, of the likeliest agent, or of nobody."""
         change, author = self.change, self.change.author
         data = {
             "path": change.path,

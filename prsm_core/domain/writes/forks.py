@@ -54,7 +54,6 @@ class SessionForked(Write, frozen=True, kw_only=True):
         return self.state.origins[-1].seq
 
     def guard(self, step: Step, ledger: Ledger) -> None:
-        """Refuse a fork of a session that is gone."""
         origin = self.state.origins[-1].session_id
         if ledger.look("meta", {"session_id": origin}, "session_id") is None:
             raise StoreError(
@@ -64,7 +63,6 @@ class SessionForked(Write, frozen=True, kw_only=True):
             )
 
     def rows(self, step: Step) -> Iterator[Row]:
-        """Return the session, and all of it that is open."""
         state = self.state
         session = {
             "session_id": state.session_id,
@@ -96,7 +94,6 @@ class SessionForked(Write, frozen=True, kw_only=True):
             yield change_row(own, change)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `session_forked`, and what is told besides."""
         origin = self.state.origins[-1]
         data = {"origin": origin.session_id, "at": origin.seq}
         return (Telling("session_forked", data, None, step.at), *self.told)

@@ -30,7 +30,6 @@ class MessageSent(Write, frozen=True, kw_only=True):
     message: RoutedMessage
 
     def guard(self, step: Step, ledger: Ledger) -> None:
-        """Refuse a target that cannot get it."""
         message = self.message
         target = ledger.agent(message.target)
         if target is None:
@@ -52,7 +51,6 @@ class MessageSent(Write, frozen=True, kw_only=True):
             )
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the message, unread."""
         row = asdict(self.message) | {"type": str(self.message.type)}
         return (Insert("inbox", {"session_id": step.session_id, **row}),)
 
@@ -74,7 +72,6 @@ class MessagesConsumed(Write, frozen=True, kw_only=True):
     messages: tuple[str, ...]
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the messages, read by this step."""
         return consumed(step, self.messages, step.step_id)
 
 

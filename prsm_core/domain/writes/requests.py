@@ -28,7 +28,6 @@ class RequestOpened(Write, frozen=True, kw_only=True):
     request: HumanRequest
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the request, open."""
         row = {"session_id": step.session_id, **asdict(self.request), "state": "open"}
         return (Insert("requests", row),)
 

@@ -50,7 +50,6 @@ class RunStarted(Write, frozen=True, kw_only=True):
     options: Mapping[str, Any] | None = None  # what a resume of it begins with, as JSON values
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the run, and its session if it is the first."""
         session = {
             "session_id": step.session_id,
             "task": self.task,
@@ -90,7 +89,6 @@ class RunResumed(Write, frozen=True, kw_only=True):
     options: Mapping[str, Any] | None = None  # what a further resume begins with; None: as before
 
     def guard(self, step: Step, ledger: Ledger) -> None:
-        """Refuse a run that is finished: it was not cut off."""
         own = {"run_id": step.run_id, "session_id": step.session_id}
         found = ledger.look("runs", own, "status")
         if found is not None and found[0] in _FINISHED:
@@ -164,7 +162,6 @@ class SessionTakenUp(Write, frozen=True, kw_only=True):
             yield Update("file_changes", own, then)
 
     def events(self, step: Step) -> Iterable[Telling]:
-        """Return `changes_decided`, if any is another."""
         if not self.changes:
             return ()
         told = [
@@ -198,7 +195,6 @@ def _session(step: Step, values: dict[str, Any], computed: Computed | None = Non
 
 
 def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of]]:
-    """Return the row of an engine's process, and how a run refers to it."""
     row = dict(zip(("boot_id", "pid", "start"), engine, strict=True))
     return Insert("engines", row, keep=True), {"engine_id": Of("engines", dict(row), "engine_id")}
 

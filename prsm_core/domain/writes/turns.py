@@ -101,7 +101,6 @@ class TurnOpened(Write, frozen=True, kw_only=True):
     turn_type: str = "normal"  # normal | compaction
 
     def guard(self, step: Step, ledger: Ledger) -> None:
-        """Refuse a turn out of order, or in another agent's session."""
         fence = own_fence(step, ledger)
         if self.number != fence.next_turn:
             raise StoreError(
@@ -123,7 +122,6 @@ class TurnOpened(Write, frozen=True, kw_only=True):
         ledger.change(opened)
 
     def rows(self, step: Step) -> Iterable[Row]:
-        """Return the turn, its place in the line, and its prompt as read."""
         row = (
             self.turn_id,
             self.parent_turn_id,

@@ -89,8 +89,7 @@ async def open_app(
     """Own a session, a new one or the one of `options`; leaving stops all that it started.
 
     `trusted` is about the `snapshot`. `external` drives the master; what `leaders` start is no
-    person.
-    Raises SessionOwnedError, and PluginError if a required plugin is not active.
+    person. Raises SessionOwnedError, and PluginError if a required plugin is not active.
     """
     named = options.provider or settings.defaults.provider
     check_needed(plugins, named, settings.permissions.required)
@@ -309,8 +308,7 @@ async def survey_providers(
     """Look at all installed and configured providers at once, or at one; see engine.survey.
 
     A provider that runs only by name is left out unless the settings name it. Raises PluginError
-    for
-    an unknown `only`.
+    for an unknown `only`.
     """
     from prsm_core.engine.providers.listings import survey
 

@@ -1,4 +1,4 @@
-"""The contract with plugins: eight hooks, each asked once at start-up.
+"""The contract with plugins: hooks, each asked once at start-up.
 
 A plugin is a module named by an entry point of group `prsm`. It implements any of these
 functions, marked with `hookimpl`, and returns frozen records; building a record imports nothing
@@ -33,8 +33,8 @@ hookimpl = pluggy.HookimplMarker("prsm")
 def prsm_providers() -> Iterable[ProviderSpec]:  # type: ignore[empty-body]
     """Contribute providers: adapters that run one vendor's coding agent.
 
-    Called once at start-up, before the configuration decides which provider is used. A name
-    may be registered once; a second registration is an error that names both distributions.
+    The configuration decides later which is used. A name may be registered once; a second
+    registration is an error that names both distributions.
 
     Example::
 
@@ -57,10 +57,9 @@ def prsm_providers() -> Iterable[ProviderSpec]:  # type: ignore[empty-body]
 def prsm_permission_checks() -> Iterable[PermissionCheckSpec]:  # type: ignore[empty-body]
     """Contribute permission checks, asked after the broker's first four rules.
 
-    Called once at start-up; the check itself is async and runs per decision, in order of
-    `priority`, with a timeout. The strongest verdict of the broker and all checks wins. One with
-    `orchestration=True` decides about calls of PRSM's own tools as well: about `spawn_child`
-    before an agent is spawned.
+    A check runs per decision, in order of `priority`, with a timeout. The strongest verdict of the
+    broker and all checks wins. With `orchestration=True` it also decides about calls of PRSM's own
+    tools, such as `spawn_child`.
 
     Example::
 
@@ -88,9 +87,8 @@ def prsm_permission_checks() -> Iterable[PermissionCheckSpec]:  # type: ignore[e
 def prsm_command_policies() -> Iterable[CommandPolicySpec]:  # type: ignore[empty-body]
     """Contribute command policies: each reads shell commands and says what becomes of them.
 
-    Called once at start-up. Several may be installed; `permissions.command_policy` of the
-    configuration names the one that decides. Without it every command is asked about. The broker
-    keeps the order of its rules: it asks the policy what deny rules say, then what is safe.
+    `permissions.command_policy` of the configuration names the one that decides; without it every
+    command is asked about. The broker asks it what deny rules say, then what is safe.
 
     Example::
 
@@ -113,8 +111,6 @@ def prsm_command_policies() -> Iterable[CommandPolicySpec]:  # type: ignore[empt
 def prsm_model_scorers() -> Iterable[ModelScorerSpec]:  # type: ignore[empty-body]
     """Contribute model scorers; the choice of a model is their weighted mean.
 
-    Called once at start-up.
-
     Example::
 
         from prsm_core import ModelScorerSpec, hookimpl
@@ -136,8 +132,8 @@ def prsm_model_scorers() -> Iterable[ModelScorerSpec]:  # type: ignore[empty-bod
 def prsm_event_sinks() -> Iterable[EventSinkSpec]:  # type: ignore[empty-body]
     """Contribute event sinks: readers of the committed events of a run.
 
-    Called once at start-up; each sink has a bounded queue and a task of its own, so that a slow
-    or raising sink never touches the engine. What it loses is counted in `sink_dropped`.
+    Each sink has a bounded queue and a task of its own, so that a slow or raising sink never
+    touches the engine. What it loses is counted in `sink_dropped`.
 
     Example::
 
@@ -161,8 +157,6 @@ def prsm_event_sinks() -> Iterable[EventSinkSpec]:  # type: ignore[empty-body]
 def prsm_frontends() -> Iterable[FrontendSpec]:  # type: ignore[empty-body]
     """Contribute frontends: user interfaces that drive an engine through an `AppHandle`.
 
-    Called once at start-up.
-
     Example::
 
         from prsm_core import FrontendSpec, hookimpl
@@ -184,10 +178,9 @@ def prsm_frontends() -> Iterable[FrontendSpec]:  # type: ignore[empty-body]
 def prsm_tools() -> Iterable[ToolContribution]:  # type: ignore[empty-body]
     """Contribute tools that agents may call beside PRSM's own.
 
-    Called once at start-up. A name may be registered once, and none of PRSM's own: an error names
-    both distributions. Only agents whose labels ask for a tool have it. What a handler does by its
-    `ToolCall` is written with the answer, in one step. Checks with `orchestration=True` decide
-    about a call of such a tool as about one of `spawn_child`.
+    A name may be registered once, and none of PRSM's own: an error names both distributions. Only
+    agents whose labels ask for a tool have it. What a handler does by its `ToolCall` is written
+    with the answer, in one step. Checks with `orchestration=True` decide about its calls too.
 
     Example::
 
@@ -221,9 +214,8 @@ def prsm_tools() -> Iterable[ToolContribution]:  # type: ignore[empty-body]
 def prsm_workspace_files() -> Iterable[WorkspaceFilesSpec]:  # type: ignore[empty-body]
     """Contribute what keeps the files that agents work on.
 
-    Called once at start-up. An engine uses one: that which `workspace.files` names, or the only one
-    there is. It opens it once, as the engine is made. Without one, runs work and nothing is
-    recorded of files: no snapshots, no changes, no worktrees, and no gate can pass.
+    An engine opens one, which `workspace.files` names unless it is the only one. Without any, runs
+    work without snapshots, changes and worktrees, and no gate can pass.
 
     Example::
 
@@ -247,8 +239,7 @@ def prsm_workspace_files() -> Iterable[WorkspaceFilesSpec]:  # type: ignore[empt
 def prsm_executors() -> Iterable[ExecutorSpec]:  # type: ignore[empty-body]
     """Contribute executors, which shut in what agents run: shell commands, gates, programs.
 
-    Called once at start-up. Several may be installed; `sandbox.executor` of the configuration names
-    the one that is used.
+    `sandbox.executor` of the configuration names the one that is used.
 
     Example::
 

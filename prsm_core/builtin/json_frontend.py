@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 
 class JsonFrontend(RunFrontend):
-    """Prints the run's event envelopes as ASCII JSON; live deltas are left out.
-
-    Nobody can be asked: permission requests are denied or answered by `--on-ask`.
-    """
+    """Prints the run's event envelopes as ASCII JSON, without live deltas. Nobody can be asked."""
 
     def __init__(self, settings: Mapping[str, Any], *, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout

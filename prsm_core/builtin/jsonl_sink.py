@@ -1,8 +1,6 @@
-"""The `jsonl` sink: a run's committed events, one envelope a line, appended to a file.
+"""The `jsonl` sink: a run's committed events, one envelope a line, appended to a private file.
 
-It writes only if its settings name a `path`: `sinks.jsonl.path` of the configuration, or the
-environment variable PRSM_JSONL. A path that is a folder (or ends with a slash) gets one file a run,
-`<run id>.jsonl`. The file is created readable by its owner only.
+It writes where `sinks.jsonl.path` or PRSM_JSONL says; a folder gets `<run id>.jsonl` for each run.
 """
 
 from __future__ import annotations

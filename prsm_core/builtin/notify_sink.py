@@ -1,7 +1,6 @@
 """Tells a person, away from the terminal, that a run needs them, has ended or is held.
 
-It is an event sink: it has a queue and a task of its own, and the engine never waits for it. What
-is told is the kind, the session and the agent's name, and no text that an agent wrote.
+A notice has the kind, the session and the agent's name, but no text that an agent wrote.
 """
 
 from __future__ import annotations

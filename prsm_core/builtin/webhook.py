@@ -1,6 +1,6 @@
 """Posts a notification: a program of its own, so that no run waits for a server.
 
-It reads the address and the body from its environment, since a command line is for all to see.
+Address and body come from the environment, since a command line is for all to see.
 """
 
 from __future__ import annotations

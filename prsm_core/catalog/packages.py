@@ -1,7 +1,6 @@
 """The packages of this project: the only ones that `prsm install` installs.
 
-Nobody is told to install what a misspelt name happens to lead to, and none is asked for on an index
-on which the name may be somebody else's.
+A misspelt name, or one that is somebody else's on an index, must install nothing.
 """
 
 from __future__ import annotations

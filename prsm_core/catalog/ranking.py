@@ -57,9 +57,8 @@ def rank_models(
 ) -> Ranking:
     """Rank the models whose tier fits the complexity of the task; without one all of them.
 
-    The tier that fits best comes first; within it the weighted mean of the scorers that have an
-    opinion decides, then the cheaper, the faster, and the name. A scorer that fails with any of
-    the models is left out for all: what is compared was measured alike.
+    The best-fitting tier comes first; within it the scorers' weighted mean decides, then the
+    cheaper, the faster, and the name. A scorer that fails for one model is left out for all.
     """
     tiers = None if task.complexity is None else FITTING[task.complexity]
     fitting = [model for model in models if tiers is None or model.tier in tiers]
@@ -152,8 +151,7 @@ def offered_models(
 ) -> list[dict[str, Any]]:
     """Return models of which nothing is known, as a ranking tells them, for want of more.
 
-    Each provider's `default` comes first, then what providers list, by turns: which of the others
-    is better nobody has said.
+    Each provider's `default` comes first, then the listed ones by turns.
     """
     defaults = [
         _row(provider, default, f"what {provider} takes by itself")

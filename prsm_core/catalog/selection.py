@@ -29,9 +29,9 @@ class ModelRegistry:
 
 
 def build_model_registry(settings: Settings) -> ModelRegistry:
-    """Return the models of the section `model_registry` whose tier and provider are known.
+    """Return the models of `model_registry` whose tier and provider are known.
 
-    A model that names no provider belongs to that of an alias for it, else to the default one.
+    A model without a provider gets that of an alias for it, else the default one.
     """
     of_alias = {alias.model_id: alias.provider for alias in settings.models.values()}
     capabilities = []
@@ -68,7 +68,7 @@ def choose_model(
     is_allowed: Callable[[ModelCapability], bool],
     preferred: ModelCapability | None = None,
 ) -> ModelCapability | None:
-    """Return the allowed model of the tier that fits best, or None if none fits.
+    """Return the allowed model of the best-fitting tier, or None if none fits.
 
     Within a tier `preferred` comes first, then the cheaper, the faster, and the name decides.
     """

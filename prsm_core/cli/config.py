@@ -124,8 +124,7 @@ def hide_secrets(value: Any, key: str = "", *, also: frozenset[str] = frozenset(
     """Return settings without what may be secret.
 
     Hidden are values of `env` and `headers`, texts whose key sounds secret or that are in `also`,
-    and
-    the user part of addresses. Names of environment variables stay.
+    and the user part of addresses. Names of environment variables stay.
     """
     if isinstance(value, dict):
         if key in {"env", "headers"}:

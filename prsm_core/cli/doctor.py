@@ -29,9 +29,8 @@ NARROWEST = 20  # columns of text; in less it is left to the terminal to break l
 def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
     """Check what PRSM needs to work in a folder, and say how to mend what is wrong.
 
-    Nothing is changed, and PRSM itself uses no network; the programs of vendors may, to list
-    their models.
-    Exits with 1 if something is broken.
+    Nothing is changed, and PRSM itself uses no network; the programs of vendors may, to list their
+    models. Exits with 1 if something is broken.
     """
     import os
     from dataclasses import asdict, replace

@@ -75,8 +75,7 @@ async def open_session(
     """Open the repository's ledger for reading, and find a session in it.
 
     Raises StoreError for no ledger and for none or several sessions, SessionOwnedError for a
-    session
-    that is owned but has had no run yet.
+    session that is owned but has had no run yet.
     """
     async with AsyncExitStack() as stack:
         try:

@@ -30,10 +30,8 @@ class PrivateLogFile(FileHandler):
     """Writes to `prsm.log`, of bounded size and shared by any number of processes.
 
     RotatingFileHandler would import network handlers at every start. The process that finds the
-    file
-    full renames it under a lock; others notice by its inode. Nobody waits for the lock: meanwhile
-    the
-    file may grow a little over its bound.
+    file full renames it under a lock; others notice by its inode. Nobody waits for the lock:
+    meanwhile the file may grow a little over its bound.
     """
 
     def __init__(self, folder: Path, formatter: Formatter, max_bytes: int = MAX_BYTES) -> None:

@@ -60,8 +60,7 @@ def open_frontend(launch: Launch, name: str, *, is_new: bool, package: str | Non
     A single-session frontend resumes the newest run if that was cut off.
 
     Raises PluginError for an unknown frontend, naming the `package` to install, and for one that
-    ends
-    with its run.
+    ends with its run.
     """
     os.umask(PRIVATE)
     write_aside()

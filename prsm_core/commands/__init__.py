@@ -1,10 +1,8 @@
-"""What packages make commands of `prsm` with.
+"""What packages make commands of `prsm` with; plugins may use these names.
 
 A command is an entry point of the group `prsm.commands`. Its context object is a `Launch`, which
-says what stood before the command. A module with commands imports no more than these names and
-click: what a command works with is imported when it runs, so that its own --help stays cheap.
-
-Plugins may use the names of this module. They are imported when they are used.
+says what stood before the command. Its module imports only these names and click: the rest is
+imported when it runs, so that its own --help stays cheap.
 """
 
 from prsm_core import attach

@@ -32,8 +32,7 @@ class OwnRules(Record, frozen=True, kw_only=True):
     """Where the answers of one run are kept.
 
     `may_allow_for_project` is False if the workspace has untrusted content: an allow rule in it
-    would
-    not hold.
+    would not hold.
     """
 
     paths: Paths
@@ -68,8 +67,7 @@ def change_rule(
     """Add or remove a rule; return whether that changed anything. Raises ConfigError.
 
     A trusted workspace stays trusted with exactly this change. One whose `.prism` has only its own
-    ask
-    and deny rules becomes trusted by an allow rule.
+    ask and deny rules becomes trusted by an allow rule.
     """
     path = policy_path(paths, project=project)
     require_one(path.parent, POLICY)

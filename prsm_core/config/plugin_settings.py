@@ -1,8 +1,7 @@
 """The settings of plugins' records, checked by structs of the plugins' own.
 
-A section such as `sinks` has an entry for each record of its kind. An entry of `providers` may
-have any name; its `kind` names the provider. Keys of the engine and of all providers are checked
-before.
+A section such as `sinks` has an entry for each record of its kind. An entry of `providers` may have
+any name; its `kind` names the provider. Keys of the engine and of all providers are checked before.
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ def read_plugin_settings(
     """Read the sections of plugins; never raises for mistakes in them.
 
     A record without an entry is read from an empty one. If its struct needs more, that is the
-    value's
-    error, not a mistake of the configuration.
+    value's error, not a mistake of the configuration.
     """
     found = PluginValues(origin)
     for section, kind in sections.items():
@@ -118,8 +116,7 @@ class PluginValues:
     """What was read: by section and name a struct's instance, or why there is none.
 
     `problems` are the user's mistakes, `notices` entries without effect, and `secrets` the values
-    of
-    fields annotated as `writeOnly`.
+    of fields annotated as `writeOnly`.
     """
 
     def __init__(self, origin: Origin) -> None:

@@ -113,8 +113,7 @@ def check_trust(paths: Paths, *, given: bool = False) -> Standing:
     """Read `.prism` and return it with whether the user trusts what was read.
 
     Use the content of the snapshot: the folder may have changed since. With `given` the user trusts
-    it
-    for this run. Raises ConfigError when it cannot be read.
+    it for this run. Raises ConfigError when it cannot be read.
     """
     if given:
         return Standing(snapshot=take_snapshot(paths.workspace, Scope.CONFIGURATION), trusted=True)

@@ -1,10 +1,7 @@
 """What a package that keeps the files of agents is made with, and what it implements.
 
 It registers a `WorkspaceFilesSpec` by the hook `prsm_workspace_files`. An engine opens the
-`WorkspaceFiles` of its session once, as it is made, and gives it a `FilesContext`. Without such a
-package runs work, and nothing is recorded of their files.
-
-The names are imported when they are used.
+`WorkspaceFiles` of its session once and gives it a `FilesContext`. Names are imported when used.
 """
 
 from prsm_core import attach

@@ -1,7 +1,4 @@
-"""AppHandle: a frontend's only door to the engine of one session.
-
-Its answers are records of `prsm_core.door`.
-"""
+"""AppHandle: a frontend's only door to one session's engine, answered by `prsm_core.door`."""
 
 from __future__ import annotations
 
@@ -40,17 +37,17 @@ METHODS: dict[str, tuple[Method, May]] = {}
 
 
 def acts(method: M) -> M:
-    """Mark what a person alone may do, and nobody once the session is being closed."""
+    """Mark what only a person may do, and nobody while the session closes."""
     return _mark(method, "acts")
 
 
 def looks(method: M) -> M:
-    """Mark what changes nothing and tells nothing that agents may not know."""
+    """Mark what changes nothing and tells only what agents may know."""
     return _mark(method, "looks")
 
 
 def asks(method: M) -> M:
-    """Mark what a person alone may ask for, also while the session is being closed."""
+    """Mark what only a person may ask for, also while the session closes."""
     return _mark(method, "asks")
 
 
@@ -65,7 +62,7 @@ def operation_name(method: Method) -> str:
 
 
 def derive(base: Any, make: Callable[[Method], Any]) -> Any:
-    """Return a class of a group that has what `base` lacks, made of each abstract method."""
+    """Return a group's class with `make(method)` for each abstract method of `base`."""
     made = {name: make(getattr(base, name)) for name in base.__abstractmethods__}
     for method in made.values():
         method.__isabstractmethod__ = False  # which `wraps` copies
@@ -75,8 +72,8 @@ def derive(base: Any, make: Callable[[Method], Any]) -> Any:
 class RunHandle(Protocol):
     """A started run.
 
-    since: The number of the event that it goes on from; 0 for one that begins. Each process that
-        was interrupted before has told of a `run_finished` of its own up to there.
+    since: The number of the event that it goes on from; 0 for a new run. Up to there interrupted
+        processes may have told a `run_finished` each.
     """
 
     run_id: str
@@ -95,39 +92,36 @@ class Runs(ABC):
     async def start(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run of `task`; overrides are fields of RunOptions.
 
-        An `abort_signal` among them, which is for a run of this process, interrupts the run once
-        it is set; one that is set before the run is in the ledger has this raise RunAbortedError.
-        Raises ConfigError while a run is open, for a blank task and for one that no ledger can keep
-        (code `unfit`), and for an unknown mode or a `timeout_s` that is none; and ControlError once
-        the session is closed.
+        An `abort_signal`, for runs of this process only, interrupts the run once it is set; if it
+        is set before the run is in the ledger this raises RunAbortedError. Raises ConfigError while
+        a run is open, for a blank task, one that no ledger can keep (code `unfit`), an unknown mode
+        or a wrong `timeout_s`; and ControlError once the session is closed.
         """
 
     @abstractmethod
     async def follow_up(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Give the master of the session's last run a follow-up task, as a run of its own.
 
-        It keeps its name, its model, its tools and what it knows; it may be one of an earlier
-        process. It takes the mode that was set by `set_mode` since its run began, and that of this
-        session's runs if it is one of an earlier process. It is shown the `images`, as by
-        `agents.prompt`. Raises ConfigError while a run is open, for a blank task, where there was
-        no master yet (`no_master`), and where an earlier process was cut off before that master,
-        or an agent below it, had ended (`not_ended`); and ProviderNotAvailableError for another
-        mode where no run could be started on its provider.
+        The master keeps its name, model, tools and knowledge, also one of an earlier process. It
+        takes the mode set by `set_mode` since its run began; one of an earlier process takes that
+        of this session's runs. It is shown the `images`, as by `agents.prompt`. Raises ConfigError
+        while a run is open, for a blank task, without a master (`no_master`), and if an earlier
+        process was cut off before the master or an agent below it had ended (`not_ended`); and
+        ProviderNotAvailableError for a mode in which no run could start on its provider.
         """
 
     @acts
     @abstractmethod
     async def interrupt(self) -> bool:
-        """End the open run as `interrupted`: its agents are killed, and the session stays open.
+        """End the open run as `interrupted`: kill its agents, keep the session open.
 
-        Returns once `run_finished` is committed; False when no run was open, or its end was
-        being written already.
+        Returns once `run_finished` is committed; False if no run was open or it was ending already.
         """
 
     @acts
     @abstractmethod
     async def set_mode(self, mode: PermissionMode) -> None:
-        """Let the runs that begin from now on have this mode; agents that live keep theirs."""
+        """Set the mode of runs that begin from now on; living agents keep theirs."""
 
     @asks
     @abstractmethod
@@ -150,13 +144,12 @@ class Agents(ABC):
     ) -> Sequence[door.HistoryEntry]:
         """Return a page of an agent's conversation, oldest first: the last `limit` entries.
 
-        With `before` they are those of events with smaller numbers: give it the `seq` of the first
-        entry that you have; an empty page is the end. An event is never cut in
-        two: where one has more entries than `limit`, it comes whole; so a page may be shorter, too.
-        With `detail="summary"` there are the texts and the names of the tools alone.
+        `before` limits it to events with smaller numbers: give the `seq` of your first entry; an
+        empty page is the end. An event is never split, so a page may be shorter, or longer for one
+        large event. `detail="summary"` leaves texts and names of tools.
 
-        The agent may be one of an earlier run of the session. Raises MessageRoutingError for one
-        that is unknown, ToolInputError for an unknown detail, ConfigError for a limit below 1.
+        The agent may be one of an earlier run of the session. Raises MessageRoutingError for an
+        unknown agent, ToolInputError for an unknown detail, ConfigError for a limit below 1.
         """
 
     @acts
@@ -166,16 +159,16 @@ class Agents(ABC):
     ) -> str:
         """Send a person's prompt to an agent; return `injected`, `queued` or `interrupting`.
 
-        `inject` puts it into the running turn, where the provider can; `interrupt` ends the turn
-        and begins another with it; `queue` leaves it for the agent's next wait or turn, which is
-        also what becomes of a prompt that could not be injected.
+        `inject` puts it into the running turn if the provider can, else it is queued; `interrupt`
+        ends the turn and begins another with it; `queue` leaves it for the agent's next wait or
+        turn.
 
-        `@path` in what a person says, here as in a task, shows a file or a folder of the workspace;
-        what it read stands behind the text, and a notice tells what is not shown.
+        `@path` in the text, as in a task, shows a file or folder of the workspace: what was read
+        follows the text, and a notice tells what is not shown.
 
-        The `images`, each a path or a `data:` URL in base64, are shown with the text. A path is
-        read by the process of the caller. Raises ConfigError before anything is sent: for one that
-        is unfit (code `unfit_image`), and for an agent whose provider takes none (`no_images`).
+        `images` are paths, read by the caller's process, or `data:` URLs in base64. Raises
+        ConfigError before anything is sent for an unfit image (code `unfit_image`), and for a
+        provider that takes none (`no_images`).
         """
 
     @acts
@@ -183,17 +176,16 @@ class Agents(ABC):
     async def set_model(self, agent: str, model: str) -> str:
         """Let an agent go on with another model; return that, as `provider/model`.
 
-        A turn that runs is not touched: its next one is of that model, in a session that is given
-        the conversation. That is in the ledger when this returns, and holds after a crash; until
-        then the tree has it as `next_model`. An agent that has ended, also in an earlier process,
-        takes it in its next life. Where the model cannot be used after all, the one before
-        takes over again, which a notice tells.
+        A running turn is not touched: the next one is of that model, in a session that gets the
+        conversation. The choice is in the ledger when this returns; until it takes effect the tree
+        has it as `next_model`. An ended agent, also of an earlier process, takes it in its next
+        life. If the model cannot be used after all the one before takes over, with a notice.
 
-        The model is named as anywhere: an alias, `provider/model`, a provider for its default, or
-        a model of the agent's own provider; its effort is that of the alias, or the agent's where
-        the provider stays. Raises MessageRoutingError for an unknown agent, ModelNotAvailableError,
-        with the nearest names, for an unknown model, ProviderNotAvailableError where its provider
-        is not there, and ConfigError where a client chooses it (code `external`).
+        The model is an alias, `provider/model`, a provider for its default, or a model of the
+        agent's own provider; its effort is the alias's, or the agent's if the provider stays.
+        Raises MessageRoutingError for an unknown agent, ModelNotAvailableError, with the nearest
+        names, for an unknown model, ProviderNotAvailableError for a missing provider, and
+        ConfigError if a client chooses the model (code `external`).
         """
 
     @acts
@@ -201,7 +193,7 @@ class Agents(ABC):
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended.
 
-        Raises MessageRoutingError for an agent that is unknown or has ended already.
+        Raises MessageRoutingError for an unknown or ended agent.
         """
 
     @acts
@@ -221,33 +213,33 @@ class Requests(ABC):
     @acts
     @abstractmethod
     async def resolve(self, request: str, verdict: str, *, via: str = "") -> bool:
-        """Answer a permission request with one of the options that it has.
+        """Answer a permission request with one of its options; False if it was already answered.
 
-        These are some of once, always, deny, and the answers that make a rule: allow_project,
-        allow_global, deny_project, deny_global. `via` says where the person is: the event of the
-        answer tells it. Returns False when it was already answered.
+        Options are some of once, always, deny, and those that make a rule: allow_project,
+        allow_global, deny_project, deny_global. `via` says where the person is, for the event of
+        the answer.
         """
 
     @acts
     @abstractmethod
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Answer a question; False when it was already answered.
+        """Answer a question; False if it was already answered.
 
-        Its choices are some of the question's `options`; a text may say anything beside them, or
-        without. Raises ConfigError for a choice that is not offered (code `not_offered`), for
-        several where the question is not `multiple` (`one_choice`), and for a text that no ledger
-        can keep (`unfit`): the question waits on.
+        Choices are some of the question's `options`; a text may stand beside them or alone. Raises
+        ConfigError, and the question waits on, for a choice that is not offered (code
+        `not_offered`), several for a question that is not `multiple` (`one_choice`), and a text
+        that no ledger can keep (`unfit`).
         """
 
     @looks
     @abstractmethod
     async def outcome(self, request: str) -> door.RequestOutcome | None:
-        """Return how the request whose id begins so has ended; None where that is not known."""
+        """Return how the request with this beginning of an id has ended; None if unknown."""
 
     @asks
     @abstractmethod
     async def attend(self) -> None:
-        """Note that a person is there to answer; say it again as long as that is so."""
+        """Note that a person is there to answer; repeat it while that is so."""
 
 
 class Changes(ABC):
@@ -263,20 +255,18 @@ class Changes(ABC):
     async def show(self, change: str) -> door.ChangeDetail:
         """Return a change, decided or not, by its id or the beginning of one.
 
-        Raises ConfigError as `accept` does for an id, and where contents are not kept (code
-        `no_changes`).
+        Raises ConfigError as `accept` does, and if contents are not kept (code `no_changes`).
         """
 
     @asks
     @abstractmethod
     async def rationale(self, path: str, line: int | None = None) -> door.Rationale:
-        """Return why an agent changed a file, or the line of it that has this number now, from 1.
+        """Return why an agent changed a file, or the line that now has this number, from 1.
 
-        The file is one that `list` tells of, by its path there, or from the workspace. It is of
-        its newest change that was not taken back, or of that one which made the line. Raises
-        ConfigError: the session has changed no such file (code `unchanged_path`), or not that line
-        (`unchanged_line`); it has no such line (`no_such_line`), or contents were not kept
-        (`unknown_content`, `no_changes`).
+        The path is one of `list`, or from the workspace. It is about the newest change that was not
+        taken back, or the one that made the line. Raises ConfigError: the session has not changed
+        the file (code `unchanged_path`) or the line (`unchanged_line`), there is no such line
+        (`no_such_line`), or contents were not kept (`unknown_content`, `no_changes`).
         """
 
     @acts
@@ -286,10 +276,10 @@ class Changes(ABC):
     ) -> Sequence[door.DecidedChange]:
         """Accept changes: they stay, and are pending no more. Return what was decided.
 
-        They are those of the ids, or of an agent and all below it, or of a call; without any of
-        these all that agents of the session made. What is from outside is named by its id alone.
-        Raises ConfigError for an id that is of none (code `unknown_change`), of several
-        (`ambiguous_change`), or of one that is decided (`already_decided`).
+        They are those of the ids, of an agent and all below it, or of a call; by default all that
+        agents of the session made. A change from outside is named only by its id. Raises
+        ConfigError for an id that is unknown (code `unknown_change`), ambiguous
+        (`ambiguous_change`) or decided (`already_decided`).
         """
 
     @acts
@@ -304,12 +294,11 @@ class Changes(ABC):
     ) -> Sequence[door.DecidedChange]:
         """Take changes back, each alone: what came later stays. Return what was decided.
 
-        What does not merge with later edits stays as it is, and is `unmerged`. `undo` takes it back
-        by the `act` of each answer. The agents are told,
-        if they are still at work. Changes are named as for `accept`; one that may be of another
-        agent, too, is not among those of an agent. What a person may have made, which is told as
-        possible or region, is meant by its id, or with `possible`. Raises ConfigError as that does,
-        and PrsmError where git is not there or the folder cannot be written.
+        What does not merge with later edits stays and is `unmerged`. `undo` takes a rejection back
+        by the `act` of its answer. Agents still at work are told. Changes are named as for
+        `accept`; those of an agent leave out what may be another's. What a person may have made
+        (possible or region) needs its id, or `possible`. Raises ConfigError as `accept` does, and
+        PrsmError without git or if the folder cannot be written.
         """
 
     @acts
@@ -341,16 +330,15 @@ class Changes(ABC):
     ) -> door.CommitReport:
         """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
 
-        They are those of the ids, or of an agent and all below it, or else all accepted ones that
-        agents of the session made. Only they are committed, merged onto HEAD: what else differs in
-        the files, and what is staged, stays as it is, and no file is written. The `message` takes
-        the place of what is made of their reasons; trailers name agents, providers, models and the
-        session. What a person may have made is in commits of its own. No hook runs. With `dry_run`
-        it is only said what would be done.
+        They are those of the ids, of an agent and all below it, or else all accepted ones that
+        agents of the session made. Only they are committed, merged onto HEAD: other differences and
+        what is staged stay, and no file is written. `message` replaces the one made of their
+        reasons; trailers name agents, providers, models and the session. What a person may have
+        made gets commits of its own. No hook runs. `dry_run` only says what would be done.
 
-        Raises ConfigError, with nothing done, for ids as `accept` does, or for one that is not
-        accepted yet (code `not_accepted`); where git does not know the person (`no_identity`), a
-        merge or the like is under way (`under_way`), git is at work (`index_locked`), or HEAD moved
+        Raises ConfigError, with nothing done, as `accept` does for ids, for a change that is not
+        accepted (code `not_accepted`), if git does not know the person (`no_identity`), during a
+        merge or the like (`under_way`), while git is at work (`index_locked`), or if HEAD moved
         meanwhile (`moved`).
         """
 
@@ -368,42 +356,38 @@ class Changes(ABC):
     ) -> door.UndoReport:
         """Take back a `prompt`, the pending changes of the last `turn`, or an `act`.
 
-        Of a turn those that a person may have made are meant with `possible` only.
+        A turn's changes that a person may have made need `possible`.
 
         A prompt is `wanted` by its number, 1 for the newest, or by the `id` of the snapshot before
-        it, as `ID@POSITION` where that was before several; None: the newest. Of it the `files` go
-        back, with what is staged, or the `conversation`, which is another session that begins as
-        this one was then; this one stays. Both are done, or neither, also where a process dies.
-        Before the first prompt of a session there is no conversation: it is set aside, and whoever
-        goes on begins another one. What is known to be the person's stays as it is, unless it is
-        to go back as well (`mine`).
+        it, `ID@POSITION` if that was before several; None: the newest. Its `files` go back, with
+        what is staged, and its `conversation`: another session begins as this one was then; this
+        one stays. Both are done or neither, also if a process dies. Before a session's first prompt
+        there is no
+        conversation: the session is set aside. What is known to be the person's stays unless
+        `mine`.
 
-        An act is whatever PRSM did to files: a rejection, a merge, a restore, an undo. It is
-        `wanted` by its id; None: the last one. The undo of a restore that was of files and
-        conversation brings both back, or without `conversation` the files alone. That of any other
-        act writes only its files: what was edited since is merged, or stays. Rejected changes are
-        pending again.
+        An act is whatever PRSM did to files: a rejection, a merge, a restore, an undo; `wanted` by
+        its id, None: the last one. Undoing a restore of files and conversation brings both back, or
+        without `conversation` only the files. Any other undo writes only the act's files: later
+        edits are merged, or stay. Rejected changes are pending again.
 
-        Raises ConfigError for a prompt and a restore while a run is open (code `run_open`), where
-        agents write in the folder (`agents_write`), for a prompt of which nothing is kept
-        (`unknown_prompt`), for an act that there is not (`unknown_act`, `nothing_to_undo`), and for
-        one of another session (`other_session`).
+        Raises ConfigError for a prompt or restore while a run is open (code `run_open`), if agents
+        write in the folder (`agents_write`), for a prompt of which nothing is kept
+        (`unknown_prompt`), for an unknown act (`unknown_act`, `nothing_to_undo`), and for one of
+        another session (`other_session`).
         """
 
     @asks
     @abstractmethod
     async def worktrees(self) -> Sequence[door.LeftWorktree]:
-        """Return the worktrees of agents that have ended and are not merged.
-
-        What is merged is removed.
-        """
+        """Return the worktrees of ended agents that are not merged; merged ones are removed."""
 
     @abstractmethod
     def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
-        """Keep agents from beginning to write for as long as the iterator is open, 10 minutes long.
+        """Keep agents from beginning to write while the iterator is open, for at most 10 minutes.
 
         Its one value comes once no call may write any more, at the latest after 10 seconds: the
-        agents that still may, each with what it runs. Nothing more comes until it is closed.
+        agents that still may, each with what it runs.
         """
 
 
@@ -420,18 +404,18 @@ class Snapshots(ABC):
     async def take(self, description: str = "") -> door.Snapshot:
         """Keep the files as they are.
 
-        Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
-        ConfigError where files are not kept (code `no_snapshots`).
+        Waits up to 10 seconds for agents that write; those that still do are `unquiet`. Raises
+        ConfigError if files are not kept (code `no_snapshots`).
         """
 
     @acts
     @abstractmethod
     async def restore(self, snapshot: str, *, dry_run: bool = False) -> door.UndoReport:
-        """Let the files, and what is staged, be as in a snapshot; `changes.undo` takes that back.
+        """Restore the files and what is staged from a snapshot; `changes.undo` takes that back.
 
-        It is named by its id or the beginning of one. With `dry_run` it is only said what would
-        change, and `snapshot` is None. Raises what that does for a restore; also ConfigError for
-        one that there is not (code `unknown_snapshot`, `ambiguous_snapshot`).
+        It is named by its id or the beginning of one. `dry_run` only says what would change;
+        `snapshot` is None then. Raises what an undo of a restore does, and ConfigError for an
+        unknown or ambiguous snapshot (code `unknown_snapshot`, `ambiguous_snapshot`).
         """
 
 
@@ -448,9 +432,9 @@ class Sessions(ABC):
     async def fork(self, at: int | None = None) -> str:
         """Begin another session as this one was at event `at`, the newest if None; return it.
 
-        This one is not touched, also while it runs. The fork is `interrupted` until somebody opens
-        it with `RunOptions.resumes`, and shares the files of the workspace. Raises StoreError for
-        an event that there is not, or one before the first agent.
+        This one is not touched, also while it runs. The fork is `interrupted` until it is opened
+        with `RunOptions.resumes`, and shares the workspace's files. Raises StoreError for an
+        unknown event, or one before the first agent.
         """
 
 
@@ -495,13 +479,12 @@ class AppHandle(Protocol):
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield committed events of the session after `after`, then live ones with deltas.
 
-        A delta comes behind the events of its agent that precede it, and before those that follow:
-        none comes after the `message_completed` of its message. It says which message it is of,
-        `turn` and `message`, and how many characters of that text come before it, `at`. The first
-        deltas are what was said so far of messages that are not committed; where `after` is above
-        0, also of the last ones that were committed behind it, as far as they are kept. So who has
-        a view takes of each piece what is beyond the text that it has; a piece that begins beyond
-        that follows one that was lost to a slow reader.
+        A delta comes after the events of its agent that precede it, and before the
+        `message_completed` of its message. It says which message it is of, `turn` and `message`,
+        and how many characters of that text come before it, `at`. The first deltas are what was
+        said so far of uncommitted messages; with `after` above 0 also of the last ones committed
+        behind it, as far as they are kept. So take of each piece what is beyond the text that you
+        have; a piece that begins beyond it follows a lost one.
 
         A reader that is too slow loses deltas (told by a notice), never committed events. Raises
         ConfigError (code `no_such_event`) for a number that the session has not reached.
@@ -510,10 +493,9 @@ class AppHandle(Protocol):
 
     @asks
     async def view(self) -> door.View:
-        """Return one picture of the session, as it was when event `seq` was its last.
+        """Return one picture of the session; `events(after=view.seq)` goes on from there.
 
-        `events(after=view.seq)` goes on from there without a gap or a repetition. A run that
-        was cut off, and that nobody goes on with, is `interrupted`: nothing of it runs or waits.
+        A run that was cut off and not resumed is `interrupted`: nothing of it runs or waits.
         """
         ...
 
@@ -524,7 +506,7 @@ class AppHandle(Protocol):
 
     @asks
     async def models(self) -> Sequence[door.ModelRow]:
-        """Return the models that are known, by provider and name.
+        """Return the known models, by provider and name.
 
         Providers that have not listed theirs for a day are asked, which may take seconds.
         """
@@ -539,7 +521,6 @@ class AppHandle(Protocol):
     async def complete(self, text: str) -> Sequence[door.Completion]:
         """Return what the last word of `text` may become, at most 50, in order.
 
-        A word that begins with `@` becomes a file or a folder of the workspace, any other the name
-        of an agent.
+        `@` begins a file or folder of the workspace, any other word an agent's name.
         """
         ...

@@ -12,7 +12,7 @@ class Timer(Protocol):
     """A call that a clock will make."""
 
     def cancel(self) -> object:
-        """Make it not; one that was made already, or cancelled, is left."""
+        """Cancel the call. No-op if it already ran or was cancelled."""
 
 
 class Clock(Protocol):
@@ -28,7 +28,4 @@ class Clock(Protocol):
         """Return after `seconds` of this clock's time."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
-        """Call `callback` from the running loop after `seconds` of this clock's time.
-
-        It costs no task, unlike one that sleeps. A callback must not raise.
-        """
+        """Call `callback`, which must not raise, after `seconds` of this clock's time."""

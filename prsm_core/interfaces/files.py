@@ -45,13 +45,10 @@ class FilesReader(ABC):
 
 
 class FilesCare:
-    """Takes care, without an engine, of what is kept of a session's files. Nothing is."""
+    """Takes care of a session's kept files without an engine. By default nothing is kept."""
 
     def sweep(self, _workspace: str) -> None:
-        """Remove what an act that was killed has left beside files of a working tree.
-
-        Nothing is told: it was never the person's. Raises PrsmError and OSError.
-        """
+        """Remove what a killed act left beside files. Raises PrsmError and OSError."""
 
     def reader(self, _store: Store, _session: str, _workspace: str) -> FilesReader | None:
         """Return what reads the files of a session; None: nothing can be read."""
@@ -62,12 +59,12 @@ class FilesCare:
         return ()
 
     def leave(self, _session: str) -> None:
-        """Give up the worktrees of a session that is deleted. Raises PrsmError and OSError."""
+        """Give up a deleted session's worktrees. Raises PrsmError and OSError."""
 
     def forget(self, _session: str, _snapshots: Collection[str]) -> int:
-        """Remove all else of it, and its snapshots; return how many files went.
+        """Remove all else of it and its snapshots; return how many files went.
 
-        It may have been done already, by a process that has died. Raises PrsmError and OSError.
+        A process that has died may have done it already. Raises PrsmError and OSError.
         """
         return 0
 
@@ -78,9 +75,9 @@ class FilesCare:
 class WorkspaceFilesSpec(Registration, frozen=True, kw_only=True):
     """Registers what keeps files: snapshots, changes, worktrees, and what weighs claims.
 
-    `factory(paths)` is given where PRSM keeps its own files, and returns what opens the
-    `WorkspaceFiles` of an engine by its `FilesContext`; see `prsm_core.files`. `care(paths)`
-    returns a `FilesCare`, which is asked where a session has no engine.
+    `factory(paths)` gets the paths of PRSM's own files and returns what opens an engine's
+    `WorkspaceFiles`; see `prsm_core.files`. `care(paths)` returns a `FilesCare`, which is asked
+    where a session has no engine.
     """
 
     word = "keeper of files"

@@ -41,16 +41,16 @@ SCOPES = ("session", "hub")
 class FrontendSpec(Registration, frozen=True, kw_only=True):
     """Registers a frontend; `prsm` takes the interactive one of highest priority on a terminal.
 
-    A frontend that is not interactive has no person: every Ask is denied or answered by --on-ask.
+    Without a person, not `interactive`, every Ask is denied or answered by --on-ask.
 
-    One that `stays` does not end with a run: it is what `prsm` alone opens, and `options.task` may
-    be None. One that does not starts `options.task` and ends with that run.
+    One that `stays` does not end with a run: `prsm` alone opens it, and `options.task` may be None.
+    Any other starts `options.task` and ends with that run.
 
-    With the scope `session` the factory gives a Frontend, with `hub` a HubFrontend.
+    The factory gives a Frontend, or a HubFrontend with the scope `hub`.
 
-    `settings` is a msgspec.Struct or an import string of one: what `frontends.NAME` of the
-    configuration may hold. The factory gets an instance of it as its second argument. A frontend
-    that shares the `section` of another one of its plugin names that, and has no model of its own.
+    `settings` is a msgspec.Struct or its import string: what `frontends.NAME` of the configuration
+    may hold, and the factory's second argument. A frontend that shares the `section` of another one
+    of its plugin names that, and has no model of its own.
     """
 
     word = "frontend"

@@ -19,8 +19,8 @@ __all__ = ["Hub", "HubFrontend"]
 class Hub(Protocol):
     """The sessions of this process, and a door to those of others.
 
-    Each session has the settings, the trust, the policy and the plugins' sections of its own
-    workspace. What breaks in one is told to whoever opened it, and touches no other.
+    Each session has the settings, trust, policy and plugins' sections of its own workspace. What
+    breaks in one is told to whoever opened it, and touches no other.
     """
 
     options: RunOptions  # what the command line said; `session` is the one it means, or None
@@ -28,13 +28,12 @@ class Hub(Protocol):
     def open(self, options: RunOptions) -> AbstractAsyncContextManager[AppHandle]:
         """Own a session: the one that `options` names, or else a new one.
 
-        `options.session` of the handle is its id. Its runs have what `options` say, whose `task` is
-        not begun by itself. Leaving the context ends what runs in the session as interrupted and
-        closes it; it may be left in another task than it was entered in.
+        `options.session` of the handle is its id. `options` hold for its runs, but their `task` is
+        not begun. Leaving interrupts what runs and closes the session; another task than the
+        entering one may leave it.
 
-        Raises SessionOwnedError where a process owns it already, StoreError for a session that
-        there is not, ConfigError for a workspace whose configuration is wrong, and PluginError for
-        a plugin that the workspace must have.
+        Raises SessionOwnedError for an owned session, StoreError for an unknown one, ConfigError
+        for a wrong configuration of the workspace, and PluginError for a required plugin.
         """
         ...
 
@@ -60,67 +59,62 @@ class Hub(Protocol):
     async def sessions(self, workspace: str | None = None) -> Sequence[HubSession]:
         """Return the sessions of a workspace's repository, or of all, newest first.
 
-        A ledger that cannot be read is left out, which is logged.
+        An unreadable ledger is left out and logged.
         """
         ...
 
     async def start(self, options: RunOptions) -> DetachedRun:
-        """Begin a run that a process of its own owns to its end, as `prsm run --detach` does.
+        """Begin a run in a process of its own, as `prsm run --detach` does.
 
-        It is `options.task`, in `options.session` or a new one; with `continues` the session's last
-        master is given it, in the mode that it has; with `resumes` its newest run goes on. What its
-        agents ask waits for a person, `unattended_s` long while nobody attends. The owner ends
-        with the run; neither leaving `attach` nor the hub ends anything of it.
+        It is `options.task`, in `options.session` or a new one. `continues` gives it to the
+        session's last master, in its mode; `resumes` goes on with the newest run. Requests wait for
+        a person, `unattended_s` long while nobody attends. The owner ends with the run; leaving
+        `attach` or the hub ends nothing.
 
-        Without a task `options.session` is served, and no run begins: who attaches decides about
-        changes and snapshots, or begins a run in the mode of the last master, with which the owner
-        ends. It also ends once nobody has asked it anything for 60 seconds; who follows it, asks.
+        Without a task `options.session` is served: who attaches decides about changes and
+        snapshots, or begins a run in the last master's mode, with which the owner ends. It also
+        ends after 60 seconds without a question or a follower.
 
-        Raises SessionOwnedError where a process owns the session, this one too,
-        ConfigError for a run that is finished and is to go on (code `finished`) and where there is
-        neither a task nor a session (`no_task`), and PrsmError that says, as the owner did, what
-        kept the run from beginning.
+        Raises SessionOwnedError if a process owns the session, this one too, ConfigError for a
+        finished run that is to go on (code `finished`) and without task and session (`no_task`),
+        and PrsmError with the owner's words if the run could not begin.
         """
         ...
 
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return the last entries of the session's newest master, as `Agents.history` does.
 
-        Nobody has to own the session, and nobody is asked. It is what is committed by now; nothing
-        before the first agent. Raises StoreError (code `unknown_session`) for one that there is
-        not, and SessionOwnedError for one that a process owns and that has had no run yet, as do
-        the others.
+        They come from the ledger, whoever owns the session; none before the first agent. Raises
+        StoreError (code `unknown_session`), and SessionOwnedError for an owned session without a
+        run, as do the others.
         """
         ...
 
     async def rename(self, session: str, name: str) -> None:
-        """Give a session a name, or none where it is blank; also while it runs.
+        """Give a session a name, or none if blank; also while it runs.
 
-        Raises ConfigError for one that is too long or acts on a terminal.
+        Raises ConfigError for a name that is too long or acts on a terminal.
         """
         ...
 
     async def fork(self, session: str, at: int | None = None) -> str:
-        """Begin another session as this one was at event `at`, and return it; see Sessions.fork.
-
-        Raises StoreError for an event that there is not, or one before the first agent.
-        """
+        """Begin another session as this one was at event `at`, and return it; see Sessions.fork."""
         ...
 
     async def delete(self, session: str) -> None:
         """Delete all that PRSM holds of a session, for good; nobody is asked.
 
-        Raises SessionOwnedError where a process owns it, StoreError where forks share it,
-        ConfigError (code `has_worktrees`) where worktrees hold what is nowhere else, and PrsmError
-        for what is left of it elsewhere.
+        Raises SessionOwnedError for an owned session, StoreError if forks share it, ConfigError
+        (code `has_worktrees`) if worktrees hold what is nowhere else, and PrsmError for what is
+        left of it.
         """
         ...
 
     async def export(self, session: str, output: str, form: str = "json") -> str:
         """Write a session to a file, or into a folder, and return the file's path.
 
-        `json` can be imported, `jsonl` has an event a line, `html` is a page to read. Raises
-        ConfigError for another form, and for a file that cannot be written.
+        `json` can be imported, `jsonl` has an event a line, `html` is a page. Raises ConfigError
+        for another form, and for a file that cannot be written.
         """
         ...
 
@@ -130,7 +124,4 @@ class HubFrontend(ABC):
 
     @abstractmethod
     async def run(self, hub: Hub) -> int:
-        """Open, show and close sessions, and return the exit code.
-
-        Sessions that are still open when it ends, also by an error, are closed in order.
-        """
+        """Open, show and close sessions; return the exit code. Open ones are closed at its end."""

@@ -17,26 +17,25 @@ IsSolo = Callable[[Mapping[str, str], str], Awaitable[bool] | bool]
 class PermissionCheckSpec(Registration, frozen=True, kw_only=True):
     """Registers a check; None means no opinion. A check that raises or times out denies.
 
-    `check` may be an import string. It returns its verdict, or an awaitable of it, which runs in a
-    task of its own: one that has nothing to wait for costs far less as a plain function. Checks run
-    in order of `priority` (lower first), then name; the strongest verdict wins. In BYPASS only
-    checks with `in_bypass` run.
+    `check`, maybe an import string, returns its verdict or an awaitable of it, which runs in a task
+    of its own: a plain function costs far less. Checks run in order of `priority` (lower first),
+    then name; the strongest verdict wins. In BYPASS only checks with `in_bypass` run.
 
-    With `orchestration` it is asked about each call of PRSM's own tools as well, in every mode:
-    the request's `tool` is `spawn_child` or another name of the table, its `arguments` are what
-    the model gave, and it has no `command`. None and Allow let the call go on.
+    With `orchestration` it is also asked about each call of PRSM's own tools, in every mode: the
+    request's `tool` is `spawn_child` or the like, its `arguments` are the model's, and it has no
+    `command`. None and Allow let the call go on.
 
-    `labels` are the names of labels that it looks for: one of a person's that nothing reads is told
-    as a run begins. With a `level` (see `ProviderCapabilities.enforcement`) it sees everything only
-    where a provider reaches so far. Of an agent that has any of these labels, and whose provider
-    does not, that is told before the agent's first turn.
+    `labels` are the labels it looks for; a person's label that nothing reads is told as a run
+    begins. With a `level` (see `ProviderCapabilities.enforcement`) it sees everything only if the
+    provider reaches so far; for a labelled agent whose provider does not, that is told before its
+    first turn.
 
-    `solo` may be an import string, too: as a run begins in a trusted workspace whose labels have
-    any of these `labels`, `solo(labels, workspace)` says whether its master works itself, as with
-    `--solo`. The settings may say so as well; it cannot say no.
+    `solo`, maybe an import string, decides as a run with any of these `labels` begins in a trusted
+    workspace: `solo(labels, workspace)` says whether its master works itself, as with `--solo`. It
+    cannot overrule settings that say so.
 
-    `settings` is a msgspec.Struct or an import string of one: what `checks.NAME` of the
-    configuration may hold. The check gets an instance of it as its third argument.
+    `settings` is a msgspec.Struct or its import string: what `checks.NAME` of the configuration may
+    hold, and the check's third argument.
     """
 
     word = "permission check"

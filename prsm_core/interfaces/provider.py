@@ -1,7 +1,7 @@
 """Providers: adapters that run one vendor's coding agent.
 
-A provider never sees the store, the router or a user interface. For each agent it gets an
-AgentHost, for itself ProviderServices; it gives back a stream of ProviderEvents.
+A provider never sees the store, the router or a user interface: it gets an AgentHost for each agent
+and ProviderServices, and gives back a stream of ProviderEvents.
 """
 
 from __future__ import annotations
@@ -36,22 +36,21 @@ class ProviderCapabilities(Record, frozen=True, kw_only=True):
 
     enforcement: pre_tool | approval | sandbox | none — how far the permission function reaches.
     resume: call | native | rebuild | none — call: even a pending tool call can be answered later.
-    shell_reads: the vendor has no file reader but its shell, so an agent with Read and without
-    Bash may run safe commands.
+    shell_reads: the vendor reads files only by its shell, so an agent with Read but not Bash may
+    run safe commands.
     parameters: which of max_response_tokens and temperature reach the model.
-    asks_edits: it asks for each edit of a file, also where `enforcement` is no more than approval.
-    tokens_told: step | turn | none — when UsageReported tells the tokens: with each response of the
-    model, so that a budget ends a turn at its next step; at the turn's end, so that a turn may pass
-    the budget; or it is not promised that it does.
+    asks_edits: it asks for each edit of a file, even if `enforcement` is only approval.
+    tokens_told: step | turn | none — when UsageReported tells the tokens: with each response, so
+    that a budget ends a turn at its next step; at the turn's end, so that a turn may pass the
+    budget; or without a promise.
     cost_told: step | turn | none — the same of the cost.
-    compacts: the vendor compacts its thread itself, before that fills the model's window.
-    images: those of `AssembledContext.images`, of `ToolOutcome.images` and of `steer` reach the
-    model; without it there are none.
+    compacts: the vendor compacts its thread itself, before it fills the model's window.
+    images: those of `AssembledContext.images`, `ToolOutcome.images` and `steer` reach the model.
     skills: folders of skills, such as `.agents/skills` of the working folder or `~/.agents/skills`,
-    of which the vendor tells its model by itself, so that nobody else does.
-    boxes: the process of a session is started in `SessionRequest.box`, with all that it starts.
-    own_process: each open session holds one process of its own, which ends with it. So a session
-    whose agent only waits is closed where others need the place, and another one is opened later.
+    which the vendor itself tells its model of.
+    boxes: a session's process is started in `SessionRequest.box`, with all that it starts.
+    own_process: each open session holds a process that ends with it. So the session of a waiting
+    agent is closed when others need the place, and another one is opened later.
     """
 
     supports_master: bool = True
@@ -86,9 +85,8 @@ class ProviderStatus(Record, frozen=True, kw_only=True):
 class CarriedCall(Record, frozen=True, kw_only=True):
     """A call of the turn that goes on, whose answer the vendor's thread may lack.
 
-    `outcome` is None for a call of the vendor's own whose end nobody saw: it may have run. `heard`
-    is one whose answer the model has spoken after; the thread may lack it all the same, where the
-    vendor writes it down a little later than it goes on.
+    `outcome` is None for a vendor's call whose end nobody saw: it may have run. After the answer of
+    a `heard` call the model has spoken; a vendor that writes late may lack it all the same.
     """
 
     call_id: str
@@ -100,10 +98,10 @@ class CarriedCall(Record, frozen=True, kw_only=True):
 
 
 class Carried(Record, frozen=True, kw_only=True):
-    """What a session that goes on with a turn is given, for its vendor may have lost it.
+    """What a session that goes on with a turn gets because its vendor may have lost it.
 
-    That is the prompts of the turn, by the ids that `AssembledContext.current_message` had, the
-    calls of the model's last response, and what was `heard` shortly before, as `CarriedCall` tells.
+    That is the turn's prompts by the ids of `AssembledContext.current_message`, the calls of the
+    model's last response, and what was `heard` shortly before; see `CarriedCall`.
     """
 
     turn_id: str
@@ -138,28 +136,27 @@ class SessionRequest(Record, frozen=True, gc=False, kw_only=True):
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def prompt_with(self, text: str) -> str:
-        """Return the system prompt with a text added that the agent's siblings are told alike.
+        """Return the system prompt with a text added that siblings share.
 
-        It stands before the agent's name, so that a vendor's cache serves siblings up to there.
+        It comes before the agent's name, so that a vendor's cache serves siblings up to there.
         """
         return add_shared(self.system_prompt, text)
 
     @property
     def has_shell(self) -> bool:
-        """Whether the vendor's shell is offered to the agent.
+        """Whether the agent is offered the vendor's shell.
 
         Experts and reviewers that may read have it without Bash, for commands that only read:
-        `AgentHost.authorize` refuses them all others.
+        `AgentHost.authorize` refuses others.
         """
         reads = self.role in SHELL_READERS and "Read" in self.native_tools
         return reads or "Bash" in self.native_tools
 
 
 class ChildNow(Record, frozen=True, kw_only=True):
-    """A child of an agent as it is now; what a program goes on by when its session opens again.
+    """A child of an agent as it is now, for a program whose session opens again.
 
-    `labels` were written with its birth, so that a child which a call has made is told from them
-    whether that call was answered or not.
+    `labels` are written with its birth, so that they tell of an unanswered call's child too.
     """
 
     agent_id: str
@@ -224,10 +221,10 @@ class ProviderServices(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What each process is started with: the allow-listed environment.
+        """The allow-listed environment that each process is started with.
 
-        Where a vendor's program hands less of it to its shells and MCP servers, the provider names
-        the rest to it. Values may hold passwords: name them in no command line.
+        If a vendor's program passes on less of it to its shells and MCP servers, the provider names
+        the rest to it. Values may hold passwords: put them in no command line.
         """
 
     async def start_process(
@@ -241,10 +238,9 @@ class ProviderServices(Protocol):
     ) -> Process:
         """Start argv with the allow-listed environment plus `env`, in a box if one is given.
 
-        It may write `cwd` in the box. One that a limit of its box has ended says so in the last
-        line of `stderr_tail`. Raises ProviderNotAvailableError when the program is missing, is
-        not in the box or cannot be executed, or no box can be made here, and ProcessError for a
-        box that cannot be had.
+        In the box it may write `cwd`. If a limit of its box ended it the last line of `stderr_tail`
+        says so. Raises ProviderNotAvailableError if the program is missing, not in the box or not
+        executable, or no box can be made here, and ProcessError for a box that cannot be had.
         """
 
     def start_soon(
@@ -279,54 +275,52 @@ class AgentHost(Protocol):
     ) -> ToolOutcome:
         """Run an orchestration tool; errors come back as outcomes with `is_error`.
 
-        `patience_s` is for a client that cuts calls off after so many seconds: what takes longer
-        is answered `{"type": "pending", "token": …}` and goes on, also when the client's
-        connection breaks; `wait_for_message(token=…)` then gives the answer, and so does the same
-        call made again by a client that never got the token. Without it a call ends with the one
-        who awaits it.
+        `patience_s` is for clients that cut off calls after so many seconds: what takes longer is
+        answered `{"type": "pending", "token": …}` and goes on, even if the connection breaks.
+        `wait_for_message(token=…)` then gives the answer, and so does the same call made again
+        without the token. Without it a call ends with whoever awaits it.
         """
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
         """Decide; an Ask has been answered by a person before this returns.
 
-        What is allowed is a call from then on, in the ledger before this returns. It is one with
-        the `ToolCallStarted` that names the same id, or else the same tool and command or paths,
-        whichever comes first. Without a `ToolCallFinished` it is unknown once its turn is over.
+        What is allowed is a call from then on, in the ledger before this returns. Its
+        `ToolCallStarted` is the first with the same id, or with the same tool and command or paths.
+        Without a `ToolCallFinished` it is unknown once its turn is over.
         """
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person; without one the answer says so.
 
-        Raises ToolInputError for a question whose `data` are too much, or no JSON.
+        Raises ToolInputError for a question whose `data` are too large or no JSON.
         """
 
     async def relabel(
         self, changes: Mapping[str, str | None], agent: str | None = None
     ) -> Mapping[str, str]:
-        """Change labels of the agent, or of a child of it by id or name; return all it has then.
+        """Change labels of the agent, or of a child by id or name; return all it has then.
 
-        None takes a label away. It is in the ledger when this returns: a session that opens later
-        finds the agent's in `SessionRequest.labels`, those of children in `children()`. Raises
-        OrchestrationError where the provider is no program (see `ProviderSpec.program`) or a label
-        cannot be, MessageRoutingError for an agent that is no child.
+        None takes a label away. The change is in the ledger when this returns: later sessions find
+        it in `SessionRequest.labels`, for children in `children()`. Raises OrchestrationError for a
+        bad label or a provider that is no program (see `ProviderSpec.program`), MessageRoutingError
+        for no child.
         """
 
     def children(self) -> Sequence[ChildNow]:
-        """Return all children that the agent ever had, ended ones too, in order of their birth."""
+        """Return all children the agent ever had, also ended ones, by birth."""
 
     async def end_child(self, agent: str, reason: str) -> None:
-        """Kill a child, by id or name, and all below it; one that has ended stays as it is.
+        """Kill a child, by id or name, and all below it; an ended one stays as it is.
 
-        Its result is told as that of any child. Raises OrchestrationError where the provider is no
-        program, MessageRoutingError for an agent that is no child.
+        Raises OrchestrationError if the provider is no program, MessageRoutingError for no child.
         """
 
     async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
-        """Return what agents with such a label have used that have ended, by the newest sessions.
+        """Return what ended agents with a label have used, by the newest sessions.
 
-        Those of the whole ledger count, of its newest 20 sessions that have any; each with all
-        below it, which is not counted for itself where it has inherited the label. Raises
-        OrchestrationError where the provider is no program.
+        They are those of the newest 20 sessions of the ledger with such agents, each with all below
+        it; an agent that inherited the label is not counted by itself. Raises OrchestrationError if
+        the provider is no program.
         """
 
     def mcp_endpoint(
@@ -334,17 +328,16 @@ class AgentHost(Protocol):
     ) -> AbstractAsyncContextManager[McpEndpoint]:
         """Offer the orchestration tools by MCP to a CLI that needs a server.
 
-        The CLI is given the endpoint's argv and environment as an MCP server of the name `prsm`,
-        and the endpoint stays open for as long as the CLI runs: leaving it ends the connections
-        and what is still called over them. `patience_s` is for a CLI that cuts calls off; see
-        `call_tool`.
+        Give the CLI the endpoint's argv and environment as the MCP server `prsm`, and keep the
+        endpoint open while the CLI runs: leaving it ends the connections and their calls.
+        `patience_s` is for a CLI that cuts calls off; see `call_tool`.
 
-        CLIs begin a turn without the tools of a server that is slow or broken, and say nothing.
-        So a session awaits `endpoint.until_connected()`, with a deadline of its own, before it
-        lets the CLI begin its first turn, and otherwise fails with `proxy_missing(…)`.
+        CLIs silently begin a turn without the tools of a slow or broken server. So a session awaits
+        `endpoint.until_connected()`, with a deadline of its own, before the CLI's first turn, and
+        otherwise fails with `proxy_missing(…)`.
 
-        A CLI asks its model once more as soon as it has the answer of `task_complete`. So one that
-        can be stopped from outside is stopped in what `endpoint.before_end` is given.
+        A CLI asks its model again as soon as it has the answer of `task_complete`. If it can be
+        stopped from outside, stop it in what `endpoint.before_end` is given.
         """
 
 
@@ -355,9 +348,8 @@ class ProviderSession(ABC):
         resume_token: The vendor's thread or session id, once known.
         reusable: False once it cannot take another turn.
         taken: Ids of those prompts and calls of `SessionRequest.carried` that the vendor's thread
-            holds once the session is open, calls with their answers: it held them, or they were
-            put there. The engine tells the model the rest at the begin of the next turn. None: it
-            is not known; then it tells all but what was heard.
+            holds once the session is open, calls with their answers. The engine tells the model the
+            rest as the next turn begins. None: unknown; then it tells all but what was heard.
     """
 
     __slots__ = ()
@@ -368,15 +360,12 @@ class ProviderSession(ABC):
 
     @abstractmethod
     def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
-        """Run one turn; the stream ends with exactly one TurnEnded.
-
-        Closing the iterator early interrupts the turn.
-        """
+        """Run one turn; the stream ends with exactly one TurnEnded. Closing it early interrupts."""
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
         """Put text into the running turn; return whether the vendor took it.
 
-        `images` are those that the text cites, where the capabilities have them.
+        `images` are those the text cites, if the capabilities have them.
         """
         return False
 
@@ -387,9 +376,8 @@ class ProviderSession(ABC):
     async def park(self) -> bool:
         """Let go of the one waiting call so that a resume can answer it; return whether it does.
 
-        The session is closed next: the agent waits, and others need its process. No call is
-        answered any more. Where it returns False the turn is interrupted, which it may do in the
-        way that is best for a resume.
+        The session is closed next, because others need its process; no call is answered any more.
+        On False the turn is interrupted, in the way that is best for a resume.
         """
         return False
 
@@ -399,7 +387,7 @@ class Provider(ABC):
 
     Attributes:
         capabilities: What it can do.
-        known_models: The models it knows without asking anybody: those preset or configured.
+        known_models: The preset or configured models, known without asking anybody.
     """
 
     capabilities: ProviderCapabilities = ProviderCapabilities()
@@ -411,25 +399,24 @@ class Provider(ABC):
     ) -> AbstractAsyncContextManager[ProviderSession]:
         """Open an agent's session.
 
-        Entering raises ModelNotAvailableError or ProviderNotAvailableError. The code of the latter
-        is `resume_failed` where the vendor does not know the conversation any more, so that it is
-        rebuilt, and `not_logged_in` where another login may help.
+        Entering raises ModelNotAvailableError or ProviderNotAvailableError, with code
+        `resume_failed` if the vendor does not know the conversation any more, so that it is
+        rebuilt, and `not_logged_in` if another login may help.
         """
 
     async def prepare(self) -> None:
         """Begin what all sessions share, since one is likely to be opened soon.
 
-        It is called at most once, after a probe, while the engine is still on its way, and it is
-        cancelled where none is opened. What it raises is not told: whoever opens a session finds
-        out again.
+        Called at most once, after a probe, while the engine starts; cancelled if none is opened.
+        Errors are not told: opening a session finds them again.
         """
         return
 
     async def probe(self) -> ProviderStatus:
         """Look, without a session, whether the provider can be used; give up within 5 s.
 
-        Look for the vendor's program, its version and its login only. Import the vendor's library
-        when a session is opened: a provider that is installed and not used must cost nothing.
+        Look only for the vendor's program, its version and its login. Import the vendor's library
+        when a session opens: an unused provider must cost nothing.
         """
         return ProviderStatus(available=True)
 
@@ -438,10 +425,9 @@ class Provider(ABC):
         return ()
 
     async def knows_model(self, model: str) -> bool:
-        """Return whether the vendor takes a model that is not among those that were listed.
+        """Return whether the vendor takes an unlisted model, such as a name's long form.
 
-        Vendors list some models by a short name, and take the long one, too. Where nothing is
-        listed nobody is asked.
+        Not asked if nothing is listed.
         """
         return False
 
@@ -457,36 +443,34 @@ Forgetter = Callable[[Path, Collection[str]], None]
 class ProviderSpec(Registration, frozen=True, kw_only=True):
     """Registers a provider; `factory(settings, services)` builds one configuration of it.
 
-    `settings` is the provider's own section of the configuration, a plain mapping. A run that
-    names no provider takes one that is selectable. `good_for` tells agents in a few words what
-    it is for; where it is blank the summary does.
+    `settings` is the provider's section of the configuration, a plain mapping. A run that names no
+    provider takes a selectable one. `good_for` tells agents in a few words what it is for, else the
+    summary does.
 
-    With `ProviderSpec.settings`, a msgspec.Struct or an import string of one, the section is
-    checked by that as the configuration is loaded, with file and line, and stands in its schema.
-    The factory is given the plain mapping all the same, since a login may add to it; one that
-    wants an instance lets the model read it.
+    `ProviderSpec.settings`, a msgspec.Struct or its import string, checks the section as it is
+    loaded, with file and line, and stands in its schema. The factory gets the plain mapping all the
+    same, since a login may add to it.
 
-    What a provider keeps of an agent below its `state_dir` bears, somewhere in its name, the
-    agent's id or the token of its thread: that goes with the session when it is deleted. What
-    stands elsewhere, such as in a database, `forget(state_dir, names)` takes out, given those ids
-    and tokens. No engine of the session runs then, and its rows are gone; where it raises, the next
-    command that takes sessions asks it again.
+    What a provider keeps of an agent below its `state_dir` has the agent's id or the token of its
+    thread in its name, and goes with a deleted session. `forget(state_dir, names)` takes out what
+    stands elsewhere, such as in a database, given those ids and tokens. No engine of the session
+    runs then and its rows are gone; if it raises, the next command that takes sessions asks it
+    again.
 
-    A `program` has no model: its sessions call tools by code of its own. So its calls of
-    `spawn_child` and `spawn_children_parallel` may have arguments that no model is shown or may
-    give: `labels`, texts by name, laid over those that the child inherits (null takes one away);
-    `continues`, a child by name or id, with whose conversation as it is by then this one begins.
-    It may `AgentHost.relabel`, and labels named as `NAME/…` are its alone, where NAME is this name.
-    What it offers by `AgentHost.mcp_endpoint` is a model's to call, and takes neither.
+    A `program` has no model: its sessions call tools by code. So its calls of `spawn_child` and
+    `spawn_children_parallel` may have arguments that no model may give: `labels`, texts by name,
+    laid over inherited ones (null takes one away); `continues`, a child by name or id, with whose
+    conversation this one begins. It may `AgentHost.relabel`, and labels `NAME/…` with its name are
+    its alone. What it offers by `AgentHost.mcp_endpoint` is a model's to call, and takes neither.
 
-    PRSM's state is closed to agents. `handed` are the paths below `state_dir` that its agents are
-    told to use all the same, such as a folder for temporary files; `*` stands for one name.
+    PRSM's state is closed to agents. `handed` are the paths below `state_dir` that its agents may
+    use all the same, such as a folder for temporary files; `*` stands for one name.
 
-    `server_names` is a pattern of the names that MCP servers may have with this vendor. One of
-    another name is told and left out.
+    `server_names` is a pattern of names that MCP servers may have with this vendor; others are told
+    and left out.
 
-    `reads_labels` are the names of labels that its sessions look for, of those that a person may
-    set: one that nothing reads is told as a run begins.
+    `reads_labels` are the person's labels that its sessions look for: one that nothing reads is
+    told as a run begins.
     """
 
     word = "provider"

@@ -1,4 +1,4 @@
-"""What all records share by which plugins register something."""
+"""What all records that plugins register share."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ ScorerWithSettings = Callable[[ModelCapability, TaskProfile, Any], float | None]
 class ModelScorerSpec(Registration, frozen=True, kw_only=True):
     """Registers a scorer (0..1, None = no opinion); the result is the weighted mean.
 
-    `settings` is a msgspec.Struct or an import string of one: what `scorers.NAME` of the
-    configuration may hold. The scorer gets an instance of it as its third argument.
+    `settings` is a msgspec.Struct or its import string: what `scorers.NAME` of the configuration
+    may hold, and the scorer's third argument.
     """
 
     word = "model scorer"

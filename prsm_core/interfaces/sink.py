@@ -18,8 +18,8 @@ class RunInfo(Record, frozen=True, kw_only=True):
     """The run a sink is opened for.
 
     Attributes:
-        agents: Those that the run goes on with, as they were left: of a resume all that had not
-            ended, of a follow-up its master. No event of this run tells who they are.
+        agents: Those that the run goes on with: of a resume all that had not ended, of a follow-up
+            its master. No event of this run tells who they are.
     """
 
     run_id: str
@@ -47,15 +47,14 @@ SinkFactory = Callable[[RunInfo, Any], EventSink]  # a mapping, or an instance o
 class EventSinkSpec(Registration, frozen=True, kw_only=True):
     """Registers a sink; `kinds` limits the event types, None means all.
 
-    `settings` is a msgspec.Struct or an import string of one: what `sinks.NAME` of the
-    configuration may hold. The factory gets an instance of it, without one what was written.
+    `settings` is a msgspec.Struct or its import string: what `sinks.NAME` of the configuration may
+    hold. The factory gets an instance of it, or without one what was written.
 
-    `unseen` says that no agent may see what the sink writes, in any mode and whoever allows it. It
-    is the name of the folder below PRSM's state that the sink writes to, unless its setting `path`
-    names another.
+    `unseen` says that no agent may see what the sink writes, whoever allows it. It names the folder
+    below PRSM's state that the sink writes to, unless its setting `path` names another.
 
-    `reads_labels` are the names of labels that it looks for, of those that a person may set: one
-    that nothing reads is told as a run begins.
+    `reads_labels` are the person's labels that it looks for: one that nothing reads is told as a
+    run begins.
     """
 
     word = "event sink"

@@ -61,10 +61,10 @@ class AgentRow(Record, frozen=True, gc=False, kw_only=True):
 
 
 class OpenCalls:
-    """The calls of one turn that have begun and have not ended, as its events tell of them.
+    """The open calls of one turn, as its events tell of them.
 
-    An id alone names none: one of orchestration and one of the vendor's own may share it. Only
-    events of the former name their turn.
+    An id alone does not name one: an orchestration and a vendor's call may share it. Only events of
+    the former name their turn.
     """
 
     def __init__(self) -> None:
@@ -130,10 +130,9 @@ class Store(ABC):
     async def commit(self, step: Step) -> Committed:
         """Apply a step in one transaction and return once it is durable.
 
-        Steps given in some order by one task are applied in that order. Raises FencedError for
-        an older incarnation or an ended agent, InvalidTransitionError for a state change that
-        does not fit the stored state, StoreError for what cannot be written. What
-        only a living agent writes (`Write.is_of_life`) may not follow its end.
+        Steps of one task are applied in its order. Raises FencedError for an older incarnation or
+        an ended agent (for `Write.is_of_life`), InvalidTransitionError for a change that does not
+        fit the stored state, StoreError for what cannot be written.
         """
 
     @abstractmethod
@@ -146,8 +145,7 @@ class Store(ABC):
     ) -> AsyncIterator[Event]:
         """Yield the session's events with seq > `after`, in order and without a gap.
 
-        With `follow` the iterator waits for more until it is closed, also for those that
-        another process commits.
+        `follow` waits for more, also of other processes, until the iterator is closed.
         """
 
     @abstractmethod
@@ -168,10 +166,9 @@ class Store(ABC):
 
     @abstractmethod
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
-        """Return the session as it was after the commit `at`, else as it is; in one snapshot.
+        """Return the session after the commit `at`, else as it is; in one snapshot.
 
-        Raises StoreError (code `unknown_session`) for one that the ledger does not have, and
-        (`unknown_position`) for a commit that it does not have.
+        Raises StoreError (code `unknown_session`, `unknown_position`).
         """
 
     @abstractmethod
@@ -180,10 +177,10 @@ class Store(ABC):
 
     @abstractmethod
     async def find_commit(self, session_id: str, seq: int) -> tuple[str, int]:
-        """Return whose commit holds the session's event `seq`, and its position.
+        """Return the session whose commit holds the event `seq`, and the commit's position.
 
-        It is of the session, or of one whose past it shares. Raises StoreError (code
-        `unknown_position`) where there is no such event, or none that a position is known of.
+        That is this session or one whose past it shares. Raises StoreError (code
+        `unknown_position`).
         """
 
     @abstractmethod

@@ -34,9 +34,8 @@ CUT = "… [cut by prsm: nested too deep]"
 def sanitize(value: T) -> T:
     """Return an event, a request or JSON values with whatever cannot be kept replaced.
 
-    Half a surrogate pair becomes a replacement character, a number that is none becomes None,
-    which means unknown, and what is no JSON its type's name. What is fit already is returned as it
-    is.
+    Half a surrogate pair becomes a replacement character, a number that is none becomes None, which
+    means unknown, and what is no JSON its type's name. What is fit already is returned as it is.
     """
     if value is None or (isinstance(value, str) and type(value) is str and value.isascii()):
         return value  # names and ids, of every call

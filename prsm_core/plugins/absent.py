@@ -19,8 +19,7 @@ class Absent(Record, frozen=True, kw_only=True):
     """Why records of one kind may be missing.
 
     `owners` are unused plugins by the names of their records, or by their own name if they could
-    not
-    say what they have. `lost` are all quarantined ones.
+    not say what they have. `lost` are all quarantined ones.
     """
 
     word: str = "provider"

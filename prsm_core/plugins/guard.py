@@ -124,12 +124,11 @@ class Guest:
         """Await `call()` in a task of its own, for at most so many seconds.
 
         A later answer does not count. When it is late or the caller is cancelled, the call has
-        `grace`
-        seconds to end; then it is left behind, with a warning.
+        `grace` seconds to end; then it is left behind, with a warning.
 
         None waits as long as the caller does; without a clock the running loop counts. Errors in
-        `passes`
-        are answers. Raises TooLateError for a late call, PluginFaultError for a failed one.
+        `passes` are answers. Raises TooLateError for a late call, PluginFaultError for a failed
+        one.
         """
         visit = _Visit(clock, grace)
         visit.begin(self._called(what, call, passes, visit), f"{what} of {self.kind} {self.name}")
@@ -181,8 +180,7 @@ class Guest:
         """Return what runs a call in the caller's own task, for at most so many seconds.
 
         For what has to begin and end in one task; arguments as of `within`. `on_stuck` is called if
-        the
-        call swallows its cancellation: it keeps the task.
+        the call swallows its cancellation: it keeps the task.
         """
         return Stay(self, what, seconds, clock, on_stuck, passes)
 

@@ -189,8 +189,7 @@ class PluginManager:
         """Return the structs of active records by section and name.
 
         None for a record without one and for a frontend not in `frontends`; a PluginError for a
-        model that
-        cannot be loaded.
+        model that cannot be loaded.
         """
 
         def is_wanted(kind: type, name: str) -> bool:

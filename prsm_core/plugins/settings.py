@@ -47,8 +47,7 @@ class WithSettings(Record, frozen=True, kw_only=True):
     """A record's code, called with its settings as the last argument.
 
     `problem` is why there are no settings; each call raises it. `before` counts the arguments
-    before
-    them.
+    before them.
     """
 
     reference: object

@@ -1,9 +1,9 @@
 """Options of the commands that run agents.
 
 Some of `prsm run` stand in the ledger, and hold again when its run goes on; so do those that a
-resume is given, in all that come later. Trust is none of them:
-what a workspace says may have changed since. A value of --set that holds a secret is left out, by
-its key, since the ledger keeps no secrets.
+resume is given, in all that come later. Trust is none of them: what a workspace says may have
+changed since. A value of --set that holds a secret is left out, by its key, since the ledger keeps
+no secrets.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def edit_policy(path: Path, verdict: str, words: Words, *, adds: bool = True) ->
     text = edit_text(read_text(path) or "", verdict, words, path, adds=adds)
     if text is None:
         return False
-    from prsm_core.config.atomic import replace_file  # few runs make a rule
+    from prsm_core.kit.regular import replace_file  # few runs make a rule
 
     try:
         file = path.resolve()  # a link stays one: the user keeps the rules elsewhere

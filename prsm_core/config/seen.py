@@ -11,10 +11,9 @@ import logging
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from prsm_core.config.atomic import replace_file
 from prsm_core.config.paths import private_dir
 from prsm_core.errors import ConfigError
-from prsm_core.kit.regular import read_whole
+from prsm_core.kit.regular import read_whole, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path

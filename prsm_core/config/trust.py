@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import convert, to_builtins
 from msgspec.structs import asdict
 
-from prsm_core.config.atomic import replace_file
 from prsm_core.config.paths import cannot_be_read, private_dir, written_path
 from prsm_core.config.snapshot import Scope, take_snapshot
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
+from prsm_core.kit.regular import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

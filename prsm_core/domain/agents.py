@@ -27,9 +27,9 @@ OWN_PART = "\n\nYour name is "
 
 
 def add_shared(system_prompt: str, text: str) -> str:
-    """Return a system prompt with a text added that siblings are told alike.
+    """Return a system prompt with a text added that siblings share.
 
-    It stands before what is the agent's own: a vendor's cache serves siblings up to there.
+    It comes before the agent's own part: a vendor's cache serves siblings up to there.
     """
     shared, mark, own = system_prompt.rpartition(OWN_PART)
     return f"{shared}\n\n{text}{mark}{own}" if mark else f"{system_prompt}\n\n{text}"

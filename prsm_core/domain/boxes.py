@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 class Box(Record, frozen=True, kw_only=True):
     """The limits of one process with all that it starts, and what it sees beside the system.
 
-    In it are the programs of the system, read-only, its working folder, which it may write, an
-    empty /tmp and an empty home, and nothing else of the machine's files or processes. Whether a
-    limit can be held is the machine's to say: what cannot be is told before a run.
+    In it are the system's programs, read-only, its working folder, which it may write, an empty
+    /tmp and an empty home, and nothing else of the machine. A limit that the machine cannot hold is
+    told before a run.
 
     Attributes:
-        memory: Bytes that all of it may hold, files in /tmp and in its home among them; what goes
-            beyond is killed. None: as much as there is. So of the others.
+        memory: Bytes, with files in /tmp and in its home; more is killed. None, as for the others:
+            no limit.
         cpus: Processors that it may keep busy, such as 1.5.
         pids: Processes and threads at one time; no further one can be started.
-        network: Whether it has the machine's network; without it there is a loopback of its own.
+        network: Whether it has the machine's network, rather than a loopback of its own.
         mounts: Files and folders of the machine by their path inside, read-only. Both are whole
             paths, and no link leads to the machine's.
         writable: Folders and files of the machine that it may write, at their own path.
@@ -39,9 +39,9 @@ class Box(Record, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
 
     def opened(self, *writable: str, shown: Mapping[str, str] | None = None) -> Box:
-        """Return a box that may write further places too, and sees others, as in `mounts`.
+        """Return a box that may also write these places, and sees others, as in `mounts`.
 
-        That is how a provider adds what its program needs, such as the folder of its settings.
+        A provider adds so what its program needs, such as the folder of its settings.
         """
         return replace(
             self,

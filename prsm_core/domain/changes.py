@@ -108,10 +108,7 @@ class ChangeRow(Record, frozen=True, gc=False, kw_only=True):
 
 
 class Decision(Record, frozen=True, gc=False):
-    """What was decided about a change.
-
-    `why` says why one stays that was to be taken back, or in which commit one is.
-    """
+    """What was decided about a change; `why` it stays after all, or in which commit it is."""
 
     id: str
     path: str

@@ -140,9 +140,9 @@ class Event(Record, frozen=True, kw_only=True, gc=False):  # JSON holds nothing 
 
 
 def ends_run(event: Event, run_id: str, since: int = 0) -> bool:
-    """Return whether an event is the end of a run that goes on from the event `since`.
+    """Return whether an event ends a run that goes on from the event `since`.
 
-    A process that was interrupted has told of an end, too, before another went on with its run.
+    Interrupted processes have told of an end of it before.
     """
     if event.type != "run_finished" or event.run != run_id:
         return False

@@ -1,7 +1,6 @@
 """A fork: a session that begins as another one was after one of its commits.
 
-What happened before is shared: its events, and the turns that were over. What was open is the
-fork's own, under ids of its own, for each of the two goes on with it in its own way.
+Events and closed turns are shared. What was open is the fork's own, under new ids.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ def names_of(state: SessionState, ids: Ids) -> dict[str, str]:
 
 
 def letters_of(state: SessionState) -> Iterator[RoutedMessage]:
-    """Yield the messages that matter still: unread ones, and questions without an answer.
-
-    Each comes once; the unread ones, and the questions, stay in the order of their commits.
-    """
+    """Yield the messages that matter still: unread ones and open questions, once each."""
     asked = [question.message for question in state.questions]
     for message in state.unread:
         if message in asked:
@@ -56,10 +52,10 @@ def letters_of(state: SessionState) -> Iterator[RoutedMessage]:
 
 
 def forked(state: SessionState, names: Mapping[str, str], at: float) -> SessionState:
-    """Return what a fork of a session, as it was read, begins with; `at` is now, in Unix seconds.
+    """Return what a fork of a session begins with; `at` is now, in Unix seconds.
 
-    No vendor's thread is its own: two sessions would go on with the same one. What ran is
-    interrupted, for no process runs it. What was read is no message of the fork's.
+    No vendor's thread is its own: two sessions would go on with one. What ran is interrupted. What
+    was read is no message of the fork's.
     """
     own = renamed(state, names)
     here = Origin(session_id=state.session_id, position=state.position, seq=state.seq)
@@ -75,10 +71,9 @@ def forked(state: SessionState, names: Mapping[str, str], at: float) -> SessionS
 
 
 def decided(state: SessionState, now: Mapping[str, ChangeRow], *, with_files: bool) -> SessionState:
-    """Return a session as it was with its changes of files as they fit the files there are.
+    """Return a session with its changes of files as they are `now`, by id.
 
-    These are as they are `now`, by id: what a person accepted or took back since is so. Where the
-    files went back as well (`with_files`) only commits are not undone by that.
+    If the files went back as well (`with_files`), only commits stay as they are now.
     """
 
     def fitting(row: ChangeRow) -> ChangeRow:
@@ -115,9 +110,9 @@ def _on(now: AgentNow, provider: str, model: str) -> AgentNow:
 def prompted(
     state: SessionState, text: str, ids: Ids, at: float
 ) -> tuple[SessionState, Sequence[Telling]]:
-    """Return a fork whose master is told something more, and what people are told of that.
+    """Return a fork whose master is told something more, and the events of that.
 
-    One that had not ended reads it as soon as it can; one that had lives again, in a new run.
+    A master that had ended lives again in a new run.
     """
     master = next(now for now in reversed(state.agents) if now.agent.parent_id is None)
     if master.agent.state.is_terminal:

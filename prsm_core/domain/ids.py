@@ -1,7 +1,6 @@
 """Identifiers: ULIDs for turns, runs and sessions, random hex for agents.
 
-Ids are made once, when a step is built, from an injected time and random source, so that a
-simulated run makes the same ids every time.
+They come from an injected time and random source, so that a simulated run repeats them.
 """
 
 from __future__ import annotations

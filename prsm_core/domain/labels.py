@@ -1,7 +1,7 @@
 """Labels: what people and programs say of agents, as texts by name.
 
-A name without a slash is anybody's who may set labels. One as `regions/state` is of the program
-`regions`, and nobody else sets it: what it says of its agents it can rely on.
+Anybody who may set labels sets names without a slash. Only the program `regions` sets
+`regions/state`, so that it can rely on it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def relabelled(
 ) -> dict[str, str]:
     """Return labels with changes laid over them; None takes one away.
 
-    `owner` is the program that changes them, None for a person. Raises `error`, with the code
-    `bad_labels` and the cure as its hint, for changes that cannot be, or that are not its own.
+    `owner` is the program that changes them, None for a person. Raises `error`, with code
+    `bad_labels` and a hint, for wrong changes or ones of another owner.
     """
     if not isinstance(changes, dict | Mapping):
         raise _refusal(error, f"labels are a {type(changes).__name__}", "give texts by name")

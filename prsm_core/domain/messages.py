@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class MessageType(StrEnum):
     """What agents tell each other, and are told, each of it a fact of the ledger.
 
-    In mailboxes are QUESTION, ANSWER, TASK_RESULT, USER_PROMPT and PEER, which comes from an agent
-    that need be neither parent nor child (ADR 117): an agent reads them. The others have a fact of
-    their own, and no message beside it says it again (ADR 94): PROGRESS_UPDATE is
-    `progress_reported`, SPAWN_REQUEST the `agent_spawned` of a call, EXPERT_REQUEST that of an
-    expert, whose TASK_RESULT is the EXPERT_RESPONSE, and KILL_SIGNAL the change of state to killed.
+    Mailboxes have QUESTION, ANSWER, TASK_RESULT, USER_PROMPT and PEER, from an agent that need be
+    neither parent nor child (ADR 117). The others have a fact of their own (ADR 94):
+    PROGRESS_UPDATE is `progress_reported`, SPAWN_REQUEST the `agent_spawned` of a call,
+    EXPERT_REQUEST that of an expert, whose TASK_RESULT is the EXPERT_RESPONSE, and KILL_SIGNAL the
+    change of state to killed.
     """
 
     QUESTION = "question"

@@ -35,9 +35,9 @@ class ModelChoice(Record, frozen=True, gc=False, kw_only=True):
 
 
 class WentOn(Record, frozen=True, gc=False, kw_only=True):
-    """How far a turn was when it went on last: the vendor's thread has what was before, or is told.
+    """How far a turn was when it went on last, in `responses` and `messages`.
 
-    `responses` and `messages` are how many there were.
+    The vendor's thread has what was before, or is told.
     """
 
     turn: str
@@ -48,7 +48,7 @@ class WentOn(Record, frozen=True, gc=False, kw_only=True):
 class Notes(Record, frozen=True, gc=False, kw_only=True):
     """What an engine knows of a life that no other row tells, and the next engine must know.
 
-    They ride in steps that are written anyway. Each is as it was when that step was made.
+    They ride in steps that are written anyway, as of those steps.
     """
 
     began_at: float | None = None  # Unix seconds; None: when the agent was spawned

@@ -30,9 +30,8 @@ ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
 class PermissionRequest(Labelled, frozen=True, eq=False, kw_only=True):
     """One thing an agent wants to do.
 
-    `tool` is the canonical name (Bash, Read, Edit …). Only a request with a `command` is shell;
-    the command is the text the model wrote, without the vendor's wrapping. `call_id` is that of the
-    call it is about, as `ToolCallStarted` names it, where the provider knows it.
+    `tool` is the canonical name (Bash, Read, Edit …). Only a request with a `command` is shell: the
+    model's text, without the vendor's wrapping. `call_id` is that of `ToolCallStarted`, if known.
     """
 
     agent_id: str
@@ -56,8 +55,8 @@ class Ask(Labelled, frozen=True, eq=False):
     """A person decides; `options` is a subset of ASK_OPTIONS.
 
     `parts` are the parts of the command that it is about. With `allow_rule` or `deny_rule` among
-    the options, `allow_rules` or `deny_rules` are the rules that such an answer makes, each as the
-    first words of a command. `check` names the check of a plugin that asks; the broker sets it.
+    the options, `allow_rules` or `deny_rules` are the rules such an answer makes, first words of a
+    command. The broker sets `check`, the plugin's check that asks.
     """
 
     reason: str
@@ -72,10 +71,7 @@ class Ask(Labelled, frozen=True, eq=False):
 
 
 class Deny(Labelled, frozen=True, eq=False):
-    """It may not run; the reason is told to the agent.
-
-    `check` names the check of a plugin that forbids it; the broker sets it.
-    """
+    """It may not run; the agent is told the reason. The broker sets `check`, a plugin's check."""
 
     reason: str
     check: str | None = None
@@ -112,9 +108,8 @@ class PermissionContext(Record, frozen=True, kw_only=True):
 class Question(Labelled, frozen=True, eq=False, kw_only=True):
     """A question to a person; with options they are offered as choices, one or `multiple`.
 
-    `call_id` is that of the call it is asked by, where the provider knows it. `data` are JSON
-    values that a user interface may draw beside the text, which says enough without them; 64 KiB
-    of JSON are the most.
+    `call_id` is that of the asking call, if known. `data` are JSON values, at most 64 KiB, that a
+    user interface may draw beside the text, which says enough without them.
     """
 
     text: str

@@ -41,8 +41,7 @@ def made_of(step: Step) -> MadeOf:
 def check_step(step: Step, kinds: MadeOf, ledger: Ledger) -> None:
     """Raise PrsmError unless the ledger is in a state for the step.
 
-    FencedError: it is of an older incarnation, or its agent has ended. ClosedBeforeError: the turn
-    it closes is over.
+    FencedError: an older incarnation, or an ended agent. ClosedBeforeError: its turn is over.
     """
     if step.agent_id is None:
         if not kinds.is_of_run:
@@ -89,9 +88,9 @@ def fork_of(step: Step) -> SessionForked | None:
 
 
 def events_of(step: Step, last_seq: int) -> tuple[Event, ...]:
-    """Return what the step tells, numbered from `last_seq` on.
+    """Return what the step tells, numbered from `last_seq` on, each at the time it was made.
 
-    What has waited for its step tells when it was made. Raises StoreError for what is live only.
+    Raises StoreError for what is live only.
     """
     session_id, run_id = step.session_id, step.run_id
     events: list[Event] = []
@@ -109,7 +108,7 @@ def event_of(
     at: float | None = None,
     seq: int | None = None,
 ) -> Event:
-    """Return an event of a run, told `at` another time than it has by itself, and its number.
+    """Return an event of a run, at its own time unless `at`, with its number.
 
     Raises StoreError for one that is live only.
     """

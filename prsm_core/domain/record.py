@@ -1,8 +1,7 @@
 """Record: what every value of the domain is, a frozen struct.
 
-A step is made of dozens of values, and a run of thousands of steps. A frozen dataclass sets its
-fields one by one through `object.__setattr__`; a struct is built in C, and so is its class.
-`msgspec.structs` has what works on records: `replace` and `asdict`.
+A run makes many thousands. A frozen dataclass sets fields one by one through `object.__setattr__`;
+a struct and its class are built in C. `msgspec.structs` has `replace` and `asdict`.
 """
 
 from __future__ import annotations
@@ -44,14 +43,13 @@ class _Kind(msgspec.StructMeta):
 class Record(msgspec.Struct, frozen=True, metaclass=_Kind):
     """An immutable value that equals another one with the same fields.
 
-    A subclass repeats `frozen=True`, with `kw_only=True` where its fields are given by name. One
-    that holds nothing but plain values, JSON and others of its sort says `gc=False`: none of these
-    leads back to it, so that the garbage collector need not walk through it.
+    A subclass repeats `frozen=True`, with `kw_only=True` if its fields are given by name. One that
+    holds only plain values says `gc=False`: nothing leads back to it.
     """
 
 
 class Labelled(Record, frozen=True, eq=False):
-    """A record with fields that only label it: whether it equals another one is told without them.
+    """A record with fields that only label it: they do not take part in `==`.
 
     A subclass says `eq=False` again, and names these fields.
     """

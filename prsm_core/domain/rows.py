@@ -1,9 +1,8 @@
 """Rows: what a step changes in the ledger's tables, as data that every store applies alike.
 
-Values are plain: text, numbers, None, and JSON values in the columns that hold JSON. What only the
-ledger can tell stands apart, as `computed`. A condition with None asks for a column that holds
-nothing. The mapping of a new row is the store's to keep. What a store keeps besides, such as its
-own indexes, is its own business.
+Values are plain: text, numbers, None, and JSON values in columns of JSON. What only the ledger can
+tell is `computed`. A condition with None asks for an empty column. A new row's mapping is the
+store's to keep.
 """
 
 from __future__ import annotations
@@ -46,10 +45,9 @@ class Insert(Record, frozen=True, gc=False):
 
 
 class Form(Record, frozen=True, eq=False, gc=False):
-    """What the rows of one kind have in common, told once: a store finds by it how to write them.
+    """What the rows of one kind have in common: a constant by which a store writes them.
 
-    Each form is a constant. Its rows hold values alone: nobody builds a mapping for each, and
-    takes it apart again.
+    Its rows hold values alone, so that no mapping is built for each.
     """
 
     table: str
@@ -61,8 +59,8 @@ class Form(Record, frozen=True, eq=False, gc=False):
 class MergeForm(Form, frozen=True, eq=False, gc=False, kw_only=True):
     """The form of rows that may be there already.
 
-    Then `newer` columns are written anew, `open` ones if `until` holds nothing yet, and `known`
-    ones where they now hold something.
+    Then `newer` columns are written anew, `open` ones while `until` holds nothing, and `known` ones
+    if they now hold something.
     """
 
     newer: tuple[str, ...]
@@ -86,10 +84,7 @@ class Merge(Record, frozen=True, gc=False):
 
 
 class Amend(Record, frozen=True, gc=False):
-    """New values of the row that the key of their form tells: of its columns, then of the key.
-
-    A column whose value ends a row is given one.
-    """
+    """New values of the row with the form's key: its columns, then the key. It may end the row."""
 
     form: Form
     values: Sequence[Any]
@@ -108,8 +103,8 @@ class Update(Record, frozen=True, gc=False):
 class Advance(Record, frozen=True, gc=False):
     """A number that becomes the next one, in the rows that `key` tells: what it is then, by key.
 
-    Rows that hold any other number than the one before stay as they are, and so do those in which
-    an `empty` column holds something.
+    Rows stay as they are that hold another number than the one before, or have an `empty` column
+    that holds something.
     """
 
     table: str
@@ -153,7 +148,7 @@ Row: TypeAlias = Insert | Several | Merge | Update | Amend | Advance | Place | T
 class Fence(Record, frozen=True, gc=False):
     """An agent as stored: what decides whether a step of it may be applied.
 
-    Its newest turn is known if this ledger saw it opened; else it is to be looked up.
+    Its newest turn is known only if this ledger saw it opened.
     """
 
     agent_id: str

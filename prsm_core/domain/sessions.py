@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SessionSnapshot(Record, frozen=True, gc=False, kw_only=True):
-    """A snapshot of a folder's files, for a session; where nothing has changed it is named again.
+    """A snapshot of a folder's files, for a session; named again if nothing has changed.
 
     The content lies in PRSM's own git directories (see `prsm_files.shadow`), by the snapshot's id.
     """
@@ -163,10 +163,7 @@ class SessionState(Record, frozen=True, kw_only=True):
         return tuple(agent for agent in agents if not agent.state.is_terminal)
 
     def withheld(self, agent_id: str) -> frozenset[str]:
-        """Return the calls of an agent that a person was asked about and had not allowed.
-
-        A permission is in the ledger before its call begins, so that none of them has run.
-        """
+        """Return an agent's calls that a person was asked about and had not allowed: none ran."""
         return frozenset(
             str(row.payload["call"])
             for row in self.requests

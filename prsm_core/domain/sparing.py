@@ -1,6 +1,6 @@
-"""Mappings and sequences of which there are many, nearly all empty: they take no room till used.
+"""Mappings and sequences, many and mostly empty, that take no room until used.
 
-Whoever owns one begins with `NOTHING` or `()` and keeps what these functions return.
+Begin with `NOTHING` or `()` and keep what these functions return.
 """
 
 from __future__ import annotations

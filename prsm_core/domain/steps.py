@@ -1,11 +1,11 @@
 """Steps: one durable act each. What no step has written did not happen.
 
-A step is one transaction: what it writes lands together or not at all. Its `step_id`
-(`agent:incarnation:n`) is unique; committing it again changes nothing and returns the first
-result. A step of an older incarnation is refused (FencedError).
+A step is one transaction. Its `step_id` (`agent:incarnation:n`) is unique; committing it again
+changes nothing and returns the first result. A step of an older incarnation is refused
+(FencedError).
 
 A write is one fact, told once. The ledger's rows and the events that people watch are two
-projections of it, which say nothing that it does not say.
+projections of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Structs at an edge: the JSON Schema of one, and what is wrong with a value that it is to be.
+"""Structs at an edge: their JSON Schema, and what is wrong with a value.
 
-A value that is right costs one `msgspec.convert`. The rest is for schemas that are shown, and for
-errors.
+A value that is right costs one `msgspec.convert`.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ _PATTERN_PROBLEM = "patternErrorMessage"  # editors know it
 
 
 class Parsed:
-    """A value that msgspec does not know, and that its class makes of JSON.
+    """A value that its class makes of JSON, by a method `parse(value)` and a `json_schema`.
 
-    The class has a method `parse(value)`, which raises ValueError as `Fault` reads it, and a
-    `json_schema` of what it takes.
+    `parse` raises ValueError as `Fault` reads it.
     """
 
 
@@ -54,13 +52,13 @@ def matching(pattern: str, problem: str) -> msgspec.Meta:
 class Fault(Record, frozen=True, kw_only=True):
     """One thing that is wrong with a value.
 
-    A rule of a struct or a class is a ValueError: what is wrong, then the way from there to it, as
-    in `ValueError("must be a branch that exists", "branches", 2)`.
+    A rule of a struct or a class is a ValueError: what is wrong, then the way to it, as in
+    `ValueError("must be a branch that exists", "branches", 2)`.
 
     Attributes:
-        path: The way to it; of a key that is missing, unknown or wrong, with the key.
-        kind: "name" is a key that is wrong; "value" is told in msgspec's words, "rule" in its own.
-        allowed: The keys or values that there are, where they are known.
+        path: The way to it, with the key if that is missing, unknown or wrong.
+        kind: "name" is a wrong key; "value" is told in msgspec's words, "rule" in its own.
+        allowed: The possible keys or values, if known.
     """
 
     path: Path
@@ -81,9 +79,9 @@ def fits(kind: type[msgspec.Struct], value: object) -> bool:
 
 
 def find_faults(hint: Any, value: Any, *, path: Path = (), closed: bool = False) -> Iterator[Fault]:
-    """Yield all that is wrong with a value of a type, which stands at a path; nothing if it fits.
+    """Yield all that is wrong with a value of a type, which stands at a path.
 
-    `closed`: a key that no struct knows is wrong even where the struct passes over it.
+    `closed`: an unknown key is wrong even if the struct would ignore it.
     """
     error = _error_of(hint, value)
     if error is None and not closed:
@@ -125,10 +123,7 @@ def members(hint: Any) -> tuple[Any, ...]:
 
 
 def container_of(hint: Any, value: object) -> Any:
-    """Return the struct, mapping or list that a value is to be read as; None where it has no parts.
-
-    None in place of a value is an empty mapping.
-    """
+    """Return the struct, mapping or list to read a value as, if any; None is an empty mapping."""
     for member in members(hint):
         origin = get_origin(member) or member
         if not isinstance(origin, type) or issubclass(origin, Parsed | str | bytes):
@@ -141,10 +136,7 @@ def container_of(hint: Any, value: object) -> Any:
 
 
 def parts_of(container: Any, value: Any) -> Iterator[tuple[str | int, Any, Any]]:
-    """Yield the key, the type and the value of each part of what a container is to be read from.
-
-    Keys that a struct does not know are left out.
-    """
+    """Yield key, type and value of each part of a container, but not keys unknown to a struct."""
     kinds = get_args(container) or (Any, Any)
     if isinstance(container, msgspec.StructMeta):
         known = fields_of(container)
@@ -186,10 +178,8 @@ def fields_of(kind: type[msgspec.Struct]) -> Mapping[str, structs.FieldInfo]:
 def json_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of a struct, with those of its parts inside.
 
-    It has no titles, and of descriptions only those that fields are annotated with.
-
-    Raises:
-        TypeError: the struct has no such schema; one that holds itself has none.
+    It has no titles, and only the descriptions of annotated fields. Raises TypeError for a struct
+    that has none, such as one that holds itself.
     """
     schema, parts = schema_of(kind, "{name}")
     return _inlined(schema, parts, ())

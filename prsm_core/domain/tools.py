@@ -40,8 +40,8 @@ ORCHESTRATION_TOOLS = frozenset(
 class ToolSpec(Record, frozen=True, kw_only=True):
     """An orchestration tool as a model sees it.
 
-    `waits` says that a call may block on another agent or a person; `parallel` that calls of it
-    may overlap others of one turn (which is not the same as read-only).
+    A call that `waits` may block on another agent or a person; one that is `parallel` may overlap
+    others of its turn.
     """
 
     name: str
@@ -55,8 +55,7 @@ class ToolSpec(Record, frozen=True, kw_only=True):
 class ToolOutcome(Record, frozen=True, gc=False, kw_only=True):
     """The answer to one call: text for the model, the same as data, and whether the turn ends.
 
-    `images` are those that its text cites, where it holds what a person or another agent says. They
-    are shown with it to a model of a provider whose capabilities have them.
+    `images` are those its text cites; models whose provider has the capability are shown them.
     """
 
     text: str
@@ -117,8 +116,8 @@ def encode_data(data: Any) -> str:
 class McpServer(Record, frozen=True, gc=False, kw_only=True):
     """An MCP server an agent may use: a command over stdio, or a URL.
 
-    One that does not begin within `start_seconds` is left out and named; where it is `required`,
-    the agent fails instead.
+    One that does not begin within `start_seconds` is left out and named; if it is `required` the
+    agent fails.
     """
 
     command: str | None = None
@@ -141,14 +140,12 @@ def _nobody_told(_end_turn: Callable[[], Awaitable[None]]) -> None:
 class McpEndpoint(Record, frozen=True, kw_only=True):
     """How a CLI reaches the orchestration tools by MCP: proxy argv and its environment.
 
-    `until_connected()` returns once a proxy of this endpoint has connected. A CLI that drops a
-    slow server goes on without its tools, so a provider awaits it, with a deadline of its own,
-    before the first request to a model. `shown` is what the proxy needs to see where it runs in a
-    box, as `Box.mounts`.
+    `until_connected()` returns once a proxy has connected. A CLI goes on without a slow server's
+    tools, so a provider awaits it, with a deadline of its own, before the first request to a model.
+    `shown` is what the proxy needs to see in a box, as `Box.mounts`.
 
     `before_end(end_turn)` has `end_turn()` awaited with each answer that ends the turn, before the
-    CLI is given it: a CLI asks its model as soon as it has the answer, so one that can be stopped
-    is stopped there.
+    CLI gets it: a CLI that can be stopped is stopped there, or it would ask its model again.
     """
 
     argv: tuple[str, ...]

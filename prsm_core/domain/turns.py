@@ -51,10 +51,7 @@ class ErrorKind(StrEnum):
 
 
 def _take_text(record: Record, name: str, kind: type[StrEnum]) -> None:
-    """Make a field that holds the plain text of a member that member.
-
-    Any other value stays as it is. The engine refuses it where it takes what a plugin gives.
-    """
+    """Turn a field's plain text into the enum's member; the engine refuses other values later."""
     value = getattr(record, name)
     if type(value) is str and value in kind.__members__.values():
         force_setattr(record, name, kind(value))
@@ -109,10 +106,9 @@ class ToolCallFinished(Record, frozen=True, gc=False):
 
     A call whose end the vendor does not tell has none: it is unknown once its turn is over.
 
-    `is_whole` is False where status and result do not say all that the model is told: an exit code
-    that is missing, an output that was left out. Two of these are never taken for the same.
-    `exit_code` is that of a shell command, None where the vendor does not tell it: a command that
-    ended so proves nothing, whatever its status.
+    `is_whole` is False if status and result leave out what the model is told, such as an exit code:
+    two of these are never taken for the same. `exit_code` is that of a shell command, None if
+    untold: such a command proves nothing, whatever its status.
     """
 
     call_id: str
@@ -124,10 +120,7 @@ class ToolCallFinished(Record, frozen=True, gc=False):
 
 
 class ToolOutput(Record, frozen=True, gc=False):
-    """A piece of what a running call of the vendor's writes, live only, in order.
-
-    A vendor may leave some out: the result of the call has all.
-    """
+    """A piece of what a vendor's running call writes, live only, in order; the result has all."""
 
     call_id: str
     text: str
@@ -166,17 +159,14 @@ class UsageReported(Record, frozen=True, gc=False):
 
 
 class StepEnded(Record, frozen=True, gc=False):
-    """One model response is complete and all its calls are known.
-
-    It comes after each orchestration call of the response was given to `host.call_tool`.
-    """
+    """One model response is complete; its orchestration calls were given to `host.call_tool`."""
 
 
 class Notice(Record, frozen=True, gc=False):
     """Something worth telling: level info, warning or error.
 
-    One that is to be shown `once` says the same in each run, and nothing that protects the person
-    depends on it. The console does not repeat it to a person who has seen that text.
+    One shown `once` says the same in each run, and nothing that protects the person depends on it;
+    the console does not repeat it to who has seen it.
     """
 
     level: str
@@ -231,8 +221,8 @@ class AgentMessage(Record, frozen=True, gc=False, kw_only=True):
 class TokenBudget(Record, frozen=True, gc=False, kw_only=True):
     """The context window of the model in tokens, and what of it is used as a turn begins.
 
-    `used` is what the vendor told at the end of the last turn with what is new since, or else all
-    of it counted: three bytes are a token. None is unknown.
+    `used` is what the vendor told last with what is new since, or else all counted, three bytes a
+    token. None is unknown.
     """
 
     context_window: int | None = None
@@ -242,8 +232,8 @@ class TokenBudget(Record, frozen=True, gc=False, kw_only=True):
 class AbortSignal(Protocol):
     """Says that a run is not wanted any more; an `asyncio.Event` is one.
 
-    Who starts a run may give one. Once it is set the engine interrupts every turn of that run, so
-    that a provider need not look at it; one whose turn is a program of its own may.
+    Once it is set the engine interrupts every turn of the run; a provider whose turn is a program
+    of its own may look at it.
     """
 
     def is_set(self) -> bool:
@@ -259,12 +249,11 @@ class AssembledContext(Record, frozen=True, kw_only=True):
     """All a turn needs: three layers, tools, model, controls, and ledger metadata.
 
     `history` is what the vendor's own thread does not hold: empty on a live or natively resumed
-    session; after a rebuild the provider renders it before `current_message`, which is None when
-    a resumed turn only goes on. `images` are those that the texts of both cite, of a provider
-    that has the capability. `thinking_config` is `{"effort": …}`, a word of the vendor's, where one
-    is set: that of the session, for vendors that take it with each turn. `timeout_ms` is how long
-    the turn may reason, calls of tools not counted: then the engine ends it; None is without a
-    limit. The metadata is never sent to a model.
+    session; after a rebuild the provider renders it before `current_message`, which is None if a
+    resumed turn only goes on. `images` are those that both texts cite, for a provider with the
+    capability. `thinking_config` is `{"effort": …}`, a word of the vendor's, if one is set.
+    `timeout_ms` limits reasoning, calls of tools not counted; the engine then ends the turn. The
+    metadata is never sent to a model.
     """
 
     system_prompt: str
@@ -293,8 +282,8 @@ class AssembledContext(Record, frozen=True, kw_only=True):
 class AgentToolCall(Record, frozen=True, gc=False, kw_only=True):
     """One tool call of a turn.
 
-    A call of the vendor's is pending once it is allowed, and running once its vendor tells of it.
-    It is unknown where its turn is over and nobody told how it ended: that proves nothing.
+    A vendor's call is pending once it is allowed, and running once its vendor tells of it. It is
+    unknown if its turn ended and nobody told its end: that proves nothing.
     """
 
     id: str
@@ -313,7 +302,7 @@ class AgentToolCall(Record, frozen=True, gc=False, kw_only=True):
 class Effect(Record, frozen=True, gc=False, kw_only=True):
     """What a call has done already, noted by the step that did it.
 
-    A call may have several, each of another name: `question`, `child:0`, `child:1`, `request` …
+    A call may have several by name: `question`, `child:0`, `child:1`, `request` …
     """
 
     turn_id: str

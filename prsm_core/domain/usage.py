@@ -1,8 +1,8 @@
 """What was used: tokens and cost, as far as a provider tells them, and where they come from.
 
-Every sum of what was used, and every line that tells one to a person, is made here: `total` adds
-up turns, agents or subtrees, `Spent.text` says what came out. Neither drops a part: what is known
-is added, what is not known is counted and told beside it.
+All sums and all lines about them for people are made here: `total` adds up turns, agents or
+subtrees, `Spent.text` says what came out. What is known is added, what is unknown is counted and
+told beside it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ def _sub(a: int | None, b: int | None) -> int | None:
 class TokenUsage(Record, frozen=True, gc=False, kw_only=True):
     """Tokens of one report, one turn or a whole subtree; None means unknown, never zero.
 
-    Input holds what came from a cache and went to one, output what was thought.
-    A sum takes what is known: adding an unknown count leaves the other as it is. Its total is that
-    of all parts, also of those that told only input and output.
+    Input includes what came from and went to a cache, output what was thought. A sum takes what is
+    known; its total counts also parts that told only input and output.
     """
 
     input_tokens: int | None = None
@@ -71,10 +70,10 @@ class TokenUsage(Record, frozen=True, gc=False, kw_only=True):
 
     @property
     def of_unknown_kind(self) -> int | None:
-        """What `known_total` has beyond input and output, of which nobody told what it is.
+        """What `known_total` has beyond input and output; None without a total.
 
-        None where no total is known. In a sum it is what the vendors used that told no kinds. It
-        is below zero where a vendor told a total that is less than its parts.
+        In a sum it is what vendors used that told no kinds; below zero if a total is less than its
+        parts.
         """
         total = self.known_total
         if total is None:
@@ -116,8 +115,8 @@ _CERTAINTY = tuple(Provenance)
 class Spent(Record, frozen=True, gc=False, kw_only=True):
     """What one turn, one agent or a whole subtree used, and where the numbers come from.
 
-    A sum holds what is known, the same in whatever order it is made. The turns that did not tell
-    all are counted: where there are some, the number is a lower bound.
+    A sum holds what is known, in whatever order it is made. Turns that did not tell all are
+    counted: with some the number is a lower bound.
     """
 
     usage: TokenUsage = TokenUsage()
@@ -185,10 +184,7 @@ class Spent(Record, frozen=True, gc=False, kw_only=True):
 
     @property
     def counts(self) -> dict[str, int | None]:
-        """The tokens by name, unknown ones as None; the total is all that is known of it.
-
-        Input and output lack what is `of_unknown_kind`.
-        """
+        """The tokens by name, None if unknown; input and output lack what is `of_unknown_kind`."""
         usage = self.usage
         of_unknown_kind = {"of_unknown_kind": usage.of_unknown_kind}
         return {**usage.to_dict(), "total_tokens": usage.known_total, **of_unknown_kind}
@@ -218,10 +214,7 @@ class Spent(Record, frozen=True, gc=False, kw_only=True):
 
     @property
     def text(self) -> str:
-        """All of it in words: `tokens: 1,240 (1,000 in, 240 out), cost: unknown (1 turn)`.
-
-        Where input and output are not all of the total, the rest is told beside them.
-        """
+        """All in words: `tokens: 1,240 (1,000 in, 240 out), cost: unknown (1 turn)`."""
         kinds, tokens = self._kinds, self.tokens_text
         if kinds:
             known, *unknown = tokens.split(" + ", 1)

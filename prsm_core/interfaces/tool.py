@@ -37,8 +37,8 @@ class PeerMessage(Record, frozen=True, kw_only=True):
 
     Attributes:
         message_id: The same wherever it is told of.
-        sender: The id of the agent that wrote it; it may have ended since.
-        name: What that agent is called.
+        sender: The id of its writer, which may have ended since.
+        name: The writer's name.
         text: What it says.
         sent_at: Unix seconds.
     """
@@ -53,9 +53,9 @@ class PeerMessage(Record, frozen=True, kw_only=True):
 class ToolCall(Protocol):
     """One call of a tool that a plugin has added, as its handler sees it.
 
-    What it does by `relabel` and `send` is written together with its answer, in one step: all of
-    it or, where the handler raises, the agent ends or the engine dies, nothing. A call that an
-    engine has left without an answer is made again by the next one, with the same id.
+    What it does by `relabel` and `send` is written with its answer in one step, or not at all if
+    the handler raises, the agent ends or the engine dies. A call without an answer is made again by
+    the next engine, with the same id.
     """
 
     @property
@@ -120,31 +120,28 @@ class ToolCall(Protocol):
     def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
         """Change labels of the calling agent, by its answer; return all it has then.
 
-        None takes a label away. The names are `PREFIX/…`, where PREFIX is `labels` of the tool's
-        ToolContribution. They hold once the call is closed: if somebody else has changed a label of
-        the agent since the handler last read `labels`, its answer is an error (`labels_changed`)
-        and nothing is written. Raises OrchestrationError (`bad_labels`) for what can be no label.
+        None takes a label away. Names are `PREFIX/…` with `labels` of the ToolContribution. If
+        somebody else has changed a label since the handler last read `labels`, its answer is an
+        error (`labels_changed`) and nothing is written. Raises OrchestrationError (`bad_labels`).
         """
 
     def send(self, to: str, text: str) -> str:
         """Send a text to a live agent of the run by id or name, with the answer; return its id.
 
-        For tools with `sends_messages`. Raises MessageRoutingError, with the nearest names, for an
-        agent that cannot be sent anything.
+        For tools with `sends_messages`. Raises MessageRoutingError, with the nearest names.
         """
 
     async def next_message(self, seconds: float | None) -> PeerMessage | None:
         """Take the oldest unread message of another agent; None: there is none.
 
-        Waits for one for at most so many seconds, or for as long as somebody may send one (None);
-        0 does not wait. It counts as read with the answer: a call that fails gives it back. For
-        tools with `takes_messages`.
+        Waits that many seconds, or with None for as long as somebody may send one. It counts as
+        read with the answer: a failing call gives it back. For tools with `takes_messages`.
         """
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person, once a call; without one the answer says so.
 
-        A call that is made again after a crash waits for the same question, or has its answer.
+        Made again after a crash, a call waits for the same question or has its answer.
         """
 
 
@@ -159,37 +156,34 @@ _ROLES = frozenset(role.value for role in AgentRole)
 class ToolContribution(Registration, frozen=True, kw_only=True):
     """Registers a tool that agents may call beside PRSM's own.
 
-    `description` is what a model is told of it. `arguments` is a msgspec struct of what it takes:
-    the JSON Schema that a model is shown is made of it, and each call is checked by it. The handler
-    is given what the model wrote, without defaults. `roles` may have the tool. A call that `waits`
-    may block on another agent or a person; one that is `parallel` may overlap others of its turn.
+    `description` is for models. `arguments` is a msgspec struct: models see its JSON Schema, and
+    each call is checked by it. The handler gets what the model wrote, without defaults. `roles` may
+    have the tool. A call that `waits` may block on another agent or a person; one that is
+    `parallel` may overlap others of its turn.
 
-    `await handler(call)` returns the answer, a mapping of JSON values; a handler that has nothing
-    to wait for may return it at once, which costs less. It raises ToolInputError or
-    OrchestrationError, with a hint, for what the model can do something about; anything else is an
-    error of the plugin, and told as one.
+    `await handler(call)` returns a mapping of JSON values; without waiting it may return it at
+    once, which costs less. It raises ToolInputError or OrchestrationError, with a hint, for what
+    the model can mend; anything else is told as an error of the plugin.
 
-    `when(labels)` says whether an agent of these labels has the tool. It is asked when a life of
-    the agent begins, or another engine takes it up: who does not have it pays nothing for it.
-    Afterwards labels only deny: a call for which it says False is refused. As a function it is
-    asked of every agent; as an import string of those that have labels, and is imported for the
-    first of them. `reads_labels` are the names that `when` and the handler look for, of those that
-    a person may set: one that nothing reads is told as a run begins.
+    `when(labels)` says whether an agent with these labels has the tool. It is asked when a life of
+    the agent begins, or another engine takes it up; afterwards labels only deny: a call for which
+    it says False is refused. A function is asked of every agent, an import string only of those
+    with labels. `reads_labels` are the person's labels that it looks for: one that nothing reads is
+    told as a run begins.
 
-    With `programs` only agents have it whose provider is a program (`ProviderSpec.program`).
+    With `programs` only agents whose provider is a program (`ProviderSpec.program`) have it.
 
     `labels` is the prefix of the labels that the handler may set, `PREFIX/…`; no other plugin may
-    have it. With `sends_messages` it may `send`, with `takes_messages` it takes what other agents
-    send: an agent that has such a tool is not prompted with that.
+    have it. With `sends_messages` it may `send`; with `takes_messages` it takes what other agents
+    send, and its agent is not prompted with that.
 
     With `acts_outside` each call is in the ledger before its handler runs, which may start a
-    process or write a file: a call that was cut off is then known to have been made (`is_again`).
-    One that `is_repeatable` changes nothing: it neither acts outside the engine, nor relabels,
-    sends or takes anything. Its answer waits for no commit.
+    process or write a file; so a call that was cut off is known to have been made (`is_again`). One
+    that `is_repeatable` changes nothing, and its answer waits for no commit.
 
-    `settings` is a msgspec.Struct or an import string of one: what `tools.NAME` of the
-    configuration may hold. The handler gets an instance of it as its second argument. With a
-    `section` it has none of its own and shares that of the tool of this name.
+    `settings` is a msgspec.Struct or its import string: what `tools.NAME` of the configuration may
+    hold, and the handler's second argument. With a `section` it shares those of the tool of this
+    name.
     """
 
     word = "tool"

@@ -1,8 +1,7 @@
-"""Background tasks: the one place where a task of the engine is born.
+"""Background tasks: the one place where the engine's tasks are born.
 
-A task that fails by surprise is reported to the engine's error handler and ends alone; it never
-takes its siblings with it. None outlives the engine but one that refuses to end: some plugin's
-code, which is left behind and named.
+A task that fails is reported to the engine's error handler and ends alone. A task of a plugin that
+refuses to end is left behind and named.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Background:
     """Owns the engine's tasks; leaving it ends them.
 
     Attributes:
-        on_error: Is told of a task that fails, by its name.
+        on_error: Called with the name and error of a task that fails.
         parting: Says how long anything that ends may be waited for.
     """
 
@@ -94,11 +93,10 @@ class Background:
     def start(
         self, work: Coroutine[Any, Any, object], *, name: str, is_bare: bool = False
     ) -> asyncio.Task[None]:
-        """Run `work` until it ends, is cancelled, or the engine closes.
+        """Run `work` until it ends, is cancelled, or the engine closes; report its error.
 
-        Its error is reported by itself; whoever awaits the task hears of none. A bare task has it,
-        so that nobody may await it but by `asyncio.wait`: it is one coroutine less, for as long as
-        it runs.
+        Whoever awaits the task hears of no error. A bare task keeps its error and may only be
+        awaited by `asyncio.wait`: it saves a coroutine for as long as it runs.
         """
         guarded: Coroutine[Any, Any, Any] = work if is_bare else self.guard(work, name)
         task = asyncio.get_running_loop().create_task(guarded, name=name)
@@ -115,9 +113,8 @@ class Background:
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, which goes on to its end even if the caller is cancelled meanwhile.
 
-        Work that never has to wait is done at once, in the caller's task: only a wait can be
-        cancelled. Otherwise what is left of it gets a task of its own, so that it may not begin
-        with what belongs to a task, such as `asyncio.timeout`.
+        Work that never waits is done at once, in the caller's task. Otherwise the rest gets a task
+        of its own, so that it may not begin with what belongs to a task, such as `asyncio.timeout`.
         """
         try:
             pending = work.send(None)
@@ -128,10 +125,7 @@ class Background:
         return await self._outlive(resumed(work, pending), name)
 
     async def _outlive(self, work: Awaitable[T], name: str) -> T:
-        """Await `work` in a task of its own.
-
-        Its errors are the caller's.
-        """
+        """Await `work` in a task of its own; its errors are the caller's."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 

@@ -46,7 +46,7 @@ async def deadline(services: ProviderServices, seconds: float) -> AsyncIterator[
 
 @asynccontextmanager
 async def expiring(clock: Clock, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-    """Do as `deadline` does; what it gives tells whether it was this that expired."""
+    """Do as `deadline` does; the yielded scope tells whether it was this that expired."""
     is_over = False
 
     def expire() -> None:
@@ -67,8 +67,8 @@ async def first_of(
 ) -> bool:
     """Await `wait()` for at most `seconds` of the clock; return whether it ended in time.
 
-    None means no deadline. What came too late is cancelled and has ended when this returns. An
-    error of `wait()` is raised as it is, a TimeoutError of its own too.
+    None means no deadline. A late `wait()` is cancelled and has ended when this returns. Its own
+    errors are raised, a TimeoutError too.
     """
     if seconds is None:
         await wait()
@@ -85,10 +85,10 @@ async def first_of(
 
 
 class Parting:
-    """Owns how long what ends may still be waited for, once a run's time is over.
+    """Limits how long what ends may be waited for, once a run's time is over.
 
-    Each wait has at most half of what is left. So however many there are, they end in time, and
-    none of them finds nothing left.
+    Each wait gets at most half of what is left, so that all end in time and none finds nothing
+    left.
     """
 
     def __init__(self, clock: Clock) -> None:

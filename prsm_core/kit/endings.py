@@ -21,7 +21,7 @@ _SIGNALLED = 128
 class Exit(Record, frozen=True):
     """How a process ended, in words as a text.
 
-    code: Its exit code; None where it closed its output and went on running.
+    code: Its exit code; None if it closed its output and went on running.
     """
 
     code: int | None

@@ -1,7 +1,7 @@
-"""Which variables of a person's environment reach what agents run, and which must be named.
+"""Which variables of a person's environment reach what agents run.
 
-A vendor's program, the shells and MCP servers that it starts, and gates have the basic ones, those
-of the network, and those that `pass_env` names. All others stay out.
+Vendors' programs, their shells and MCP servers, and gates get the basic ones, those of the network,
+and those that `pass_env` names.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ GIT_SETTINGS = {
 def child_environment(
     source: Mapping[str, str], pass_env: Sequence[str] = (), workspace: Path | None = None
 ) -> dict[str, str]:
-    """Return the variables of `source` that every child has, and what git is told in them.
+    """Return the variables of `source` that every child gets, and git's settings.
 
-    `pass_env` names further ones, see `passed`. Loopback is reached without a proxy. PRSM's own
-    virtual environment comes last in PATH unless it lies in the workspace.
+    `pass_env` names further ones, see `passed`. Loopback needs no proxy. PRSM's own virtual
+    environment comes last in PATH unless it lies in the workspace.
     """
     found = {
         name: value
@@ -90,7 +90,7 @@ def child_environment(
 def passed(source: Mapping[str, str], pass_env: Iterable[str]) -> list[str]:
     """Return which variables of `source` a list names, in full or by patterns such as CONDA_*.
 
-    A pattern takes none that may be a key, holds a password, or makes programs load code.
+    No pattern takes one that may be a key, holds a password, or makes programs load code.
     """
     names, starts = _split(pass_env)
     return [
@@ -136,10 +136,7 @@ def url_passwords(text: str) -> Iterator[str]:
 
 
 def with_loopback(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with loopback among what is reached without a proxy, in both cases.
-
-    One that is not set is as the other one: programs read one or the other.
-    """
+    """Return the variables with loopback in NO_PROXY and no_proxy, which default to each other."""
     given = [env[name] for name in _NO_PROXY if env.get(name)]
     default = given[0] if given else ""
     return {**env, **{name: _without_proxy(env.get(name) or default) for name in _NO_PROXY}}
@@ -151,10 +148,9 @@ def _without_proxy(hosts: str) -> str:
 
 
 def own_programs_last(path: str, workspace: Path | None) -> str:
-    """Return a PATH in which PRSM's own virtual environment is last.
+    """Return a PATH with PRSM's own virtual environment last, so that agents get their project's.
 
-    An agent's `python` and `pip` are then those of its project. One in the workspace is the
-    project's own, and stays where it is.
+    One in the workspace is the project's own, and stays where it is.
     """
     own = Path(sys.prefix)
     if sys.prefix == sys.base_prefix:

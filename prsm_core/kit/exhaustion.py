@@ -1,7 +1,6 @@
 """What a machine has run out of, in words: space, inodes, quota, open files, or leave to write.
 
-Such an error comes up anywhere, as a plugin that cannot be imported or a ledger that cannot be
-read. What it is about is the machine, and what helps is said here.
+Such an error comes up anywhere, as a failed import or an unreadable ledger.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ _SOME_DISK = Exhaustion(
 
 
 def exhaustion_of(error: BaseException) -> Exhaustion | None:
-    """Return what an error, or one that led to it, says is used up; None if it says nothing.
+    """Return what an error, or a cause of it, says is used up, if anything.
 
-    Where it names no place that is the place of PRSM's own files.
+    An error that names no place is about PRSM's own files.
     """
     for one in _chain(error):
         if isinstance(one, OSError) and (found := _of_number(one.errno, one.filename)) is not None:
@@ -92,10 +91,7 @@ def speaks_of_exhaustion(text: str) -> bool:
 
 
 def find_exhaustion(folder: Path) -> Exhaustion | None:
-    """Return what keeps a file from being made and written in a folder, None if nothing does.
-
-    A folder that is not there yet is looked for from its end on.
-    """
+    """Return what keeps a file from being written in a folder, or its nearest parent; else None."""
     place = _nearest(folder)
     try:
         with tempfile.TemporaryFile(dir=place) as file:
@@ -200,10 +196,9 @@ def _nearest(folder: Path) -> Path:
 
 
 def _mount(place: Path) -> Path:
-    """Return where the file system of a folder is mounted.
+    """Return where a folder's file system is mounted.
 
-    A folder that is mounted once more, such as one that can only be read, has the device of what is
-    around it: the kernel's table of mounts alone tells it.
+    The kernel's table tells: a folder mounted once more, say read-only, shares its parent's device.
     """
     with suppress(OSError):
         place = place.resolve()

@@ -1,7 +1,4 @@
-"""Names of files: how a file system compares them, and which are a file's before there is one.
-
-A file system may say that `A` and `a` are one file, or é written in two ways.
-"""
+"""How a file system compares names, and which names are a file's before there is one."""
 
 from __future__ import annotations
 
@@ -46,10 +43,7 @@ _NORMALISES = sys.platform == "darwin"  # its file systems do, whether they know
 
 
 def names_file(path: str) -> bool:
-    """Return whether what is not there yet is a file by its name: it has a suffix, or is known.
-
-    One that ends with a slash is a folder, and so is one of any other name.
-    """
+    """Return whether a missing path is a file by its name: it has a suffix, or is known."""
     name = path.rpartition("/")[2]
     has_suffix = "." in name.strip(".")
     return has_suffix or name.lower() in _FILES or name in _FILES_IN_CAPITALS
@@ -76,9 +70,9 @@ def fold_of(
     normalises: bool = _NORMALISES,
     look: Callable[[str], os.stat_result] = os.lstat,
 ) -> Fold:
-    """Return how names in a folder are compared, by looking; it may be missing yet.
+    """Return how names in a folder, which may be missing, are compared, by looking.
 
-    Only folders are looked at: a file can have a second name that is the first in other letters.
+    Only folders are looked at: a file can have a second name in other letters.
     """
     for path in _folders_near(folder):
         head, _, name = path.rpartition("/")

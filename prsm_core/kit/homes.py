@@ -29,11 +29,10 @@ def write_private(files: Mapping[Path, str]) -> None:
 
 
 def link_login(link: Path, login: Path | None) -> None:
-    """Let a name in a private home lead to a file of the user's login, which is never read.
+    """Link a file of the user's login, which is never read, into a private home.
 
-    Without a login, and where there is no such file, a link to another one goes. A file that is no
-    link stays: it is a login that was made in this home. The link is never away, not for a moment,
-    while there is a login: another program may read it just now.
+    Without such a file an old link goes. A file that is no link stays: it is a login made in this
+    home. A link is replaced in one step: another program may read it just now.
     """
     wanted = login.resolve() if login is not None and login.exists() else None
     if not link.is_symlink():

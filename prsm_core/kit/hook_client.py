@@ -1,11 +1,11 @@
 """Asks the engine about an event of a vendor's hook; the vendor runs it, as `python -I -S`.
 
-The event arrives on stdin and goes to the engine's socket as it is, behind the token. The engine
-answers with a length and as many bytes, which are for the vendor and go to stdout. Every other end
-is a failure with one line on stderr: the command line around this refuses then.
+The event on stdin goes to the engine's socket behind the token. The engine answers with a length
+and as many bytes, which go to stdout. Any other end is a failure with a line on stderr: the command
+line around this refuses then.
 
-A vendor's program whose engine is gone is killed next, and this with it. Until then it is not told
-of a refusal, for it would act on that: it would tell its model, and ask it what to do.
+Without its engine a vendor's program is about to be killed, and this with it. Until then it must
+not hear of a refusal: it would tell its model and ask what to do.
 """
 
 import os

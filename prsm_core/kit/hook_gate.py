@@ -54,13 +54,13 @@ class _Connection:
 class HookGate:
     """Listens in a private folder, from the first asker on; one gate serves a whole provider.
 
-    A token says for which process is asked; it is given by environment. `refusal` returns what a
-    hook says to refuse, for a reason. A connection that is closed without an answer is a refusal,
-    too. `client` is the program that asks, and `seconds` how long it waits for an answer.
+    A token, given by environment, tells which process asks. `refusal(reason)` returns what a hook
+    says to refuse; a connection closed without an answer refuses too. `client` is the program that
+    asks, and `seconds` how long it waits.
 
-    `command` is the command line that a vendor's program is given as its hook. Vendors let a call
-    run when its hook fails, be it killed or not to be found; an exit code of 2 with a text on
-    stderr refuses. The text is the same for every engine: a vendor may ask to trust it.
+    `command` is the vendor's hook. Vendors let a call run when its hook fails, is killed or not
+    found; exit code 2 with a text on stderr refuses. The text is the same for every engine: a
+    vendor may ask to trust it.
     """
 
     command: Final = (
@@ -91,9 +91,8 @@ class HookGate:
     async def admit(self, asker: Asker) -> dict[str, str]:
         """Let a process ask; return the environment that `command` needs for that.
 
-        `asker` takes each event, and returns what the hook says to the vendor's program.
-
-        Raises ProviderNotAvailableError when there is no socket to be had.
+        `asker` takes an event and returns what the hook says to the vendor's program. Raises
+        ProviderNotAvailableError without a socket.
         """
         await self._listen()
         token = secrets.token_hex(_TOKEN_BYTES)

@@ -34,10 +34,7 @@ class SeenImages:
 
 
 async def read_base64(images: Iterable[Image]) -> list[tuple[str, str]]:
-    """Return the media type of each image and what it holds in base64.
-
-    Raises OrchestrationError for one that cannot be read.
-    """
+    """Return each image's media type and base64. Raises OrchestrationError if unreadable."""
     return await asyncio.to_thread(lambda: [(i.media_type, _encoded(i)) for i in images])
 
 

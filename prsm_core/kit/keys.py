@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def find_key(variable: str | None, *places: Mapping[str, str]) -> str | None:
-    """Return the key that a variable holds; None where it is not set, or blank, or none is named.
+    """Return the key that a variable holds; None if it is not set, blank, or not named.
 
     Args:
         variable: Its name, the setting `api_key_env`.
-        places: Where it is looked for, in order: the `env` of the section, the environment.
+        places: Where to look, in order: the `env` of the section, the environment.
     """
     if variable is None:
         return None

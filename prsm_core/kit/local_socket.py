@@ -19,10 +19,10 @@ _CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
 
 
 class Credentials(NamedTuple):
-    """Who is at the other end of a Unix socket, by the kernel's word.
+    """Who is at the other end of a Unix socket, according to the kernel.
 
-    Those of a connection are of the process that connected, those of a pair of the process that
-    made it. `pid` is 0 for a process that is not seen from this process's namespace.
+    Of a connection that is the process that connected, of a pair its maker. `pid` is 0 for a
+    process of another namespace.
     """
 
     pid: int
@@ -55,10 +55,7 @@ def short_name(path: Path) -> Iterator[str]:
 
 
 def bind_private(path: Path) -> socket.socket:
-    """Return a socket of mode 0600 that is bound at a path, in place of one that was there.
-
-    Nobody listens yet; it does not block. Raises OSError.
-    """
+    """Return a non-blocking socket of mode 0600, bound at a path anew. Raises OSError."""
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         bound.setblocking(False)
@@ -77,10 +74,10 @@ async def listen_private(
     accept: Callable[[asyncio.StreamReader, asyncio.StreamWriter], None],
     refuse: Callable[[asyncio.StreamWriter], None],
 ) -> asyncio.Server:
-    """Listen at a path for processes of this user, at a socket as `bind_private` makes it.
+    """Listen at a path for processes of this user, by `bind_private`. Raises OSError.
 
-    `accept` is given the streams of a connection. `refuse` may tell a process of another user why
-    its connection is closed. Raises OSError.
+    `accept` gets the streams of a connection. `refuse` may tell another user's process why its
+    connection is closed.
     """
 
     def let_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -99,9 +96,9 @@ async def listen_private(
 
 
 def shown_to_clients(script: Path, socket_path: Path | None) -> dict[str, str]:
-    """Return what must be seen where a Python script of ours connects to a socket from a box.
+    """Return what a Python script of ours must see in a box to connect to a socket.
 
-    That is Python, the script and the socket itself: real paths by those that they are named by.
+    That is Python, the script and the socket: real paths by their names.
     """
     places = [sys.prefix, sys.base_prefix, str(script)]
     if socket_path is not None:

@@ -31,10 +31,10 @@ _SHAPES = (
 
 
 def within(outcome: ToolOutcome, limit: int) -> ToolOutcome:
-    """Return an answer whose text has at most so many characters, and is JSON.
+    """Return an answer whose text is JSON of at most so many characters.
 
-    Its longest texts are cut, each with a mark; then its longest lists. Where even that is too
-    much, the answer is an error that says so.
+    Its longest texts are cut and marked, then its longest lists; if that is not enough it is an
+    error.
     """
     if len(outcome.text) <= limit:
         return outcome

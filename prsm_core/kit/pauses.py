@@ -22,11 +22,10 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def read_pause(message: str, now: float | None = None) -> float | None:
-    """Return the seconds that a message asks to wait, None where it says nothing of that.
+    """Return the seconds that a message asks to wait, None if it does not say.
 
-    It may say `try again in 1.2s`, `resets after 3h4m`, `retry-after: 7`, or, where the present
-    time is given (Unix seconds), `try again at 5:30 PM` and `at Nov 30th, 2026 5:30 PM`, in the
-    local time zone.
+    It may say `try again in 1.2s`, `resets after 3h4m`, `retry-after: 7`, or, if the present time
+    is given (Unix seconds), `try again at 5:30 PM` and `at Nov 30th, 2026 5:30 PM` in local time.
     """
     if length := _LENGTH.search(message):
         return sum(float(count) * _seconds(unit) for count, unit in _ONE.findall(length[1]))

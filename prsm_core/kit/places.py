@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,36 +15,17 @@ if TYPE_CHECKING:
 
 
 def state_folder() -> Path:
-    """Return the folder of PRSM's state, which the environment decides.
+    """Return the folder of PRSM's state, which the environment decides; it need not exist.
 
-    A plugin keeps there, in a folder of its own name, what has to be found by another process: a
-    check, a tool and a sink are given none. A provider has `ProviderServices.state_dir`. The
-    folder need not exist yet. Raises ConfigError where PRSM_HOME names what is no folder.
+    A check, tool or sink of a plugin keeps files there, in a folder of the plugin's name; a
+    provider has `ProviderServices.state_dir`. Raises ConfigError if PRSM_HOME names what is no
+    folder.
     """
-    get = os.environ.get
-    if home := get("PRSM_HOME"):
-        return _state_in(home) if home.startswith("/") else own_home(home) / "state"
-    return _state_of_user(get("HOME"), get("XDG_STATE_HOME"))
-
-
-@lru_cache(8)  # each decision about a tool may ask
-def _state_in(home: str) -> Path:
-    return own_home(home) / "state"
-
-
-@lru_cache(8)
-def _state_of_user(home: str | None, state: str | None) -> Path:
-    """Return the platform's folder; what it goes by is named here for the cache."""
-    import platformdirs
-
-    return platformdirs.user_state_path("prsm")
+    return own_folders(os.environ).state
 
 
 class _OwnFolders(NamedTuple):
-    """The folders of PRSM's own files; none need exist.
-
-    `home` is the folder that PRSM_HOME names, in which all others lie, or None without it.
-    """
+    """The folders of PRSM's own files; none need exist. `home` is the one that PRSM_HOME names."""
 
     config: Path
     data: Path
@@ -57,7 +37,7 @@ class _OwnFolders(NamedTuple):
 def own_folders(environ: Mapping[str, str]) -> _OwnFolders:
     """Return where PRSM's own files lie, by PRSM_HOME or by the platform's conventions.
 
-    Raises ConfigError where PRSM_HOME names what is no folder.
+    Raises ConfigError if PRSM_HOME names what is no folder.
     """
     if home := environ.get("PRSM_HOME"):
         root = own_home(home)

@@ -20,8 +20,8 @@ _RUN = re.compile(r"(?P<run>\b[Rr]un) `(?P<program>[\w.-]+)(?P<words>[^`]*)`")
 def runnable(text: str, commands: Mapping[str, Sequence[str]] | None = None) -> str:
     """Return a text in which each "run `program …`" can be typed as it stands.
 
-    A program that the PATH does not have is replaced by its command in `commands`, which is how it
-    is run here. One that is not there either is said to be missing.
+    A program that is not on the PATH is replaced by its command in `commands`, or said to be
+    missing.
     """
     known = commands or {}
 

@@ -40,9 +40,6 @@ def token_count(value: object) -> int | None:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that is written in digits alone; None for what is none, or too long a one.
-
-    Python refuses to read thousands of digits, and nothing here is counted with a hundred.
-    """
+    """Return the number written in at most a hundred digits; None for anything else."""
     is_short = 0 < len(text) <= _MOST_DIGITS
     return int(text) if is_short and text.isascii() and text.isdigit() else None

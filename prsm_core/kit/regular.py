@@ -1,4 +1,4 @@
-"""Reads files that a person or a repository names: regular ones alone, and no more than fits.
+"""Reads and replaces files that a person or a repository names: only regular ones.
 
 A pipe, a socket or a device waits or acts when it is opened, and `/dev/zero` never ends. Each error
 is an OSError whose `strerror` says what is there.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,11 +19,7 @@ _MIB = 1 << 20
 
 
 def open_file(path: str | Path, *, flags: int = 0) -> BinaryIO:
-    """Open a regular file to read it; `flags` are further ones of `os.open`.
-
-    Raises OSError for whatever else is there: a pipe, a socket or a device is told, never opened
-    for long.
-    """
+    """Open a regular file for reading; `flags` are further ones of `os.open`. Raises OSError."""
     try:
         found = Path(path).stat(follow_symlinks=not flags & os.O_NOFOLLOW)
     except ValueError as error:  # a zero byte, half of a surrogate pair
@@ -56,6 +54,30 @@ def read_within(stream: BinaryIO, limit: int) -> bytes:
     if len(data) > limit:
         raise _too_large(limit)
     return data
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file as a whole; a new one is readable by this user alone.
+
+    A reader, or a crash, finds the old bytes or the new ones. A link is replaced, not its target.
+    Raises OSError, also for a device, a pipe or a socket.
+    """
+    with suppress(FileNotFoundError):
+        kind = stat.S_IFMT(path.lstat().st_mode)
+        if kind not in {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}:  # a folder refuses by itself
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")  # mode 0600
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            with suppress(FileNotFoundError):
+                os.fchmod(descriptor, path.stat().st_mode & 0o777)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _too_large(limit: int) -> OSError:

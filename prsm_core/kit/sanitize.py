@@ -1,7 +1,7 @@
-"""What a provider says, made fit to keep: text that can be encoded, numbers that can be added.
+"""Makes what a provider says fit to keep: text that can be encoded, numbers that can be added.
 
-A vendor's JSON may hold half a surrogate pair, NaN, or a count with thirty digits. The ledger can
-hold none of these, and a step that cannot be written ends the whole run.
+A vendor's JSON may hold half a surrogate pair, NaN, or a count with thirty digits. A step with one
+of these could not be written, which ends the run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ CUT = "… [cut by prsm: nested too deep]"
 def sanitize(value: T) -> T:
     """Return an event, a request or JSON values with whatever cannot be kept replaced.
 
-    Half a surrogate pair becomes a replacement character, a number that is none becomes None, which
-    means unknown, and what is no JSON its type's name. What is fit already is returned as it is.
+    Half a surrogate pair becomes a replacement character, a number that is none None, and what is
+    no JSON the name of its type. What is fit is returned as it is.
     """
     if value is None or (isinstance(value, str) and type(value) is str and value.isascii()):
         return value  # names and ids, of every call

@@ -25,10 +25,7 @@ It raises ConfigError, with the place, for a value that is wrong.
 
 
 class Key(Record, frozen=True):
-    """A parser, with what its key means for people, and the JSON Schema of its values.
-
-    The schema of the parsers of this project is known.
-    """
+    """A parser, its key's meaning for people, and the JSON Schema of its values unless known."""
 
     parser: Parser
     description: str
@@ -46,9 +43,9 @@ _MODEL_KEYS = ("context_window", "display_name", "hidden", "reasoning_efforts")
 def read_section(
     where: str, settings: Mapping[str, Any], parsers: Mapping[str, Parser]
 ) -> dict[str, Any]:
-    """Return the values of a section by key; those that are None, or the engine's, are left out.
+    """Return the values of a section by key, without None and the engine's own.
 
-    Raises ConfigError for a key without a parser, naming the nearest one, or a wrong value.
+    Raises ConfigError for a wrong value or an unknown key, naming the nearest one.
     """
     for key in settings:
         if key not in parsers and key not in ENGINE_KEYS:

@@ -62,8 +62,8 @@ def model_of_keys(
 ) -> type[Struct]:
     """Return the struct of a section that a table of parsers reads.
 
-    `check` is given what was set, once each value is right by itself, and raises ConfigError where
-    values do not go together. Whoever makes the struct of values, as in a test, has them read, too.
+    `check` gets what was set, once each value is right by itself, and raises ConfigError if values
+    do not go together.
     """
     kinds = {key: _kind(key, parser) for key, parser in keys.items()}
 

@@ -1,7 +1,7 @@
-"""A protocol on this process's own stdin and stdout: a client started it, and nobody else is heard.
+"""A protocol on this process's own stdin and stdout, for the client that started it.
 
-Only the protocol's frames go to stdout. What anything else prints there, a plugin or a library,
-goes to stderr instead, and whatever reads stdin finds it empty.
+Only the protocol's frames go to stdout; what plugins or libraries print goes to stderr, and stdin
+is empty for everybody else.
 """
 
 from __future__ import annotations
@@ -61,10 +61,8 @@ class Wire:
 def take_stdio(client: str = "client", *, hint: str | None = None) -> Wire:
     """Keep stdin and stdout for the client alone, from now on.
 
-    `client` and `hint` are of the error where nobody is there: what is missing, and how it begins.
-
-    Raises:
-        ConfigError: no program is at the other end.
+    `client` and `hint` are for the error: what is missing, and how it begins. Raises ConfigError if
+    no program is at the other end.
     """
     if sys.stdin is None or os.isatty(0) or not _is_stream(1):
         raise ConfigError(f"there is no {client} on stdin and stdout", hint=hint)

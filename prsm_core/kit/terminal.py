@@ -1,4 +1,4 @@
-"""What a program says, made harmless to a terminal: the one place that knows which text is not."""
+"""Makes what a program says harmless to a terminal."""
 
 from __future__ import annotations
 
@@ -42,18 +42,15 @@ _SPACES = frozenset("\t\n\v\f\r\u2028\u2029")
 
 
 def acts_on_terminal(char: str) -> bool:
-    """Return whether a character by itself does something to a terminal, or hides in a text.
-
-    Line ends and tabs do.
-    """
+    """Return whether a character acts on a terminal or hides; line ends and tabs do."""
     return _ACTS.match(char) is not None
 
 
 def replace_acting(text: str, write: Callable[[str], str], *, is_name: bool = False) -> str:
-    """Return a text with what `write` makes of each character that acts or hides.
+    """Return a text with `write(char)` for each character that acts or hides.
 
-    What belongs to how a picture is drawn stays; so does a joiner between two of them, or between
-    letters of a script that has it, unless the text is a name.
+    How a picture is drawn stays; so does a joiner between two of them, or between letters of a
+    script that has it, unless the text is a name.
     """
     # Compiled here: few texts have such characters, and every start would pay for it.
     kept = re.compile(_STYLE if is_name else _KEPT)
@@ -79,10 +76,7 @@ def _harmless(text: str) -> str:
 
 
 def readable_tail(stderr: str, noise: re.Pattern[str] | None = None) -> str:
-    """Return the last telling lines of a stderr, five at most, each as `one_line` makes it.
-
-    A line in which `noise` is found tells nothing.
-    """
+    """Return the last five lines of a stderr, by `one_line`, in which no `noise` is found."""
     lines = (one_line(line) for line in stderr.split("\n"))
     telling = [line for line in lines if line and not (noise and noise.search(line))]
     return "\n".join(telling[-_TAIL_LINES:])

@@ -15,10 +15,7 @@ _LIKE_ESCAPE = re.compile(r"\\+(?=x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8
 
 
 def escape_prose(text: str) -> str:
-    """Return text with characters escaped that act or hide; lines and tabs are kept.
-
-    So are joiners between pictures, and in scripts that are written with them.
-    """
+    """Return text with acting and hiding characters escaped; lines and tabs stay."""
     text = text.replace("\r\n", "\n")
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
@@ -28,7 +25,7 @@ def escape_prose(text: str) -> str:
 def escape_exact(text: str) -> str:
     """Return one line in which every character that could hide or mislead is escaped.
 
-    For commands and names: line ends, joiners and spaces other than the ASCII one are shown too.
+    For commands and names: also line ends, joiners and odd spaces.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -39,8 +36,8 @@ def escape_exact(text: str) -> str:
 def escape_command(text: str) -> str:
     """Return a command in one line in which nothing hides; no two commands look the same.
 
-    A character that shows nothing, joins another or acts on the terminal is written by its number;
-    a backslash that could be taken for such a number is doubled.
+    A character that shows nothing, joins or acts is written by its number; a backslash that could
+    begin such a number is doubled.
     """
     if text.isascii() and text.isprintable() and "\\" not in text:
         return text

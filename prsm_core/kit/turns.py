@@ -1,8 +1,8 @@
 """Turns of a vendor that speaks when it likes: a queue of events, and a session that reads it.
 
 Whoever learns of an event puts it into the running Turn; `run_turn` yields from it. A turn ends
-once, by its TurnEnded, and whoever reads may leave before: then what still comes is dropped, and
-the vendor is asked to end what runs.
+once, by its TurnEnded. A reader that leaves before has the vendor asked to end it, and the rest
+dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Turn:
 
     Attributes:
         over: Set once the TurnEnded was put.
-        sent: The vendor may know of the turn. Whoever sends it says so.
+        sent: The vendor may know of the turn. Its sender sets it.
         stopping: The vendor was asked to end it.
     """
 
@@ -76,8 +76,8 @@ T = TypeVar("T", bound=Turn)
 class TurnSession(ProviderSession, Generic[T]):
     """A session that runs one Turn after the other.
 
-    A subclass says how one is begun, and how the vendor is asked to end it. `turn` is the one that
-    runs, None between turns; only the session sets it.
+    A subclass begins a turn and asks the vendor to end it. `turn` is the running one, None between
+    turns; only the session sets it.
     """
 
     def __init__(self, name: str, services: ProviderServices) -> None:
@@ -93,8 +93,7 @@ class TurnSession(ProviderSession, Generic[T]):
     async def begin(self, turn: T, context: AssembledContext) -> None:
         """Send a turn to the vendor; it may last as long as the turn, and is cancelled behind it.
 
-        What is raised ends the turn: a PrsmError by `refused`, anything else too, and the engine
-        is told of it.
+        An error ends the turn by `refused`; the engine hears of any but a PrsmError.
         """
 
     @abstractmethod

@@ -1,8 +1,7 @@
 """Which version of a vendor's program is there, and whether a plugin works with it.
 
-Some programs take seconds of CPU to print theirs, so what they have printed is kept until they
-change. That is a hint: a file that is missing, torn or wrong is as good as none, and one that
-cannot be written costs the next look the same time again.
+Some programs take seconds to print theirs, so it is remembered until the program changes. That file
+is only a hint: without it the next look takes the time again.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.record import Record
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import deadline
+from prsm_core.kit.regular import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,11 +91,9 @@ class VersionRange(Record, frozen=True, kw_only=True):
     ) -> str | None:
         """Return the first line of `--version`, None if none comes within five seconds.
 
-        It is asked once: as long as the program's file does not change, what it said is known in
-        the private folder of the services, unless it must be `fresh`.
-
-        Where npm has installed `package` that tells its version at once, and the program need only
-        start: some take seconds of CPU to print it. The process has ended when this returns.
+        Unless it must be `fresh` it is remembered in the services' private folder until the
+        program's file changes. An npm `package` tells the version at once, so that the program need
+        only start. The process has ended when this returns.
 
         Raises ProviderNotAvailableError when the program is missing or cannot run.
         """
@@ -190,13 +187,13 @@ def remember(command: Sequence[str], env: Mapping[str, str], folder: Path, print
     newest = dict(list(kept.items())[1 - _ENTRIES :])
     newest[_key(command)] = {"files": stamp, "printed": printed}
     with suppress(OSError):
-        _replace(folder / _FILE, json.dumps(newest).encode())
+        replace_file(folder / _FILE, json.dumps(newest).encode())
 
 
 def program_stamp(command: Sequence[str], env: Mapping[str, str] | None = None) -> Stamp | None:
-    """Return what changes when a program does; None where that lies in no file of the command.
+    """Return what changes when a program does; None if it lies in no file of the command.
 
-    What `npx tool` or `sh -c tool` runs is such a case: no word but a switch may be no file.
+    That is so for `npx tool` or `sh -c tool`.
     """
     path = os.pathsep.join(filter(None, ((env or {}).get("PATH"), os.environ.get("PATH"))))
     first = shutil.which(command[0], path=path)
@@ -231,22 +228,10 @@ def _load(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole: who reads it meanwhile finds the old one."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def packaged_version(command: Sequence[str], package: str) -> str | None:
-    """Return the version of an npm package, None where no file that `command` names lies in it.
+    """Return the version of an npm package, None if no file that `command` names lies in it.
 
-    The words of a command line are looked at one after the other: the first may be `node`.
+    Every word is looked at: the first may be `node`.
     """
     for word in command:
         program = _program(word)

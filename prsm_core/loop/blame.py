@@ -1,7 +1,4 @@
-"""Whose code runs: finds the plugin that a frame of the stack belongs to.
-
-Only what has gone wrong is looked at, so that nothing has to be noted while all goes well.
-"""
+"""Finds the plugin that a frame of the stack belongs to, only after something went wrong."""
 
 from __future__ import annotations
 
@@ -46,8 +43,8 @@ class Place(Struct, frozen=True):
 def place_of_frame(frame: FrameType | None) -> Place | None:
     """Return where a stack is, in the code of the plugin that was called last.
 
-    Without one of a plugin it is the innermost place that is not of the standard library; it is
-    None where there is none, or a debugger holds the stack.
+    Without a plugin it is the innermost place outside the standard library; None if there is none,
+    or a debugger holds the stack.
     """
     frames = list(_outwards(frame))
     if any(_module(found) in _DEBUGGERS for found, _ in frames):

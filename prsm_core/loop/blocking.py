@@ -1,14 +1,12 @@
-"""Watches, from a thread of its own, that the event loop goes on; names the code that blocks it.
+"""Watches from a thread that the event loop goes on; names the code that blocks it.
 
-Code that does not return to the loop stops every agent. It is told of once, if each look has found
-it. If it is a plugin's, a while later an exception is raised in it, so that it fails as if it had
-failed by itself: the thread that the loop runs in is sent a signal, whose handler raises it. The
-core's own code, and code that a debugger holds, is told of at most.
+Blocking code stops every agent. It is told of once, if each look has found it. In a plugin's code
+an exception is raised a while later: a signal's handler in the loop's thread raises it. The core's
+own code, and code that a debugger holds, is only told of.
 
-Where the looks find different code the process is slow, and nobody is blamed. A plugin that is
-still being loaded, in a thread that was given up, may be why: then others are blamed late.
-
-What is counted are looks, one a second: a process that was stopped has not been looked at.
+If the looks find different code the process is slow and nobody is blamed; while a plugin still
+loads in a thread that was given up, others are blamed late. Looks are counted, one a second: a
+stopped process was not looked at.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ class LoopWatch:
 
     Args:
         loop: The loop.
-        where: Says which code its thread runs; None: none that may be told of.
+        where: Says which code its thread runs; None: none to tell of.
         end: Makes its thread call `interrupt`.
         loading: Says which plugins are still being loaded.
     """

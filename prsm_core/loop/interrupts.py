@@ -1,8 +1,7 @@
 """Tells Ctrl-C from a KeyboardInterrupt that some code has only raised.
 
-SIGINT is noted by the handlers of this project, before they do what they do with it. While one of
-them is there a KeyboardInterrupt without a note is an error of the code that raised it. Where
-another one is there, that of Python or of a debugger, nothing is noted, and each counts as Ctrl-C.
+Our handlers of SIGINT note it first. While one of them is set, a KeyboardInterrupt without a note
+is an error of its code. Under any other handler, Python's or a debugger's, each counts as Ctrl-C.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ def note_interrupt() -> None:
 
 @contextmanager
 def noting_interrupts(handler: Handler) -> Iterator[None]:
-    """Let a handler that calls `note_interrupt` be the one of SIGINT meanwhile.
+    """Set a handler that calls `note_interrupt` for SIGINT meanwhile.
 
-    Where SIGINT is ignored, or somebody else's, it is left so, and so it is in another thread than
-    the main one. The first that is set forgets what came before.
+    Not if SIGINT is ignored, somebody else's, or in another thread than the main one. The first
+    that is set forgets what came before.
     """
     global _came
     before = signal.getsignal(signal.SIGINT)

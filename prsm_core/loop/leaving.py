@@ -1,8 +1,7 @@
-"""The end of the process: it comes, whatever plugins have left running.
+"""The end of the process, which comes whatever plugins left running, and its garbage collection.
 
-And how often the process looks for garbage: seldom while it works, never as it starts and ends.
-Python looks after every few hundred objects that are made. Importing makes a hundred times as
-many, all of which stay; at the end all are looked through once more, and then go anyhow.
+Python collects after every few hundred new objects; imports make many times as many that stay, and
+at the end all go anyhow. So it collects seldom at work, and never at the start and end.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ def time_to_leave(seconds: float) -> float:
 
 
 def see_out(code: int) -> None:
-    """Have the process end with this exit code a while from now, unless it has ended by itself.
+    """Have the process end with this exit code in a while, unless it ends by itself.
 
-    Threads that are not daemons would keep it for ever, and so would what runs at exit. It ends
-    now where a task was left behind, which is known by then.
+    Threads that are not daemons, or what runs at exit, could keep it for ever. It ends now if a
+    task was left behind.
     """
     if _left_behind:
         _end(code, "")
@@ -100,10 +99,9 @@ OBJECTS = 50_000  # that may be new before garbage among them is looked for: som
 
 
 def collect_seldom() -> None:
-    """Look after many objects; to be called before what they are is imported.
+    """Collect after many objects; call it before the imports.
 
-    The first of them are what is imported. They are kept without a look, then and later: it takes
-    as long as starting a process does.
+    Imported objects are kept without a look: one takes as long as starting a process.
     """
     gc.set_threshold(OBJECTS)
     importing = [True]

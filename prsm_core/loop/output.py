@@ -1,13 +1,12 @@
 """Stdout and stderr without waiting: a thread writes what goes to a terminal or a pipe.
 
-A terminal takes nothing while its person holds it with Ctrl-S or its connection stalls. A pipe
-takes nothing while its reader is busy. A write there blocks, and on the event loop it would stop
-all agents. A command that may run an engine therefore calls `write_aside`. Its stdout and stderr
-become `Outlet`s, which take text at once and let a `Pump` write it.
+A terminal held by Ctrl-S, or a busy reader of a pipe, would block the event loop and with it all
+agents. So a command that may run an engine calls `write_aside`: its streams become `Outlet`s, which
+take text at once and let a `Pump` write it.
 
-The queue is bounded. Writers that can wait call `room_in` between two texts and lose nothing. Text
-beyond the limit is dropped, and the next one that finds room says how many lines are missing.
-Stdout to a program holds results. Nothing of it is dropped: beyond the limit its writer waits.
+The queue is bounded. Writers that can wait call `room_in` between texts and lose nothing. Text
+beyond the limit is dropped, and the next one says how many lines are missing; but for stdout to a
+program, which holds results, the writer waits.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ CHUNK = 4096  # bytes that a terminal is given at once, so that a slow one shows
 class Pump:
     """Writes to one terminal or pipe, in a thread that begins with the first text.
 
-    A pump that is given up drops what it holds and all that follows, so that the process can end.
-    With `keeps` that happens only once the person has asked to leave.
+    A pump that is given up drops all, so that the process can end; with `keeps` only once the
+    person has asked to leave.
     """
 
     def __init__(self, descriptor: int, *, keeps: bool, patience: float) -> None:
@@ -242,8 +241,7 @@ class Outlet(io.TextIOBase):
     def flush(self) -> None:
         """Raise the OSError that a write has met.
 
-        A thread beside the main one, in which the event loop runs, waits a moment for a terminal:
-        a screen is about to be stopped, or to lend the terminal to another program.
+        A thread other than the loop's waits a moment for a terminal: a screen stops, or lends it.
         """
         if self.pump.is_terminal and threading.current_thread() is not threading.main_thread():
             self.pump.settle()
@@ -270,8 +268,8 @@ _replaced: list[tuple[str, TextIO, Outlet]] = []
 def write_aside(*, patience: float = PATIENCE) -> None:
     """Let a thread write stdout and stderr until `finish_output`. No-op if one does already.
 
-    A stream that leads to a file or into memory stays. Where both lead to one place they share a
-    pump, which keeps their order.
+    Files and memory stay as they are. Two streams to one place share a pump, which keeps their
+    order.
     """
     if _pumps:
         return

@@ -1,9 +1,7 @@
-"""Runs a coroutine as `asyncio.run` does, but whatever plugins do, it comes to an end.
+"""Runs a coroutine as `asyncio.run` does, but it ends whatever plugins do.
 
-A `sys.exit` in a task or a callback of a plugin's own would end the loop with all agents in it,
-and a task or thread that does not end would keep the process for ever. Here the loop goes on
-after the one, and is left, after a moment, with the other still there; both are told by name. Code
-that blocks the loop is watched for meanwhile.
+After a `sys.exit` in a plugin's task or callback the loop goes on; a task or thread that does not
+end is left behind after a moment. Both are told by name, and blocking code is watched for.
 """
 
 from __future__ import annotations
@@ -34,10 +32,7 @@ _log = logging.getLogger("prsm.cli")
 
 
 def run_to_end(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a loop of its own, in the main thread, and return what it does.
-
-    Raises KeyboardInterrupt after Ctrl-C, as `asyncio.run` does.
-    """
+    """Run a coroutine on a loop of its own, in the main thread. Raises KeyboardInterrupt."""
     leave_whenever()
     loop = asyncio.new_event_loop()
     executor = ThreadPoolExecutor(thread_name_prefix="asyncio")

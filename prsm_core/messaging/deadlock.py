@@ -1,8 +1,7 @@
 """The deadlock detector: asks the wait graph when an agent blocks, not by the clock.
 
-Who waits for what any agent of the run may write waits for ANYONE. That is in the graph as if it
-were an agent, blocked by one wait for all who may write: it is live while one of them is. So their
-number is in the graph once, and not with each that waits.
+Who waits for what any agent of the run may write waits for ANYONE. In the graph that is one agent,
+blocked by one wait for all who may write, so that their number is there only once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class DeadlockDetector:
     """Owns the wait graph of a run.
 
     `on_knot(agents, by_sweep)` is called in the loop step that closed the knot; it must make some
-    member move (by `moved`) or end. One found by the sweep was missed before, which is a bug.
+    member move (by `moved`) or end. Only a bug leaves one for the sweep.
     """
 
     def __init__(

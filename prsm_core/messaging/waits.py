@@ -1,14 +1,13 @@
 """The wait graph: who is blocked, on whom, and whether anyone can still move.
 
 An agent is blocked while every call it has in flight is a wait. A wait is satisfied by any one of
-its targets; an agent moves only when all its waits are satisfied (an AND of ORs). LIVE is the
-least fixpoint of: an agent that is not blocked is live; a blocked agent is live if each of its
-waits is ready or has a live target. Blocked agents that are not live form a knot.
+its targets; an agent moves only when all its waits are satisfied (an AND of ORs). LIVE is the least
+fixpoint of: an agent that is not blocked is live; a blocked agent is live if each of its waits is
+ready or has a live target. Blocked agents that are not live form a knot.
 
-Nothing is searched on unblock. Every wait of a live blocked agent remembers one witness: a live
-target it relies on. Witnesses never form a cycle, so that only those who rely, directly or not,
-on an agent that becomes blocked need another look, and most find a runnable target at once
-(https://en.wikipedia.org/wiki/Unfounded_set, by source pointers).
+Nothing is searched on unblock. Each wait of a live blocked agent remembers a live target as its
+witness. Witnesses form no cycle, so that only those who rely on a newly blocked agent need another
+look (https://en.wikipedia.org/wiki/Unfounded_set, by source pointers).
 """
 
 from __future__ import annotations
@@ -95,10 +94,7 @@ class WaitGraph(Struct):
         return self._check(suspects)
 
     def reread(self, agent: str) -> frozenset[str]:
-        """Look again at an agent a message of which was consumed; return the knot.
-
-        Nothing but that may have satisfied a wait of its own.
-        """
+        """Look again at an agent one of whose messages was consumed; return the knot."""
         if self._dead:
             return self.recheck((agent,))
         watches = self._blocked.get(agent)

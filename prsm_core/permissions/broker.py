@@ -1,7 +1,7 @@
 """The permission broker: the one function that decides what an agent may do.
 
-Every path asks it: vendors' hooks and approvals as well as run_bash. The rules stand in order, the
-first that has an opinion decides; a deny rule therefore holds in every mode.
+Vendors' hooks and approvals ask it as well as run_bash. Rules stand in order, and the first with an
+opinion decides: so a deny rule holds in every mode.
 """
 
 from __future__ import annotations
@@ -58,10 +58,9 @@ _WALKING_TOOLS = frozenset({"Grep"})  # they read all that is below a folder
 
 
 class PermissionBroker:
-    """Decides the requests of a session; owns nothing but the repeat guard and the grants.
+    """Decides the requests of a session; owns only the repeat guard and the grants.
 
-    `own` returns PRSM's own state, by default where the environment has it; `now` is in monotonic
-    seconds.
+    `own` returns PRSM's own state, by default by the environment; `now` is in monotonic seconds.
     """
 
     def __init__(
@@ -101,10 +100,9 @@ class PermissionBroker:
         return (self._given_own or own_state)()
 
     async def decide(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
-        """Return what becomes of a request; the first rule with an opinion wins.
+        """Decide a request: the strongest of the rules and the plugins' checks counts.
 
-        The strongest of the rules and the plugins' checks counts. A trusted check's Allow only
-        stands in for a person where rules 11 and 12 would ask one.
+        A trusted check's Allow only stands in for a person where rules 11 and 12 would ask one.
         """
         try:
             refusal = _first(self._counted, request, context)
@@ -118,10 +116,7 @@ class PermissionBroker:
         return verdict
 
     async def reconsider(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
-        """Return what becomes of a request now, without counting it as one more.
-
-        A rule that fails is a refusal that says so.
-        """
+        """Decide a request as of now, without counting it once more. A rule that fails denies."""
         try:
             return await self._reconsidered(request, context)
         except UnaskedError:
@@ -158,10 +153,7 @@ class PermissionBroker:
         return self._checks.watch_calls
 
     async def judge_call(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
-        """Return what becomes of an orchestration call, by the checks that see them.
-
-        A person who is asked about one is asked again the next time.
-        """
+        """Decide an orchestration call by the checks that see them. A person is asked each time."""
         if not context.active:
             return Deny(_ENDED)
         checked = await self._checks.of_call(request, context)
@@ -194,9 +186,9 @@ class PermissionBroker:
         outcome: Outcome | None,
         since: int,
     ) -> None:
-        """Take note of the end of something that was let through, or ran unasked.
+        """Note the end of what was let through or ran unasked, after the mark `since`.
 
-        An outcome None was not told; what ran unasked began after the mark `since`.
+        An outcome None was not told.
         """
         shell = _shell(request, context)
         if outcome != DENIED:  # some vendors tell only now of what they did not ask about
@@ -237,7 +229,7 @@ class PermissionBroker:
         return {"rules": self.commands.told(), "tools": dict(self._tool_rules), "grants": grants}
 
     async def may_write(self, request: PermissionRequest, context: PermissionContext) -> bool:
-        """Return whether what is asked for may change files, as far as anybody can tell.
+        """Return whether a request may change files, as far as anybody can tell.
 
         The checks of a trusted project run its code, which may write.
         """
@@ -284,10 +276,7 @@ class PermissionBroker:
     def _not_among_its_tools(
         self, request: PermissionRequest, context: PermissionContext
     ) -> Verdict | None:
-        """4: an agent has the tools it was given; reading by shell is reading.
-
-        In delegate mode these are no more than the readers: all else is for its children.
-        """
+        """4: an agent has the tools it was given, in delegate mode only readers."""
         command = _command(request)
         tool = request.tool if command is None else SHELL
         delegates = context.mode is PermissionMode.DELEGATE
@@ -311,10 +300,7 @@ class PermissionBroker:
         return None
 
     def _path(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
-        """6: nobody writes outside its folder or to what is protected without asking.
-
-        Nor does anybody get at secrets, PRSM's own state among them.
-        """
+        """6: nobody writes outside its folder or to protected files, or reads secrets, unasked."""
         reason = self._path_reason(request, context)
         if reason is None:
             return None
@@ -385,9 +371,8 @@ class PermissionBroker:
     ) -> Verdict | None:
         """8: what a command writes is not told by its text, so beside regions a person decides.
 
-        That is so for one's own region as for those of others, whatever allows it otherwise; but
-        not in the sandbox, which keeps to them, nor for what surely stays in an agent's own
-        worktree: of that nothing else than its region is merged.
+        That holds for an agent's own region too, but not in the sandbox, which keeps to regions,
+        nor for what surely stays in an agent's own worktree: only its region is merged.
         """
         if context.sandboxed or (context.region is None and not context.leased):
             return None
@@ -466,10 +451,7 @@ def _first(
 
 
 async def _with_answers(decide: Callable[[], T]) -> T:
-    """Decide, and decide again with each answer of git's that it takes; a thread waits for them.
-
-    Raises UnaskedError when that takes too long.
-    """
+    """Decide, and again with each answer of git's that a thread waits for. Raises UnaskedError."""
     until = time.monotonic() + _GIT_SECONDS
     while True:
         try:

@@ -18,9 +18,9 @@ _MOST = 1000  # differing lines in which what is the same is sought; more count 
 class Change(Record, frozen=True, kw_only=True):
     """Lines that an edit adds and takes away, and how they read.
 
-    `is_whole` tells that all of a file is written, and that what was in it before, if anything, is
-    not counted; `replaces` that there is a file, written anew or taken away, whose lines are not
-    counted. `lines` begin with "+", "-" or " ", or are a diff's own; there may be `more`.
+    `is_whole`: all of a file is written, and its old lines are not counted; `replaces`: there is a
+    file, written anew or taken away, whose lines are not counted. `lines` begin with "+", "-" or "
+    ", or are a diff's own; there may be `more`.
     """
 
     added: int

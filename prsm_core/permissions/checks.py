@@ -1,7 +1,7 @@
 """Asks the permission checks of plugins; whatever goes wrong with one is a Deny that names it.
 
-So is an answer that is no verdict, or that comes too late: also when the check has blocked the
-thread, or has kept to itself that it was cancelled.
+So is an answer that is no verdict or late, also from a check that blocked the thread or swallowed
+its cancellation.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class PluginChecks:
     ) -> Verdict | None:
         """Return the strongest verdict; an Allow only from a trusted check, None for no opinion.
 
-        A vendor that asks leave for an `own_tool` of PRSM asks before the call is made: the checks
-        on orchestration are left out, for they see the call itself.
+        For an `own_tool` of PRSM, which a vendor asks leave for, checks on orchestration are left
+        out: they see the call itself.
         """
         specs = self._others if own_tool else self._specs
         if context.mode is PermissionMode.BYPASS:

@@ -1,7 +1,4 @@
-"""The command policy of a run: one that a plugin has registered, or one that asks about all.
-
-Nothing that goes wrong with a plugin's policy allows a command.
-"""
+"""The command policy of a run: a plugin's, or one that asks about all. No failure allows."""
 
 from __future__ import annotations
 
@@ -63,10 +60,7 @@ class AskingPolicy(CommandPolicy):
         return Judgement(verdict=self.denied(command) or self._ask)
 
     def denied(self, command: str) -> Deny | None:
-        """Return a Deny if the words of a deny rule stand in the text, in their order.
-
-        Nothing here reads bash, so that more is denied than the rules mean.
-        """
+        """Return a Deny if a rule's words are in the text, in order: that is more than it means."""
         for segment in _SEGMENTS.split(command.replace("\\\n", "")):
             words = segment.translate(_SIGNS).split()
             for rule in self._rules["deny"]:
@@ -108,7 +102,7 @@ def _may_be_about(rule: Words, words: Sequence[str]) -> bool:
 def _answers(what: str, kind: Kind) -> Any:
     """Return a method that returns what the plugin's policy answers.
 
-    It raises PluginError for what is no answer, or comes too late. `judge` may wait for git.
+    It raises PluginError for a wrong or late answer. `judge` may wait for git.
     """
     fits, is_timed = kind.fits, what != "judge"
 
@@ -172,11 +166,11 @@ def _verdict_or_none(kind: type) -> Kind:
 
 
 class GuestPolicy(CommandPolicy):
-    """The policy that a plugin has registered: each answer is checked, and each failure named.
+    """A plugin's policy: each answer is checked, and each failure named.
 
-    A failure raises PluginError, by which the broker refuses the command. What only says that a
-    command is harmless is denied instead. After a note that it could not take, nothing more is
-    decided by it.
+    A failure raises PluginError, by which the broker refuses the command; what only says that a
+    command is harmless is denied instead. After a note that it could not take it decides nothing
+    more.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """What an edit would change: counts, and lines to read.
 
-What the arguments of its tool leave out stands in the files. These are looked at before the edit,
-inside the workspace and up to a size, but for those whose names say that they hold secrets: what is
-found goes into an event.
+What a tool's arguments leave out is read from the files before the edit, inside the workspace, up
+to a size, and not from files of secrets: it goes into an event.
 """
 
 from __future__ import annotations
@@ -70,10 +69,7 @@ def _read(file: Path, size: int) -> str | None:
 def find_change(
     tool: str, arguments: Mapping[str, Any], files: WorkspaceFiles | None = None
 ) -> Change | None:
-    """Return what an edit changes; None for another tool, and where its arguments do not say.
-
-    Without `files` only the arguments are looked at.
-    """
+    """Return what an edit changes, None if unknown. Without `files` only arguments count."""
     if tool not in EDIT_TOOLS:
         return None
     edits = arguments.get("edits")
@@ -164,10 +160,7 @@ def _of_diff(
 
 
 def _with_files(lines: list[str], files: WorkspaceFiles | None) -> tuple[list[str], bool]:
-    """Return a patch with the lines of the files that it takes away or writes anew.
-
-    Also whether there are such files that are not looked at.
-    """
+    """Return a patch with the lines of files it removes or rewrites, and whether any are unread."""
     told: list[str] = []
     replaces, at = False, 0
     while at < len(lines):

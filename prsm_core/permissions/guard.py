@@ -27,7 +27,7 @@ EVERYWHERE = "/"
 
 
 class Shell(Record, frozen=True, kw_only=True):
-    """A command, the folder it runs in, and the tree whose changes may change its result.
+    """A command, its folder, and the tree whose changes may change its result.
 
     Folders are absolute and without `..`; the workspace is one tree.
     """
@@ -93,13 +93,13 @@ class _Tree(Struct):
 class BashRepeatGuard:
     """Remembers what became of each agent's commands, whichever tool runs them.
 
-    Repeated is a command that gave the same result before, while nothing in between could change
-    it: no edit in its tree, by whomever, and no other command there that is not known to only
-    read. A result that was not told is never the same. What a command changes itself does not
-    count, and who looks something up again after `LOOK_SECONDS` does not repeat himself.
+    A command is repeated if it gave the same result before and nothing in between could change
+    that: no edit in its tree by anybody, and no other command there that may write. An unknown
+    result is never the same. A command's own changes do not count, nor does a look after
+    `LOOK_SECONDS`.
 
-    A run counts from its beginning: a change while it runs makes its result one of before.
-    Order is a number that grows with whatever happens; see `mark`.
+    A run counts from its beginning: a change while it runs makes its result one of before. Order is
+    a number that grows with whatever happens; see `mark`.
     """
 
     def __init__(
@@ -153,10 +153,10 @@ class BashRepeatGuard:
     def ended(
         self, agent_id: str, shell: Shell, outcome: Outcome | None, *, since: int | None = None
     ) -> None:
-        """Take note of how a command ended; an outcome None was not told.
+        """Note how a command ended; an outcome None was not told.
 
-        It is the youngest run of that text, in whatever folder; where none was let through it ran
-        unasked, and not before the mark `since`.
+        It is the youngest run of that text in any folder; else it ran unasked, after the mark
+        `since`.
         """
         agent = self._agents[agent_id]
         run = next((run for run in reversed(agent.running) if run.shell.text == shell.text), None)

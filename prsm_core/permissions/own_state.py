@@ -27,10 +27,7 @@ def own_state(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> OwnState:
-    """Return which paths are PRSM's own, by the environment and by what plugins say.
-
-    Raises ConfigError where PRSM_HOME names what is no folder.
-    """
+    """Return PRSM's own paths, by the environment and the plugins. Raises ConfigError."""
     environ = os.environ if environ is None else environ
     handed = sorted({pattern for spec in providers for pattern in spec.handed})
     unseen = map(str, unseen_folders(sinks, sink_settings or {}, environ))

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def why_not_write(path: str, cwd: str, workspace: str) -> str | None:
     """Return why a file tool may not write to a path without asking, None if it may.
 
-    Links and `..` are resolved; the path as it was written counts as well, because a link may be
-    made after the decision.
+    Links and `..` are resolved; the written path counts too: a link may be made after the decision.
     """
     if "\0" in path or path.startswith("~"):
         return f"{path!r} is not a path below the folder"
@@ -45,10 +44,7 @@ def why_not_region(
     region: tuple[str, ...] | None,
     leased: Sequence[tuple[str, str]],
 ) -> str | None:
-    """Return why a path is not the agent's to write, by its region and those of others.
-
-    Regions are paths, and a file with a second name may be in two of them.
-    """
+    """Return why regions forbid an agent to write a path; a second name may lie in another one."""
     if region is None and not leased:
         return None
     folder = os.path.realpath(Path(workspace, cwd))
@@ -68,8 +64,7 @@ def why_not_region(
 def why_not_read(path: str, cwd: str, workspace: str, own: OwnState | None = None) -> str | None:
     """Return why a file tool may not read a path without asking, None if it may.
 
-    PRSM's own state, by default where the environment has it, is secret but for what is handed to
-    agents.
+    PRSM's own state, by default by the environment, is secret but for what is handed to agents.
     """
     own = own or own_state()
     if "\0" in path:

@@ -1,8 +1,7 @@
-"""Keys of any vendor: a prefix, a separator, and behind it what nobody has written.
+"""Keys of any vendor: a prefix, a separator, and random text such as `acme_live_9fXq…`.
 
-Vendors begin their keys alike, so that tools find them: `acme_live_9fXq…`. What follows is random,
-and few of its letters follow each other as they do in words. Names in code are told apart so. Ids
-and digests are random as well; their prefix says what they are: `toolu_`, `commit-`, `sha512-`.
+Few letters of random text follow each other as in words, unlike names in code. Ids and digests are
+told by their prefix: `toolu_`, `commit-`, `sha512-`.
 """
 
 from __future__ import annotations

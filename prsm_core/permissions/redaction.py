@@ -91,9 +91,8 @@ class Redactor:
     def finds(self, texts: Sequence[str]) -> bool:
         """Return whether any text may hold a secret: never wrong about "no".
 
-        They are looked at as one, which is far faster than one by one; texts of `clean` need not be
-        among them. Of what is long only the lines are looked at that are new: what agents are told
-        at their beginning differs in few.
+        They are looked at as one, which is far faster; texts of `clean` need not be among them. Of
+        a long text only new lines are looked at: the prompts of agents differ in few.
         """
         whole = _BETWEEN_TEXTS.join(texts)
         length = len(whole)
@@ -128,10 +127,10 @@ class Redactor:
         return False
 
     def _not_plain(self, texts: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return what is not known to be plain, and what to remember as plain if that is.
+        """Return what is not known to be plain, and what to remember if it is.
 
-        What is long differs at its beginning most, as by a name: once nothing else was new, what
-        comes behind its first line is known as a whole.
+        Long texts differ most at their beginning, as by a name: if nothing else was new, all behind
+        the first line is remembered as one.
         """
         rest, plain = [], []
         for text in texts:
@@ -199,8 +198,8 @@ class _Hex:
     def may_be_in(self, text: str) -> bool:
         """Return whether one may be in a text: never wrong about "no".
 
-        What is no digit may stand between two digits, so that all of it is left out; but for 0x,
-        whose 0 may be a digit of the number before.
+        Anything may stand between two digits, so all of it is left out, but 0x: its 0 may be a
+        digit.
         """
         lowered = text.lower()
         if "0x" in lowered:
@@ -264,10 +263,10 @@ class _Hex:
 
 
 class StreamRedactor:
-    """Redacts a text that comes in pieces, cut anywhere; secrets may lie across the cuts.
+    """Redacts a text that comes in pieces, with secrets across the cuts.
 
-    A piece is held back as far as it may be the beginning of a secret, mostly its last word. A word
-    longer than 8 KiB is not shown at all: what it hides cannot be told before it has ended.
+    A piece is held back as far as it may begin a secret, mostly its last word. A word longer than 8
+    KiB is not shown at all.
     """
 
     def __init__(self, redactor: Redactor) -> None:

@@ -57,11 +57,7 @@ DENIED = Outcome(b"denied", "was refused")
 
 
 def outcome_of(*, succeeded: bool, texts: tuple[str | None, ...], error: str | None) -> Outcome:
-    """Return the outcome of a command by its output and what a tool says of its failure.
-
-    Lines are compared in any order: of two streams, and of what runs at the same time, the order
-    says nothing, and not every tool keeps it.
-    """
+    """Return a command's outcome by its output and failure; the order of lines does not count."""
     lines = [line for text in texts for line in (text or "").splitlines()]
     status = "succeeded" if succeeded else _failure(lines, error)
     told = (line for line in lines if not (_CODE.fullmatch(line) or _NOTHING.fullmatch(line)))

@@ -1,6 +1,6 @@
-"""What secrets look like by themselves, or by the words before them, and how they are taken out.
+"""What secrets look like by themselves or by the words before them, and how they are taken out.
 
-What has a shape has a sign: nearly every text has none, and is looked at no closer.
+Every shape has a sign; a text without one, as nearly all, is looked at no closer.
 """
 
 from __future__ import annotations
@@ -185,8 +185,7 @@ def _random_value(match: re.Match[str]) -> str:
 def may_hold_shape(text: str) -> bool:
     """Return whether a text may hold what looks like a secret: never wrong about "no".
 
-    What has a shape has a sign in one of its lines. Every text of every event comes by, and most
-    has none of the characters that tell of one: those are looked for first, which is far faster.
+    All events' texts come by: characters that most texts lack are looked for first.
     """
     lowered = ""
     if ":" in text or "=" in text:

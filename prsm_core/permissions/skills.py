@@ -1,7 +1,7 @@
-"""The skills that there are: folders with a SKILL.md, where the user and a workspace keep them.
+"""The skills that there are: folders with a SKILL.md, of the user and of a workspace.
 
-A skill is read as any agent could read it: an ordinary file of moderate size, below the folder that
-is trusted, that may hold no secret. What is wrong with one is told in a line, and the others count.
+A skill is an ordinary file of moderate size below the trusted folder, without secrets. Mistakes are
+told in a line each, and the other skills count.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class _RefusedError(Exception):
 def find_skills(places: SkillPlaces) -> FoundSkills:
     """Return the skills that there are now; blocks.
 
-    Of several with one name the first counts: the workspace's come before the user's, and folders
-    are in the order of SKILLS. One that is linked from another folder is no second one.
+    Of one name the first counts: the workspace's before the user's, folders in the order of SKILLS.
+    A link is no second skill.
     """
     found: dict[str, Skill] = {}
     seen: set[str] = set()

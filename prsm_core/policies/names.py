@@ -141,8 +141,7 @@ def moved_places(environ: Mapping[str, str]) -> Iterator[str]:
 def is_secret_of_workspace(name: str) -> bool:
     """Return whether a name inside a workspace is hidden from commands.
 
-    These are dotfiles such as `.env` and private keys by their usual names. Certificates and
-    other names that the policy asks about are left: builds and tests read them.
+    That is dotfiles such as `.env` and private keys. Certificates stay: builds and tests read them.
     """
     folded = name.casefold()
     if not folded.startswith((".", "id_")) or folded in _BUILD_READS:

@@ -1,8 +1,7 @@
-"""PRSM's own state: a place of secrets, whatever the mode and whatever allows the rest.
+"""PRSM's own state: a place of secrets in every mode, whatever allows the rest.
 
-Ledgers hold what was said, snapshots what files held, and homes of vendors' programs their logins.
-A person is asked before an agent gets at them. What a sink keeps from all agents is refused.
-Worktrees, images of prompts, and what providers hand to their agents are left out of it.
+Ledgers hold what was said, snapshots files, and vendors' homes logins: a person is asked. What a
+sink keeps from all agents is refused. Worktrees, images and what is handed to agents are left out.
 """
 
 from __future__ import annotations
@@ -58,10 +57,7 @@ class OwnState(Record, frozen=True):
         return None if found is None else path[found.end() :]
 
     def is_above(self, path: str) -> bool:
-        """Return whether a folder, or one that a pattern stands for, has one of PRSM's own in it.
-
-        The path is absolute and normalized.
-        """
+        """Return whether an absolute, normalized folder or pattern has one of PRSM's own in it."""
         if _WILD.search(path):
             parts = path.split("/")
             roots = (root.split("/") for root in self.roots)

@@ -1,8 +1,7 @@
 """Patterns for names as bash reads them, and which names they may stand for.
 
-Bash is meant as `bash -c` starts it, without options of its own: no extglob, globstar, dotglob or
-nullglob. What a locale, or the version of bash, decides is not guessed: a name that may match and
-need not makes the whole pattern one that cannot be told.
+Bash is `bash -c` without options: no extglob, globstar, dotglob or nullglob. What depends on the
+locale or the version is not guessed: a maybe makes the whole pattern untold.
 """
 
 from __future__ import annotations
@@ -44,10 +43,9 @@ class UntoldError(Exception):
 
 
 class Part(Record, frozen=True):
-    """A pattern for one name.
+    """A pattern for one name; text without a pattern is `literal`.
 
-    `sure` matches what every locale matches, `maybe` what one of them may match. Text without a
-    pattern in it is `literal`.
+    `sure` matches what every locale matches, `maybe` what one of them may match.
     """
 
     literal: str | None
@@ -82,10 +80,7 @@ class Part(Record, frozen=True):
 
 @lru_cache(maxsize=1024)
 def part_of(pattern: str) -> Part:
-    """Return a pattern for one name, read; a backslash makes the next character literal.
-
-    Raises UntoldError for what the shell's versions and locales read differently.
-    """
+    """Return a pattern for one name; a backslash escapes. Raises UntoldError if locales differ."""
     if len(pattern) > _MAX_PATTERN:
         raise UntoldError("the pattern is too long")
     return _PartReader(pattern).part()

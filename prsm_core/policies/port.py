@@ -30,8 +30,7 @@ Words = tuple[str, ...]
 class CommandSetting(Record, frozen=True, kw_only=True):
     """What the verdict on a command depends on beside its text.
 
-    Whoever decides on the thread of a loop does not wait for an answer of git's: what needs one
-    then raises UnaskedError.
+    On the thread of a loop nobody waits for git: what needs its answer raises UnaskedError.
     """
 
     mode: PermissionMode
@@ -50,9 +49,9 @@ class CommandSetting(Record, frozen=True, kw_only=True):
 
 
 class UnaskedError(Exception):
-    """A verdict needs an answer of git's that is not there, and nobody may wait for it here.
+    """A verdict needs an answer of git's that nobody may wait for here.
 
-    `ask` waits for the answer: call it in a thread, and judge again.
+    `ask` waits for it: call it in a thread, and judge again.
     """
 
     def __init__(self, ask: Callable[[], object]) -> None:
@@ -110,9 +109,8 @@ class CommandRules(Record, frozen=True, kw_only=True):
 class CommandPolicy(ABC):
     """Says what becomes of shell commands; what cannot be told is never allowed.
 
-    One that raises, takes too long or answers with anything else than is declared refuses the
-    command. `judge`, `asked`, `offered`, `safe` and `stays_inside` may raise UnaskedError. Methods
-    with a body need not be overridden: they answer as one that knows nothing of a command.
+    An error, a late or a wrong answer refuses the command. `judge`, `asked`, `offered`, `safe` and
+    `stays_inside` may raise UnaskedError. Methods with a body answer as one that knows nothing.
     """
 
     @abstractmethod
@@ -191,9 +189,9 @@ class CommandPolicy(ABC):
 class CommandPolicySpec(Registration, frozen=True, kw_only=True):
     """Registers a command policy; `permissions.command_policy` of the configuration names one.
 
-    `factory` may be an import string. It is called with the first command, with the rules of all
-    layers. `timeout` is how many seconds one answer may take. `project_checks` says, by class and
-    for people, what the policy runs unasked in a workspace that the user trusts.
+    `factory`, maybe an import string, is called with the rules of all layers at the first command.
+    `timeout` is the seconds of one answer. `project_checks` says, by class and for people, what
+    runs unasked in a trusted workspace.
     """
 
     word = "command policy"

@@ -1,7 +1,7 @@
 """Whether a command, or the arguments of a tool, lead to PRSM's own state.
 
-A text is looked at twice: as it is written, with quotes removed and known variables in place, and
-by the words that the shell makes of it, each followed from the folders that the command may be in.
+A text is looked at twice: as written, without quotes and with known variables in place, and by the
+shell's words, each followed from the folders that the command may be in.
 """
 
 from __future__ import annotations
@@ -81,10 +81,7 @@ class NamedPaths(Record, frozen=True):
 def why_not_command(
     text: str, named: NamedPaths, folders: Sequence[str], own: OwnState
 ) -> Trespass | None:
-    """Return why a command is not for agents by the paths in it, None if nothing is against it.
-
-    `folders` are those that it may run in, resolved.
-    """
+    """Return why the paths in a command, run in resolved `folders`, are not for agents, if so."""
     written = _paths_in(text)
     names_home = _OWN_VARIABLE in named.variables
     asked = Trespass(f"${_OWN_VARIABLE} is PRSM's own state") if names_home else None
@@ -115,10 +112,7 @@ def why_not_arguments(arguments: Mapping[str, Any], folder: str, own: OwnState) 
 
 
 def why_not_path(path: str, folder: str, own: OwnState, *, walks: bool) -> Trespass | None:
-    """Return why the path, or pattern, of a file tool is not for agents.
-
-    `walks` says that the tool reads all below it.
-    """
+    """Return why a file tool's path or pattern is not for agents; `walks`: it reads all below."""
     expanded = os.path.expanduser(path)  # noqa: PTH111 - it may be a pattern
     absolute = _joined(folder, expanded or ".")
     asked = _in_folder(expanded, folder, own)
@@ -249,10 +243,7 @@ def _in_folder(word: str, base: str, own: OwnState) -> Trespass | None:
 
 
 def _resolved(path: str, base: str) -> str:
-    """Return where a path leads that lies in a resolved folder or is absolute.
-
-    A path that cannot be followed, such as what another user's process has open, is itself.
-    """
+    """Return where a path in a resolved folder leads; one that cannot be followed is itself."""
     try:
         if path.rpartition("/")[0] == base:
             _ = os.readlink(path)  # noqa: PTH115 - for each word of a command; most are no links

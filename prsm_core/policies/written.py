@@ -1,12 +1,9 @@
 """What agents may have written of the project's environment: programs that git ignores.
 
 The programs of a virtual environment and of `node_modules` run unasked in a trusted workspace, and
-no review of changes shows what is in them. So an edit there is asked about, and what was let
-through all the same counts from then on, also for later sessions, until a person trusts the
-workspace again. Manifests and lock files may be edited: what fetches by them is asked about until
-it was let through once.
-
-Only names count, wherever they lie in the workspace.
+reviews do not show them. So an edit there is asked about, and what was let through counts from then
+on, for later sessions too, until a person trusts the workspace again. Manifests and lock files may
+be edited: fetching by them is asked about until let through once. Only names count.
 """
 
 from __future__ import annotations
@@ -94,10 +91,7 @@ def names_of(path: str) -> set[str]:
 
 
 def may_be_named(path: str) -> set[str]:
-    """Return the names that a pattern may stand for where the command runs.
-
-    As bash has it, what begins with a dot is matched by what begins so.
-    """
+    """Return the names that a pattern may stand for; as in bash, a dot matches only a dot."""
     first = path.partition("/")[0]
     if not any(letter in first for letter in "*?["):
         return set()
@@ -109,10 +103,10 @@ def may_be_named(path: str) -> set[str]:
 
 
 def _parts(path: str) -> Iterator[str]:
-    """Yield each part of a path, in lower case, and each with the one before it.
+    """Yield each part of a path in lower case, and each with the one before it.
 
-    `vendor` may be a word of the project's own business: it counts where it is the first of a path,
-    and where its content is that of a package manager.
+    `vendor` counts only as a path's first part with a package manager's content: it may be a word
+    of the project.
     """
     parts = [part for part in path.casefold().split("/") if part not in {"", "."}]
     for at, part in enumerate(parts):

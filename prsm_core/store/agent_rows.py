@@ -97,9 +97,9 @@ def read_agents(conn: sqlite3.Connection, session_id: str) -> list[AgentRow]:
 def read_taken(conn: sqlite3.Connection, session_id: str) -> TakenNames:
     """Return the names of the session's agents, and when its last event was.
 
-    Events are numbered as they are committed. What an agent merely said is committed a little
-    later than it was said, so the newest time is looked for among many of the last ones. Of a
-    fork without an event of its own they are those that it shares.
+    What an agent merely said is committed a little later than it was said, so the newest time is
+    looked for among many of the last events. A fork without an event of its own has those it
+    shares.
     """
     names = conn.execute("SELECT name FROM agents WHERE session_id = ?", (session_id,))
     last = (

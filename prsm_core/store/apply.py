@@ -1,8 +1,7 @@
 """Applies a step: its rows and events, inside one savepoint.
 
-What of it needs no ledger is done before, by whom the step is: its rows become statements, its
-events texts. Then the writer goes from one call of SQLite to the next: Python and SQLite, in turns,
-would push each other out of the processor's caches. The lock of the ledger is held for less, too.
+Statements and texts are made before, outside the writer: Python and SQLite by turns would push each
+other out of the processor's caches, and the ledger is locked for less.
 """
 
 from __future__ import annotations
@@ -59,10 +58,7 @@ class Applied(NamedTuple):
 
 
 def prepare(step: Step) -> Prepared:
-    """Return a step as the writer wants it, at any time and in any thread.
-
-    One that cannot be written is refused for that in its turn, if not for another reason.
-    """
+    """Return a step as the writer wants it; any thread may. Its error is raised when applied."""
     try:
         events = events_of(step, 0)
         texts = [event_log.text_of(event) for event in events]

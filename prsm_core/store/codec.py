@@ -22,10 +22,10 @@ def _plain(value: object) -> object:
 
 
 def _encoder(*, sort_keys: bool = False) -> Callable[[object], str]:
-    """Return what `json` makes for every text, made once: most values are smaller than it.
+    """Return an encoder that is made once instead of for every text: most values are small.
 
-    It is the encoder in C without its watch over circles, which is made for one text. A value too
-    deep for it may be a circle: `json` says which. Without that encoder, `json` does it all.
+    It is json's encoder in C without its watch over circles. A value too deep for it may be a
+    circle: `json` says which. Without the C encoder `json` does it all.
     """
     whole = json.JSONEncoder(
         separators=(",", ":"),

@@ -1,8 +1,8 @@
 """How a ledger file is opened and closed: its lock, its pragmas, what SQLite's errors mean.
 
-SQLite before 3.51.3 can corrupt a file in WAL mode when two connections write or checkpoint at
-the same moment. Hence the lock beside the ledger around every open, close, commit and checkpoint,
-and no automatic checkpoints: they would run outside of it.
+SQLite before 3.51.3 can corrupt a file in WAL mode when two connections write or checkpoint at the
+same moment. Hence the lock beside the ledger around every open, close, commit and checkpoint, and
+no automatic checkpoints: they would run outside of it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _OLDEST_SQLITE = (3, 37)
 class Known:
     """What the writer remembers of the ledger in its transaction, so as not to ask again.
 
-    It looks once a group whether another connection has committed since. If one has, or a
-    transaction of its own was taken back, everything here is forgotten.
+    All is forgotten if another connection has committed since the last group, or a transaction of
+    its own was taken back.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -109,9 +109,9 @@ class WritingConnection(sqlite3.Connection):
 
 
 class LedgerLock:
-    """The advisory lock `<ledger>.lock`; each instance excludes every other, threads included.
+    """The advisory lock `<ledger>.lock`, held inside `with`; it excludes threads, too.
 
-    It is held inside `with`. Setting `abandoned` ends a wait for the lock at once.
+    Setting `abandoned` ends a wait for the lock at once.
     """
 
     def __init__(
@@ -198,11 +198,9 @@ def strange_rows(error: Exception, doing: str) -> StoreError:
 
 
 def open_writer(path: Path, lock: LedgerLock, *, replaces_older: bool = False) -> WritingConnection:
-    """Open the ledger for writing, created or upgraded where needed.
+    """Open the ledger for writing, created or upgraded where needed; any one thread may use it.
 
     With `replaces_older` a ledger of an earlier PRSM is renamed, and a new one takes its place.
-
-    Any thread may use the connection, one at a time.
     """
     with lock:
         try:
@@ -237,8 +235,8 @@ def _open_writer(path: Path) -> WritingConnection:
 def _set_aside(path: Path) -> Path:
     """Rename a ledger to a free name beside it, and return that; nothing of it is lost.
 
-    Raises StoreError (code `locked`) while a process has it open: at its end that process would
-    remove a write-ahead log by its name, which would be the new ledger's.
+    Raises StoreError (code `locked`) while a process has it open: that would later remove the new
+    ledger's write-ahead log, which has the same name.
     """
     with closing(open_unlocked(path, "rw", sqlite3.Connection)) as conn:
         # SQLite lets nobody leave WAL mode while others have the file open. What the log holds is
@@ -260,10 +258,9 @@ def _set_aside(path: Path) -> Path:
 
 
 def has_begun(path: Path) -> bool:
-    """Return whether a ledger lies there: an empty file is none yet.
+    """Return whether a ledger lies there; an empty file is none yet.
 
-    One that has no schema yet is found when it is opened: whoever reads a file by itself drops the
-    locks that its process holds on it.
+    The file is not read: that would drop the locks that this process holds on it.
     """
     return path.exists() and path.stat().st_size > 0
 

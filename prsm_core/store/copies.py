@@ -1,13 +1,10 @@
 """Copies of a session: all its rows as JSON values, and back into a ledger.
 
-What numbers rows of the whole ledger is left out: a copy has them in their order, and whoever
-takes it in numbers them anew. So a copy of a copy equals it.
+Numbers of this ledger are left out: a copy has its rows in their order, and a copy of a copy equals
+it. A copy may be anybody's, so it is checked once, when it is taken in.
 
-Whoever shows a session, or goes on with it, takes what the ledger has as it is. A copy may be
-anybody's, so it is looked at once, when it is taken in.
-
-Fields of events that have one name hold the same in each, but for those in `_OTHERS`. Any but
-those in `_NEEDED` may be lacking.
+Fields of events that have one name hold the same in each, but for those in `_OTHERS`. Any but those
+in `_NEEDED` may be lacking.
 """
 # ruff: noqa: S608 - all of it is made of names
 
@@ -204,7 +201,7 @@ def _refer_by_place(copy: Rows) -> None:
 def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]) -> str:
     """Write a session's rows, and return its id; ids that are taken are new ones.
 
-    Raises StoreError (code `bad_copy`) where the rows are no session that this ledger could have.
+    Raises StoreError (code `bad_copy`) for rows that this ledger could not have.
     """
     try:
         if _is_taken(conn, copy):

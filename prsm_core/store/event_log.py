@@ -1,7 +1,7 @@
 """The event log and the results of steps, which are stretches of it.
 
-The log of a fork begins with that of its origin, where shared events lie once: they are read under
-the ids of the fork. Their numbers are the same in both.
+A fork's log begins with its origin's, which lies there once and is read under the fork's ids; the
+numbers are the same.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def stretches(
 ) -> Sequence[Stretch]:
     """Return the parts of a session's log behind the event `after`, oldest first.
 
-    Of an `agent` those in which it has events; nearly all sessions have one part, their own.
+    For an `agent` those in which it has events. Nearly all sessions have one part.
     """
     own = Stretch(session_id, agent, AFTER_ALL, {})
     origins = conn.execute(
@@ -137,8 +137,7 @@ def read_last(
 ) -> list[Event]:
     """Return the agent's last events of these kinds with seq < `before`, in order.
 
-    The index of an agent's events is read from its end, so that what came long before costs
-    nothing.
+    The index is read from its end, so that what came long before costs nothing.
     """
     marks = ", ".join("?" * len(kinds))
     query = (
@@ -181,10 +180,7 @@ def insert_told(
 
 
 def record(conn: WritingConnection, step: Step, kind: str, count: int, last: int) -> int | None:
-    """Remember the step, whose events come after `last`; None when it was remembered before.
-
-    Returns its position: the number of the commit.
-    """
+    """Remember the step, whose events come after `last`; return its position, None if known."""
     told = (step.step_id, step.session_id, kind, last + 1, count)
     done = conn.own_cursor.execute(_RECORD, told)
     return done.lastrowid if done.rowcount else None

@@ -1,7 +1,7 @@
 """Looks at a ledger without changing anything, not even the files that SQLite keeps beside it.
 
-Any reader of a file in WAL mode makes its -wal and -shm where they are missing. A ledger that
-nobody has open is therefore read as one that cannot change, and the result is dropped if it did.
+A reader in WAL mode makes a missing -wal and -shm. So a ledger that nobody has open is read as
+immutable, and the result is dropped if it did change.
 """
 
 from __future__ import annotations
@@ -38,11 +38,7 @@ class LedgerReport(Record, frozen=True, kw_only=True):
 
 
 def inspect_ledger(path: Path, *, seconds: float = CHECK_SECONDS) -> LedgerReport:
-    """Check an existing ledger for at most about `seconds`.
-
-    Raises:
-        StoreError: it cannot be read, is not a ledger, or of an earlier or a newer program.
-    """
+    """Check an existing ledger for about `seconds`. Raises StoreError for one it cannot read."""
     try:
         if _is_open(path):
             return _inspect_open(path, seconds)

@@ -1,7 +1,4 @@
-"""The versions of the ledger's schema and the way from each to the next.
-
-A script is never changed once released: the newest schema is what all of them in order make.
-"""
+"""The versions of the ledger's schema, made by scripts that never change once released."""
 
 from __future__ import annotations
 
@@ -68,10 +65,7 @@ def check_version(conn: sqlite3.Connection, newest: int = NEWEST) -> int:
 
 
 def migrate(conn: sqlite3.Connection, migrations: Sequence[str] | None = None) -> None:
-    """Bring the ledger to the newest version, each step in a transaction of its own.
-
-    A new one gets its whole schema in one: there is none that lacks a part of it.
-    """
+    """Bring the ledger to the newest version, each step in a transaction; a new one in one."""
     scripts = load_migrations() if migrations is None else migrations
     version = check_version(conn, len(scripts))
     while version < len(scripts):
@@ -92,7 +86,7 @@ def migrate(conn: sqlite3.Connection, migrations: Sequence[str] | None = None) -
 def require_current(conn: sqlite3.Connection, newest: int = NEWEST) -> None:
     """Raise StoreError unless the ledger has the newest version; it is opened for reading.
 
-    One that was never begun, as where its engine died in that, is none (code `no_ledger`).
+    One that was never begun is none (code `no_ledger`).
     """
     version = check_version(conn, newest)
     if not version:

@@ -1,7 +1,6 @@
 """A turn that nobody has closed: what the log tells of it, beside the rows of its calls.
 
-Stores of every kind build it so. Messages, and calls of the vendor's own, become rows only when
-their turn is closed: until then the log has them.
+Messages and vendors' calls become rows only when their turn is closed.
 """
 
 from __future__ import annotations
@@ -141,10 +140,7 @@ class ToldTurn:
 def build_call(
     row: Values, effects: Iterable[Effect], consumed: Iterable[str], *, is_answered: bool
 ) -> CallState:
-    """Return an orchestration call of an open turn, from its row.
-
-    That may tell already what came later. What the call spawned, its effects tell.
-    """
+    """Return an orchestration call of an open turn; its row may tell what came later."""
     call = AgentToolCall(
         id=row["id"],
         tool_name=intern(row["tool_name"]),

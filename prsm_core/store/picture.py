@@ -1,7 +1,7 @@
-"""Reading a session as a whole: all in one snapshot of the ledger, hence as of one event.
+"""Reads a session as a whole: all in one snapshot of the ledger, hence as of one event.
 
-What only the log tells of agents, which calls are open and how full a model's window was, is read
-for each of them once. After that the log is read on from where it was left.
+What only the log tells, open calls and how full windows were, is read for each agent once; then the
+log is read on from there.
 """
 
 from __future__ import annotations
@@ -163,10 +163,10 @@ class _Log:
 def _most_open(
     cursor: sqlite3.Cursor, session_id: str, agent: str, rows: int, open_rows: int, told: int | None
 ) -> int | None:
-    """Return how many calls of an agent's last turn may be open; None where only the log tells.
+    """Return how many calls of an agent's last turn may be open; None if only the log tells.
 
-    A call that has a row ends in the commit that closes the row. So where each call of the turn
-    has one, no more are open than the rows that are.
+    A call with a row ends in the commit that closes the row. So if each call of the turn has one,
+    only open rows are open calls.
     """
     if told == rows:
         return open_rows
@@ -177,9 +177,9 @@ def _most_open(
 
 
 def _open_calls(cursor: sqlite3.Cursor, session_id: str, agent: str, most: int | None) -> OpenCalls:
-    """Return the calls of an agent's last turn that are open, read from the log's end.
+    """Return the open calls of an agent's last turn, read from the log's end.
 
-    It is read to the turn's begin, or until the `most` that may be open are found.
+    Reading stops at the turn's begin, or once `most` are found.
     """
     calls = OpenCalls()
     if most == 0:
@@ -200,9 +200,9 @@ def _open_calls(cursor: sqlite3.Cursor, session_id: str, agent: str, most: int |
 
 
 class _Backwards:
-    """Finds the open calls of a turn in the events of its calls, taken from the last to the first.
+    """Finds the open calls of a turn in its events, taken from the last to the first.
 
-    Tells the same of them as OpenCalls, and reads of most events no more than an id and a turn.
+    It agrees with OpenCalls, and reads only an id and a turn of most events.
     """
 
     def __init__(self) -> None:

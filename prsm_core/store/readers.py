@@ -71,7 +71,7 @@ def read_engine(row: Values | Row) -> tuple[str, int, Any] | None:
 def read_unconsumed(conn: sqlite3.Connection, session_id: str) -> list[RoutedMessage]:
     """Return the messages that the present incarnations have not consumed, oldest first.
 
-    What an agent left unread when it ended stays with the incarnation that ended.
+    What an ended agent left unread stays with that incarnation.
     """
     rows = conn.execute(
         "SELECT m.message_id, m.type, m.source, m.target, m.incarnation, m.correlation_id,"

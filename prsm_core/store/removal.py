@@ -1,9 +1,7 @@
-"""Takes a session out of a ledger, finds what texts cite, and gives disk space back.
+"""Takes a session out of a ledger, in one transaction, finds what texts cite, and gives space back.
 
-A session goes with all of its rows, in one transaction, and nothing else does.
-
-The ledger is kept valid by what is asked here, not by SQLite: that looks through a whole table for
-each row that is deleted, since few columns that refer to others have an index.
+The queries here keep the ledger valid, not SQLite: it would scan a table for each deleted row,
+since few referring columns have an index.
 """
 
 from __future__ import annotations
@@ -82,10 +80,10 @@ def _writing(path: Path, failure: str) -> Iterator[sqlite3.Connection]:
 def cited_in(
     path: Path, begins: str, cited: re.Pattern[str], session_id: str | None = None
 ) -> frozenset[str]:
-    """Return what `cited` finds in the ledger at `path`, in the rows of a session or in all.
+    """Return what `cited` finds in the rows of a session, or in all of the ledger at `path`.
 
-    Only texts that hold `begins` are looked at; nothing that JSON escapes may be in either.
-    Raises StoreError where the ledger cannot be read.
+    Only texts with `begins` are looked at; nothing that JSON escapes may be in either. Raises
+    StoreError for an unreadable ledger.
     """
     with _reading(path) as conn:
         texts = _texts(conn, begins, session_id)
@@ -128,13 +126,12 @@ def measure(path: Path) -> Space:
 def compact(path: Path) -> tuple[Space, Space]:
     """Write the ledger at `path` anew without its free pages; return it as before and as after.
 
-    SQLite keeps the pages of deleted rows in the file, for rows to come. This is one transaction:
-    a kill or a full disk leaves the ledger as it was.
-    The caller sees to it that no engine uses the ledger: whoever writes meanwhile waits.
+    SQLite keeps pages of deleted rows for later ones. This is one transaction: a kill or a full
+    disk leaves the ledger as it was. The caller makes sure that no engine uses it; a writer waits.
 
     Raises:
         StoreError: there is no ledger, another process reads it (code `locked`), or it cannot be
-            written, as on a full disk. Then it is as it was.
+            written. Then it is as it was.
     """
     require_file(path)
     with _writing(path, f"the ledger {path} is not compacted") as conn:
@@ -165,7 +162,7 @@ def _measure(conn: sqlite3.Connection) -> Space:
 
 
 def names_outside(path: Path, session_id: str) -> frozenset[str]:
-    """Return by what others know what is of a session: ids of its agents, tokens of their threads.
+    """Return a session's names in others' files: ids of its agents, tokens of their threads.
 
     Raises StoreError as `remove_session` does, for one that cannot be deleted.
     """
@@ -176,11 +173,9 @@ def names_outside(path: Path, session_id: str) -> frozenset[str]:
 
 
 def own_snapshots(path: Path, session_id: str) -> frozenset[str]:
-    """Return the ids of the snapshots of files that were taken for a session, and no other names.
+    """Return the ids of the snapshots taken for this session alone, but for a person's.
 
-    Those that a person took are not among them, though a session tells of them.
-
-    Raises StoreError where the ledger cannot be read.
+    Raises StoreError for an unreadable ledger.
     """
     with _reading(path) as conn:
         return frozenset(name for (name,) in conn.execute(_SNAPSHOTS, {"session": session_id}))
@@ -198,9 +193,9 @@ def holds_session(path: Path, session_id: str) -> bool:
 
 
 def remove_session(path: Path, session_id: str) -> Mapping[str, int]:
-    """Delete a session of the ledger at `path`; return how many rows went, by table.
+    """Delete and overwrite a session of the ledger at `path`; return how many rows went, by table.
 
-    Its caller owns the session, so that nobody writes to it. What is deleted is overwritten.
+    Its caller owns the session, so that nobody writes to it.
 
     Raises:
         StoreError: there is no such ledger or session (code `unknown_session`), other sessions go
@@ -216,10 +211,7 @@ def remove_session(path: Path, session_id: str) -> Mapping[str, int]:
 
 
 def overwrite_removed(path: Path) -> None:
-    """Have the ledger's file changed where that stands in its log yet: a removal was cut off.
-
-    Raises StoreError where it cannot be written.
-    """
+    """Fold a removal that was cut off from the log into the file. Raises StoreError."""
     with _writing(path, f"the ledger {path} cannot be written") as conn:
         conn.execute(_OVERWRITE).fetchall()
 

@@ -1,8 +1,7 @@
 """SqliteStore: the Store that every run uses, one SQLite file for any number of engines.
 
-The reader thread: one read-only connection, so that no query ever blocks the event loop.
-
-Waiting for new events: own commits wake at once, those of other processes are polled for.
+A reader thread has a read-only connection, so that no query blocks the event loop. Own commits wake
+followers at once; those of other processes are polled for.
 """
 
 from __future__ import annotations
@@ -137,10 +136,7 @@ _NOTHING = Picture(seq=0, run=None, agents=(), requests=(), unread=(), turns=(),
 
 
 def _held(number: int) -> int:
-    """Return a number that somebody asks with, no greater than any that a ledger can hold.
-
-    SQLite takes no greater one, and its error would read as if a row of the ledger were damaged.
-    """
+    """Limit a number to what a ledger can hold; SQLite's own error would read as damage."""
     return min(number, event_log.AFTER_ALL)
 
 
@@ -173,9 +169,8 @@ class SqliteStore(Store):
     ) -> Self:
         """Open the ledger at `path`; made or upgraded unless `read_only`.
 
-        With `late` a ledger that is not there is made by the first step, its folder too: a run
-        that never begins leaves none. Until then reading finds nothing, and what is raised here
-        otherwise is raised by that step.
+        With `late` the first step makes a missing ledger and its folder, and raises what this
+        would: a run that never begins leaves none. Until then reading finds nothing.
 
         A ledger of an earlier PRSM is renamed, which is logged, and a new one takes its place.
 
@@ -281,8 +276,8 @@ class SqliteStore(Store):
     async def put_copy(self, copy: Mapping[str, Any], new_id: Callable[[str], str]) -> str:
         """Write the session of a copy in one transaction, and return its id.
 
-        Where one of its ids is taken all get new ones by `new_id`, which is given their table.
-        Raises StoreError (code `bad_copy`) for what is no session.
+        If one of its ids is taken all get new ones by `new_id(table)`. Raises StoreError (code
+        `bad_copy`).
         """
         from prsm_core.store.copies import write_copy  # no run needs it
 

@@ -1,7 +1,7 @@
-"""Reading a session as a resume adopts it: as it was after any commit, in one snapshot.
+"""Reads a session as a resume adopts it: as it was after any commit, in one snapshot.
 
-A row of a table `…_past` says what held until, but not in, a commit. What held after `:at` is the
-first of them with a greater `until`, else the row itself.
+A row of a table `…_past` held until, but not in, a commit. After `:at` the first one with a greater
+`until` held, else the row itself.
 """
 # ruff: noqa: S608 - all of it is made of names
 
@@ -51,10 +51,7 @@ _USED = (
 
 
 def _past(of: str, table: str, key: str, own: str = "", also: str = "") -> str:
-    """Return the join of rows with what held after `:at`, where they say something else now.
-
-    Their key is `key`, which they call `own`; and `also`.
-    """
+    """Return the join of rows with what held after `:at`, by `key`, called `own`, and `also`."""
     is_own = {key: own or key, **({also: also} if also else {})}
 
     def rows(past: str) -> str:

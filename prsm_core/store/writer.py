@@ -1,14 +1,13 @@
 """The writer: the only writing connection of an open store, with group commit.
 
 What is submitted in one round of the event loop goes together. A step that is alone is written in
-the event loop's own thread, as long as that is done at once: two hand-overs would cost more than
-they spare anybody. All else goes to a thread; while it writes and syncs one group, the next one
-gathers in the queue. A failing job raises at its own caller and leaves the others alone: the group
-is then written again, each job in a savepoint. A job may therefore run twice.
+the loop's own thread, as long as that is quick: two hand-overs would cost more. All else goes to a
+thread; while it writes and syncs one group, the next one gathers. A failing job raises at its own
+caller: the group is then written again, each job in a savepoint. So a job may run twice.
 
-The connection belongs to one at a time: to the writer thread while it has jobs, else to the event
-loop. Each has the ledger's lock while it writes. The thread hands back what is done by a doorbell,
-which costs less than `call_soon_threadsafe`: a ring is a byte in a pipe, and one read answers all.
+The connection belongs to the writer thread while it has jobs, else to the event loop. Each has the
+ledger's lock while it writes. The thread hands results back by a doorbell, which costs less than
+`call_soon_threadsafe`: a ring is a byte in a pipe, and one read answers all.
 """
 
 from __future__ import annotations
@@ -130,9 +129,8 @@ class Writer:
     ) -> asyncio.Future[T]:
         """Apply something in a transaction; its value comes once that is durable.
 
-        What is not short, as it may take long whatever the disk does, is never waited for.
-
-        A caller that is cancelled after the job is queued does not take it back.
+        The loop never waits for what is not short. Cancelling the caller does not take a queued job
+        back.
         """
         if self._closing:
             raise closed_error()
@@ -169,10 +167,7 @@ class Writer:
                 self._queue.put(job)
 
     def _write_at_once(self, job: Job) -> bool:
-        """Write the only job that there is, if it need not wait for anybody.
-
-        The thread waits for the next job meanwhile, so that the pen is ours.
-        """
+        """Write the only job that there is, if it need not wait; the thread is idle then."""
         if not job.is_short or self._pen is None:
             return False
         try:
@@ -315,8 +310,7 @@ class Pen:
     def write_at_once(self, job: Job) -> bool:
         """Write a job if that is done at once; else nothing has happened.
 
-        It is not where another process writes, where the log is to be folded into the ledger, and
-        where the groups before took long.
+        Not while another process writes, a checkpoint is due, or the groups before took long.
         """
         if self._to_be_quick or self._is_checkpoint_due() or not self._lock.take_free():
             return False
@@ -357,10 +351,7 @@ class Pen:
             self._checkpointed = self._conn.total_changes
 
     def _checkpoint(self) -> None:
-        """Fold the log into the ledger; where the disk refuses, the log keeps what was committed.
-
-        So that is no failure of what was written, and the next checkpoint tries again.
-        """
+        """Fold the log into the ledger; what the disk refuses stays in the log until the next."""
         try:
             self._conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.OperationalError as error:

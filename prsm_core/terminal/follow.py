@@ -40,8 +40,8 @@ class AttachableFrontend(RunFrontend):
     async def attach(self, owner: SessionOwner) -> int:
         """Show the session and put its requests to the person, until it ends or they leave.
 
-        Returns the exit code of the run that ended last, 0 for a person who leaves before, and 1
-        where the session's process died.
+        Returns the exit code of the last ended run, 0 for a person who leaves before, and 1 if the
+        session's process died.
         """
 
 
@@ -60,11 +60,11 @@ async def follow_run(
 ) -> RunResult:
     """Give the session's events to `show` until the run has ended; `run_finished` is the last.
 
-    Reading pauses while `outs`, to which `show` writes, have no room. The run goes on meanwhile,
-    and live events are dropped. Once it is over a terminal that takes nothing is given up.
+    Reading pauses while `outs`, to which `show` writes, are full; the run goes on, and live events
+    are dropped. Once it is over a terminal that takes nothing is given up.
 
     Raises:
-        StoreError: the run ended, and then no event came for a while, not even `run_finished`.
+        StoreError: the run ended, and not even `run_finished` came for a while.
         OSError: one of `outs` cannot be written.
     """
     reader = _Reader(app, run, show, outs)

@@ -1,6 +1,6 @@
-"""Whether the terminal is this process' own now, and what is left in it when the process ends.
+"""Whether the terminal is this process' own now, and what is left in it at the end.
 
-Light, because every run asks: what reads a terminal is imported where there is one.
+Light, since every run asks: what reads a terminal is imported only if there is one.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ GONE = frozenset({"no_answer", "no_owner", "closing"})
 
 
 class SessionOwner:
-    """The owner of a session, asked one thing at a time; once it has gone it takes no answer.
+    """The owner of a session, asked one thing at a time, as long as it is there.
 
     session: The id of the session.
     task: Of its first run, as the person wrote it.

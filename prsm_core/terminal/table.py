@@ -27,9 +27,8 @@ def format_table(
 ) -> str:
     """Return lines with every column as wide as its widest cell; None is shown as "-".
 
-    A table that is wider than `width` has cells of several lines, and where they need it its
-    columns closer together. Where even that is too wide, or rows have more than two lines on
-    average, its `spare` columns are left out, one after the other.
+    A table wider than `width` gets cells of several lines and narrower gaps. If that is not enough,
+    or rows have more than two lines on average, `spare` columns are left out one by one.
     """
     table = _format(headers, rows, width)
     for name in spare if width is not None else ():

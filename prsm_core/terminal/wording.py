@@ -148,10 +148,7 @@ def parse_verdict(text: str, options: Sequence[str]) -> str | None:
 
 
 def parse_answer(text: str, options: Sequence[str]) -> Answer | None:
-    """Return the choices that were typed by number or in full, else free text; None if empty.
-
-    A number that is not on the list is unclear rather than free text.
-    """
+    """Return choices typed by number or in full, else the text; None if blank or unclear."""
     typed = text.strip()
     if not typed:
         return None

@@ -27,9 +27,9 @@ class RepoIdentity(Record, frozen=True, kw_only=True):
 
 
 def repo_identity(path: Path) -> RepoIdentity:
-    """Return the identity of the repository around `path`, without running git.
+    """Return the identity of the repository around `path`, links resolved, without running git.
 
-    Links are resolved first. A folder whose `.git` file leads nowhere is its own identity.
+    A folder whose `.git` file leads nowhere is its own identity.
     """
     folder = Path(path).resolve()
     if folder.is_file():

@@ -1,7 +1,4 @@
-"""Images of prompts: cited by marks in the text, so that who has the text has them.
-
-Their files lie in the state directory, each once, under the hash of what it holds.
-"""
+"""Images of prompts, cited by marks in the text; each file lies once in the state, by its hash."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ _NOT_IN_NAMES = re.compile(r"[\[\]()\x00-\x1f\x7f]")
 async def holding_images(folder: Path) -> AsyncIterator[None]:
     """Let none be removed until this is left: what is kept meanwhile is to be cited by then.
 
-    Raises ConfigError where the folder cannot be made (`unfit_image`) or is in use for too long.
+    Raises ConfigError if the folder cannot be made (`unfit_image`) or is in use for too long.
     """
     _make(folder)
     with _opened(folder) as descriptor:
@@ -63,7 +60,7 @@ def keep_images(given: Sequence[str], folder: Path) -> list[str]:
     """Keep images, each a path, a `data:` URL or a mark; return the marks that cite them.
 
     Call it within `holding_images` until a ledger cites them. Raises ConfigError (`unfit_image`)
-    for one that cannot be read or kept, and for too many; then none is kept.
+    for a bad image or too many; then none is kept.
     """
     read = check_images(given, folder)
     try:
@@ -104,10 +101,7 @@ def cited_images(texts: Iterable[str], folder: Path) -> tuple[Image, ...]:
 def remove_images(
     folder: Path, files: Collection[str], cited: Callable[[], Collection[str]]
 ) -> int:
-    """Remove those files of images that no ledger cites, which `cited` tells; return how many.
-
-    Raises ConfigError for one that cannot be deleted, and where somebody holds them for too long.
-    """
+    """Remove image files that no ledger cites, by `cited`; return how many. Raises ConfigError."""
     if not files or not folder.is_dir():
         return 0
     with _opened(folder) as descriptor:

@@ -1,8 +1,8 @@
 """What a person refers to by `@path`: found in the text, and read as it is now.
 
 `@src/a.py` is a file, `@src/a.py:10-40` some of its lines, `@src/` a folder, `@"two words.md"` a
-name with blanks. What stands in code, after a backslash or within a word refers to nothing. Nothing
-outside the workspace is read, wherever links lead, and nothing that waits or acts when opened.
+name with blanks; not in code, after a backslash or within a word. Nothing outside the workspace is
+read, wherever links lead, and nothing that waits or acts when opened.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def read_references(
 ) -> Read:
     """Read what a text refers to, each once.
 
-    `why_not` says of a real path, relative to the workspace, why it is not shown. What is no file
-    and does not look like one is plain text.
+    `why_not` says why a real path, relative to the workspace, is not shown. A missing file that
+    does not look like one is plain text.
     """
     reader = _Reader(workspace, why_not, shows_images=shows_images)
     blocks: list[str] = []

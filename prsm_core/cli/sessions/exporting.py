@@ -22,10 +22,10 @@ from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.listing import at_text, name_of
 from prsm_core.cli.sessions.showing import look_at
-from prsm_core.config.atomic import replace_file
 from prsm_core.engine.door.offers import Owning
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import ConfigError
+from prsm_core.kit.regular import replace_file
 from prsm_core.kit.text import escape_prose, format_duration
 from prsm_core.store.migrations import NEWEST
 from prsm_core.version import __version__

@@ -1,14 +1,4 @@
-"""Writes: every kind of fact that a step can hold, each with its rows and its events.
-
-runs       a run's start and end, what becomes of a session, and what is only told
-agents     an agent's birth, states, lives and end
-forks      a session that goes on from another; few processes need it
-messages   sent and consumed
-turns      opened and closed
-calls      of orchestration tools: opened and closed, what they have done, and what is undone
-requests   to a person: opened and resolved; what a person granted
-changes    of files: found, and decided about; snapshots of files
-"""
+"""Writes: every kind of fact that a step can hold, each with its rows and its events."""
 
 from prsm_core.domain.writes.agents import (
     AgentEnded,

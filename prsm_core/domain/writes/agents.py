@@ -181,8 +181,8 @@ class ResultClaimed(_Result, frozen=True, kw_only=True):
 class AgentRestarted(Write, frozen=True, kw_only=True):
     """A new incarnation: the step carries its number, and its changes must leave a terminal state.
 
-    One that had not ended, but was cut off, reads what its life before has left unread. If it is a
-    resume, nothing else changes: its state, what it waits for, a result that it has claimed.
+    One that was cut off reads what its life before has left unread; if it is a resume nothing else
+    of it changes.
     """
 
     texts = ("prompt",)
@@ -210,10 +210,9 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
 
 
 class AgentsResumed(Write, frozen=True, kw_only=True):
-    """New incarnations of agents that were cut off with their engine, all of them at once.
+    """New incarnations of agents that were cut off with their engine, all at once.
 
-    Nothing else of them changes: their state, what they wait for, a result that they have claimed.
-    They read what the lives before have left unread.
+    Nothing else of them changes. They read what the lives before have left unread.
     """
 
     is_of_run = True
@@ -338,9 +337,9 @@ class ThreadKept(Write, frozen=True, kw_only=True):
 
 
 class AgentNoted(Write, frozen=True, kw_only=True):
-    """What is known of the agent's life beside its other rows, all of it.
+    """All that is known of an agent's life beside its other rows.
 
-    It is that of the step's agent; or of one that nobody runs, for which the run writes it.
+    It is the step's agent's; or the run writes it for one that nobody runs.
     """
 
     texts = ("notes",)

@@ -1,6 +1,6 @@
 """Calls of orchestration tools: durable before they act, answered before the provider hears it.
 
-What a call has done is noted in the step that does it, so that no resume does it again.
+A call's effects are noted in the step that has them, so that no resume repeats them.
 """
 
 from __future__ import annotations
@@ -103,10 +103,7 @@ class CallClosed(Write, frozen=True, kw_only=True):
 
 
 class ReceivesUndone(Write, frozen=True, kw_only=True):
-    """Calls whose answers were lost with their session: what they received is unread again.
-
-    They have done nothing else, so that they count as never made.
-    """
+    """Calls that only received, whose answers were lost with their session: it is unread again."""
 
     is_of_life = True
 

@@ -75,9 +75,9 @@ class FileChanged(Write, frozen=True, kw_only=True):
 class ChangesDecided(Write, frozen=True, kw_only=True):
     """A person accepts changes, or has taken them back, or has brought them back again.
 
-    A change is known to the session that found it, and to forks of it. The file is one: what is
-    decided holds in all of them, where it was not taken back or committed before. One that was
-    taken back, and is in the file again, is pending in all that know it.
+    A change is known to its session and to forks of it. The decision holds in all of them, unless
+    it was taken back or committed there before. A change that is in the file again is pending in
+    all.
     """
 
     texts = ("decisions",)

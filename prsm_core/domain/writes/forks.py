@@ -37,7 +37,7 @@ _ALIASES = Form("aliases", ("session_id", "old_id", "new_id"))
 class SessionForked(Write, frozen=True, kw_only=True):
     """A session that begins as another one was; see `domain.forking`.
 
-    Closed turns, and all that was told, are shared with the `origins`: nothing of them is written.
+    Closed turns and events are shared with the `origins` and not written.
     """
 
     is_of_run = True

@@ -124,9 +124,9 @@ class RunResumed(Write, frozen=True, kw_only=True):
 
 
 class SessionNamed(Write, frozen=True, kw_only=True):
-    """The name that a session is given; None takes it away. Nothing is told of it.
+    """The name that a session is given; None takes it away. No event tells of it.
 
-    One that `keeps_other` is of a model: where the session has a name already that one stays.
+    One that `keeps_other` is a model's and never replaces a name.
     """
 
     texts = ("name",)
@@ -146,7 +146,7 @@ class SessionNamed(Write, frozen=True, kw_only=True):
 class SessionTakenUp(Write, frozen=True, kw_only=True):
     """A session is the newest one again, with the files as they were when it was left.
 
-    `changes` are those whose state is another than it was then: in this session it is that again.
+    `changes` are those whose state differs: in this session it is as it was then.
     """
 
     is_of_run = True
@@ -172,9 +172,9 @@ class SessionTakenUp(Write, frozen=True, kw_only=True):
 
 
 class SessionSetAside(Write, frozen=True, kw_only=True):
-    """The newest session is gone on with no more: all that was said in it was taken back.
+    """The newest session is not gone on with: all in it was taken back. No event tells of it.
 
-    A further run of it ends that. Nothing is told of it.
+    A further run of it ends that.
     """
 
     is_of_run = True

@@ -162,10 +162,7 @@ class TurnMetered(Write, frozen=True, kw_only=True):
 
 
 class TurnClosed(Write, frozen=True, kw_only=True):
-    """The end of a turn. It may follow the agent's end in the same incarnation: usage comes last.
-
-    Closing a turn again changes nothing.
-    """
+    """The end of a turn, maybe after the agent's end. Closing it again changes nothing."""
 
     texts = ("result", "window")
 
@@ -259,8 +256,8 @@ class TurnClosed(Write, frozen=True, kw_only=True):
     def _calls(self) -> Row:
         """Return the calls as the turn tells them.
 
-        The row of an orchestration call is there already. What was stored before the agent saw it
-        is the truth; the turn adds where the call stands in it.
+        An orchestration call has a row: what was stored before the agent saw it is the truth, and
+        the turn adds where the call stands in it.
         """
         spoken = [message for message in self.result.messages if message.role == "assistant"]
         turn_id = self.turn_id
@@ -300,9 +297,6 @@ def _last_answer(messages: Sequence[AgentMessage]) -> str | None:
 
 
 def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:
-    """Return the assistant message that made the call: the last one begun before it.
-
-    By time, since the sequences of messages and calls need not be one numbering.
-    """
+    """Return the assistant message that made the call: the last begun before it, by time."""
     before = (one.id for one in reversed(spoken) if one.created_at <= call.started_at)
     return next(before, None)

@@ -241,7 +241,7 @@ class Listings:
                     )
 
     def _keep(self, provider: str, listing: Listing) -> None:
-        from prsm_core.config.atomic import replace_file
+        from prsm_core.kit.regular import replace_file
 
         kept = _Kept(
             settings=self._digest(provider),

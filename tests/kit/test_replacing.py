@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from prsm_core.config.atomic import replace_file
+from prsm_core.kit.regular import replace_file
 
 
 def test_a_file_is_replaced_with_its_mode_and_a_link_by_a_file(tmp_path):

@@ -29,12 +29,7 @@ from prsm_core.engine.providers.listings import (
     judge_names,
     set_names,
 )
-from prsm_core.engine.providers.registry import (
-    Owned,
-    ProviderRegistry,
-    open_owned,
-    open_registry,
-)
+from prsm_core.engine.providers.registry import Owned, ProviderRegistry, open_owned, open_registry
 from prsm_core.engine.requests import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.engine.workspace_files import KEEP, WorkspaceFiles

@@ -59,11 +59,7 @@ def _word(state: Enum | str) -> str:
 RESTART = "restart"
 
 WAITING = frozenset(
-    {
-        AgentState.WAITING_FOR_PARENT,
-        AgentState.WAITING_FOR_CHILD,
-        AgentState.WAITING_FOR_EXPERT,
-    }
+    {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
 )
 _FAILURE = frozenset({AgentState.FAILED, AgentState.KILLED})
 
@@ -80,7 +76,7 @@ AGENT_MACHINE: Machine[AgentState] = Machine(
             (AgentState.COMPLETED, AgentState.STARTING),
             (AgentState.FAILED, AgentState.STARTING),
             (AgentState.KILLED, AgentState.PENDING),
-        },
+        }
     },
 )
 

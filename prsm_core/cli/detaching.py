@@ -51,11 +51,7 @@ def start_owner(stderr: IO[bytes] | None = None) -> tuple[socket.socket, Detache
 
 def order(launch: Launch, request: Mapping[str, Any]) -> bytes:
     """Return the line that tells the other process what to run."""
-    told = {
-        "request": request,
-        "debug": launch.debug,
-        "load_plugins": launch.load_plugins,
-    }
+    told = {"request": request, "debug": launch.debug, "load_plugins": launch.load_plugins}
     return json.dumps(told).encode() + b"\n"
 
 

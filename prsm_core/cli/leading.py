@@ -18,14 +18,7 @@ from msgspec.structs import replace
 
 from prsm_core.app import open_app
 from prsm_core.cli.run_options import UNATTENDED_SECONDS
-from prsm_core.cli.running import (
-    PRIVATE,
-    Request,
-    ending_signals,
-    run_log,
-    run_options,
-    setup_of,
-)
+from prsm_core.cli.running import PRIVATE, Request, ending_signals, run_log, run_options, setup_of
 from prsm_core.cli.setup import Setup, tell_quarantined
 from prsm_core.domain.turns import AssembledContext, ProviderEvent, StopReason, TurnEnded
 from prsm_core.engine.processes.launcher import install_child_watcher

@@ -13,10 +13,7 @@ from prsm_core.plugins.settings import with_settings as given
 
 
 def plugin_sections(
-    plugins: PluginManager,
-    *,
-    begins_run: bool = False,
-    settings: Settings | None = None,
+    plugins: PluginManager, *, begins_run: bool = False, settings: Settings | None = None
 ) -> dict[str, PluginSection]:
     """Return the sections of the active plugins.
 

@@ -260,12 +260,7 @@ def first_leaf(error: BaseException) -> BaseException:
 
 
 async def drive(
-    setup: Setup,
-    options: RunOptions,
-    spec: FrontendSpec,
-    make: Make,
-    *,
-    tells_rest: bool = True,
+    setup: Setup, options: RunOptions, spec: FrontendSpec, make: Make, *, tells_rest: bool = True
 ) -> int:
     """Run a frontend on an engine of its own and return the exit code.
 

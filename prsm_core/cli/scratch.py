@@ -52,13 +52,7 @@ class ScratchRun(Record, frozen=True, kw_only=True):
     state: Path
 
     async def play(
-        self,
-        folder: Path,
-        task: str,
-        *,
-        provider: str,
-        settings: Mapping[str, Any],
-        is_kept: bool,
+        self, folder: Path, task: str, *, provider: str, settings: Mapping[str, Any], is_kept: bool
     ) -> int:
         """Run a task in a folder with the frontend, and return the exit code.
 

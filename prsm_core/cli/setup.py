@@ -119,10 +119,7 @@ def load_plugins(launch: Launch, workspace: str) -> PluginManager:
     load = partial(PluginManager.load, environ=os.environ, builtins=BUILTINS)
     try:
         settings = load_settings(
-            paths=paths,
-            environ=os.environ,
-            trusted=standing.trusted,
-            snapshot=standing.snapshot,
+            paths=paths, environ=os.environ, trusted=standing.trusted, snapshot=standing.snapshot
         ).settings
     except ConfigError as error:
         text = f"what plugins take is left out, since they are not loaded: {error.message}"

@@ -44,9 +44,7 @@ class Box(Record, frozen=True, kw_only=True):
         A provider adds so what its program needs, such as the folder of its settings.
         """
         return replace(
-            self,
-            writable=(*self.writable, *writable),
-            mounts={**self.mounts, **(shown or {})},
+            self, writable=(*self.writable, *writable), mounts={**self.mounts, **(shown or {})}
         )
 
     @property

@@ -102,11 +102,7 @@ def events_of(step: Step, last_seq: int) -> tuple[Event, ...]:
 
 
 def event_of(
-    telling: Telling,
-    session_id: str,
-    run_id: str,
-    at: float | None = None,
-    seq: int | None = None,
+    telling: Telling, session_id: str, run_id: str, at: float | None = None, seq: int | None = None
 ) -> Event:
     """Return an event of a run, at its own time unless `at`, with its number.
 

@@ -28,11 +28,7 @@ BEGINS = frozenset(
     {"runs", "agents", "turns", "inbox", "requests", "grants", "effects", "snapshots"}
     | {"file_changes"}
 )
-ENDS: Mapping[str, str] = {
-    "turns": "closed_by",
-    "inbox": "consumed_by",
-    "requests": "resolved_by",
-}
+ENDS: Mapping[str, str] = {"turns": "closed_by", "inbox": "consumed_by", "requests": "resolved_by"}
 
 
 class Insert(Record, frozen=True, gc=False):

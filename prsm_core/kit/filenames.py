@@ -65,10 +65,7 @@ def folded(path: str) -> str:
 
 
 def fold_of(
-    folder: str,
-    *,
-    normalises: bool = _NORMALISES,
-    look: Callable[[str], os.stat_result] = os.lstat,
+    folder: str, *, normalises: bool = _NORMALISES, look: Callable[[str], os.stat_result] = os.lstat
 ) -> Fold:
     """Return how names in a folder, which may be missing, are compared, by looking.
 

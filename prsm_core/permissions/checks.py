@@ -78,10 +78,7 @@ class PluginChecks:
 
 
 async def _ask(
-    spec: PermissionCheckSpec,
-    guest: Guest,
-    request: PermissionRequest,
-    context: PermissionContext,
+    spec: PermissionCheckSpec, guest: Guest, request: PermissionRequest, context: PermissionContext
 ) -> Verdict | None:
     now = asyncio.get_running_loop().time
     began = now()

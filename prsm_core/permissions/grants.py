@@ -54,10 +54,7 @@ class Grants:
         return permit
 
     def matches(
-        self,
-        request: PermissionRequest,
-        context: PermissionContext,
-        exact: Callable[[str], str],
+        self, request: PermissionRequest, context: PermissionContext, exact: Callable[[str], str]
     ) -> bool:
         """Return whether the request was granted to its agent or to one above it."""
         if not self._permits:

@@ -103,10 +103,7 @@ class BashRepeatGuard:
     """
 
     def __init__(
-        self,
-        commands: CommandPolicy,
-        *,
-        now: Callable[[], float] = time.monotonic,
+        self, commands: CommandPolicy, *, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._commands = commands
         self._now = now

@@ -151,10 +151,7 @@ class PluginManager:
             if name not in self._specs[kind]
         }
         return Absent(
-            word=WORDS[kind],
-            owners=owners,
-            lost=self.quarantined,
-            switched_off=self.switched_off,
+            word=WORDS[kind], owners=owners, lost=self.quarantined, switched_off=self.switched_off
         )
 
     def lost(self, kind: type) -> Sequence[str]:

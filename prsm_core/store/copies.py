@@ -254,10 +254,7 @@ def _engine_id(conn: sqlite3.Connection, row: Mapping[str, Any]) -> int:
 
 
 def _insert(
-    conn: sqlite3.Connection,
-    table: str,
-    rows: Iterable[Mapping[str, Any]],
-    engines: Sequence[int],
+    conn: sqlite3.Connection, table: str, rows: Iterable[Mapping[str, Any]], engines: Sequence[int]
 ) -> None:
     """Insert rows in their order; columns that they do not name have what is usual."""
     known = {row[1] for row in conn.execute(f"PRAGMA table_info({table})")}

@@ -53,10 +53,7 @@ async def start_task(app: AppHandle) -> RunHandle:
 
 
 async def follow_run(
-    app: AppHandle,
-    run: RunHandle,
-    show: Callable[[Event], None],
-    *outs: TextIO,
+    app: AppHandle, run: RunHandle, show: Callable[[Event], None], *outs: TextIO
 ) -> RunResult:
     """Give the session's events to `show` until the run has ended; `run_finished` is the last.
 

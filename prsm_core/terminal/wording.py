@@ -6,13 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import Answer
-from prsm_core.kit.text import (
-    command_lines,
-    escape_command,
-    escape_exact,
-    escape_prose,
-    first_line,
-)
+from prsm_core.kit.text import command_lines, escape_command, escape_exact, escape_prose, first_line
 from prsm_core.policies.rule_classes import RULE_CLASSES
 
 if TYPE_CHECKING:

@@ -43,13 +43,7 @@ async def rename_session(workspace: str, prefix: str, name: str, *, as_json: boo
 
 
 async def delete_session(
-    workspace: str,
-    prefix: str,
-    keepers: Keepers,
-    *,
-    is_sure: bool,
-    with_trees: bool,
-    as_json: bool,
+    workspace: str, prefix: str, keepers: Keepers, *, is_sure: bool, with_trees: bool, as_json: bool
 ) -> None:
     """Delete a session for good, once the person says so; the `keepers` remove what is theirs.
 

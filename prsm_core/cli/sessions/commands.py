@@ -100,12 +100,7 @@ def rename(session: str, name: str, workspace: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def delete(
-    launch: Launch,
-    session: str,
-    yes: bool,
-    discard_worktrees: bool,
-    workspace: str,
-    as_json: bool,
+    launch: Launch, session: str, yes: bool, discard_worktrees: bool, workspace: str, as_json: bool
 ) -> None:
     """Delete all that PRSM holds of SESSION: its runs, agents, messages, calls, events.
 

@@ -78,9 +78,7 @@ async def delete(places: Places, session: str, lock: SessionLock) -> tuple[Mappi
 
 
 def finish_deletions(
-    state: Path,
-    keepers: Callable[[], Keepers],
-    remove_trees: Callable[[], None],
+    state: Path, keepers: Callable[[], Keepers], remove_trees: Callable[[], None]
 ) -> list[str]:
     """Finish what deletions have begun whose process was killed; return what went wrong."""
     problems = []

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import SessionInfo
 
 _LEAD = "prsm: "
+# Of RunOptions, as a request has them too.
+_TAKEN = ("workspace", "provider", "model", "session", "timeout_s", "images", "continues")
 _UNTAKEN = {  # of RunOptions: no command line says them; what to do instead
     "effort": "configure it",
     "mcp_servers": "configure it",
@@ -102,18 +104,12 @@ class CommandErrands:
     def _request(self, options: RunOptions) -> dict[str, Any]:
         keeps_mode = options.continues or options.task is None
         return {
+            **{name: getattr(options, name) for name in _TAKEN},
             "task": (options.task or "") if options.continues else options.task,
-            "workspace": options.workspace,
-            "provider": options.provider,
-            "model": options.model,
             "mode": None if keeps_mode else options.mode.value,
-            "session": options.session,
-            "timeout_s": options.timeout_s,
             "unattended_s": options.unattended_s or UNATTENDED_SECONDS,
             "sets": self._sets,
-            "images": options.images,
             "labels": dict(options.labels),
-            "continues": options.continues,
             "idle_s": self._idle_s,
         }
 

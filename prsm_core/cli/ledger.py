@@ -89,6 +89,25 @@ async def open_session(
         yield store, info
 
 
+@asynccontextmanager
+async def open_newest(workspace: str) -> AsyncIterator[tuple[SqliteStore, SessionInfo] | None]:
+    """Open the repository's ledger, if any, with its newest session unless it is set aside.
+
+    The ledger decides: a marker file could be wrong after a crash or a deletion.
+    """
+    newest = None
+    async with AsyncExitStack() as stack:
+        try:
+            store = await stack.enter_async_context(open_ledger(workspace))
+            found = await store.sessions()
+            if found and not found[0].is_aside:
+                newest = store, found[0]
+        except StoreError as error:
+            if error.code not in {"no_ledger", "older_ledger"}:
+                raise
+        yield newest
+
+
 def require_current(info: SessionInfo, prefix: str | None) -> None:
     """Raise ConfigError if the newest session is set aside and nobody named it."""
     if prefix is None and info.is_aside:

@@ -7,7 +7,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from prsm_core.cli.ledger import is_gone, open_ledger
+from prsm_core.cli.ledger import is_gone, open_newest
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.resuming import newest_cut_off, resume_session
@@ -25,7 +25,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.errors import ConfigError, PluginError, StoreError
+from prsm_core.errors import ConfigError, PluginError
 from prsm_core.hub import open_hub
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.loop.output import write_aside
@@ -166,15 +166,5 @@ async def _open(setups: Setups, setup: Setup, spec: FrontendSpec, *, is_new: boo
 
 
 async def _newest() -> str | None:
-    """Return the repository's newest session unless it is set aside.
-
-    The ledger decides: a marker file could be wrong after a crash or a deletion.
-    """
-    try:
-        async with open_ledger(_HERE) as store:
-            found = await store.sessions()
-    except StoreError as error:
-        if error.code not in {"no_ledger", "older_ledger"}:
-            raise
-        return None
-    return found[0].session_id if found and not found[0].is_aside else None
+    async with open_newest(_HERE) as newest:
+        return None if newest is None else newest[1].session_id

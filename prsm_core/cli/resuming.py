@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.ledger import is_gone, open_ledger, open_session, require_current
+from prsm_core.cli.ledger import is_gone, open_newest, open_session, require_current
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.run_options import given_again, told_of_kept
 from prsm_core.cli.running import Request, run_task
 from prsm_core.engine.agents.resuming import LIMIT, time_left, time_spent
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.outcome import FINISHED, result_of
-from prsm_core.errors import ConfigError, SessionOwnedError, StoreError
+from prsm_core.errors import ConfigError, SessionOwnedError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
 from prsm_core.terminal.wording import problem_lines
@@ -123,15 +123,8 @@ async def newest_cut_off(workspace: str) -> str | None:
 
     Of one that is set aside nothing is to be gone on with.
     """
-    try:
-        async with open_ledger(workspace) as store:
-            found = await store.sessions()
-            is_any = found and not found[0].is_aside
-            state = await store.state(found[0].session_id) if is_any else None
-    except StoreError as error:
-        if error.code not in {"no_ledger", "older_ledger"}:
-            raise
-        return None
+    async with open_newest(workspace) as newest:
+        state = None if newest is None else await newest[0].state(newest[1].session_id)
     if state is None or not state.runs or state.runs[-1].status in FINISHED:
         return None
     return state.session_id

@@ -126,19 +126,27 @@ def _checked(
     if options["new"] and options["session"] is not None:
         raise click.UsageError("--new and --session exclude each other")
     _check_master(options)
+    ui = _checked_ui(ui, options["unattended_s"], as_json=as_json, detach=detach)
+    if task == "-":
+        task = _read_stdin()
+    if not task.strip():
+        raise click.UsageError("the task is blank")
+    return task, ui
+
+
+def _checked_ui(
+    ui: str | None, unattended_s: float | None, *, as_json: bool, detach: bool
+) -> str | None:
+    """Return the frontend. Raises UsageError for options that exclude each other."""
     if detach and ui is not None:
         raise click.UsageError(
             f"--detach and --ui {ui} exclude each other: `prsm attach --ui {ui}` shows it"
         )
     if as_json and ui not in {None, "json"}:
         raise click.UsageError(f"--json and --ui {ui} exclude each other")
-    if options["unattended_s"] is not None and not detach:
+    if unattended_s is not None and not detach:
         raise click.UsageError("--unattended is for --detach")
-    if task == "-":
-        task = _read_stdin()
-    if not task.strip():
-        raise click.UsageError("the task is blank")
-    return task, "json" if as_json and not detach else ui
+    return "json" if as_json and not detach else ui
 
 
 @click.command(short_help="Go on with a run that was cut off.")
@@ -166,16 +174,9 @@ def resume(
     A run that is finished is not run again: its own exit code is given. Otherwise exits as
     `prsm run` does.
     """
-    if as_json and ui not in {None, "json"}:
-        raise click.UsageError(f"--json and --ui {ui} exclude each other")
-    if detach and ui is not None:
-        raise click.UsageError(f"--detach and --ui {ui} exclude each other")
-    if options["unattended_s"] is not None and not detach:
-        raise click.UsageError("--unattended is for --detach")
+    ui = _checked_ui(ui, options["unattended_s"], as_json=as_json, detach=detach)
     if detach and options["unattended_s"] is None:
         options["unattended_s"] = UNATTENDED_SECONDS
     from prsm_core.cli.resuming import resume_session
 
-    if not detach:
-        ui = "json" if as_json else ui
     return resume_session(launch, ui=ui, detach=detach, as_json=as_json, **options)

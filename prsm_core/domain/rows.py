@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from prsm_core.domain.record import Record
+from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,6 +30,11 @@ BEGINS = frozenset(
     | {"file_changes"}
 )
 ENDS: Mapping[str, str] = {"turns": "closed_by", "inbox": "consumed_by", "requests": "resolved_by"}
+
+
+def refusing(message: str, code: str, hint: str | None = None) -> Refusal:
+    """Return a refusal that says why in a StoreError."""
+    return lambda _: StoreError(message, hint=hint, code=code)
 
 
 class Insert(Record, frozen=True, gc=False):

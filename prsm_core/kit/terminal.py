@@ -41,11 +41,6 @@ _SEQUENCES = re.compile(
 _SPACES = frozenset("\t\n\v\f\r\u2028\u2029")
 
 
-def acts_on_terminal(char: str) -> bool:
-    """Return whether a character acts on a terminal or hides; line ends and tabs do."""
-    return _ACTS.match(char) is not None
-
-
 def replace_acting(text: str, write: Callable[[str], str], *, is_name: bool = False) -> str:
     """Return a text with `write(char)` for each character that acts or hides.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, astuple
 
-from prsm_core.domain.rows import Insert, Update
+from prsm_core.domain.rows import Insert, Update, refusing
 from prsm_core.domain.steps import Write
 from prsm_core.domain.turns import AgentToolCall
 from prsm_core.domain.writes.agents import own_fence
@@ -73,19 +73,14 @@ class CallClosed(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         is_open = {"turn_id": self.turn_id, "id": self.call_id, "completed_at": None}
-
-        def refuse(_: Ledger) -> StoreError:
-            return StoreError(
-                f"turn {self.turn_id} has no open call {self.call_id}", code="call_not_open"
-            )
-
+        problem = f"turn {self.turn_id} has no open call {self.call_id}"
         answer = {
             "status": self.status,
             "result": self.result,
             "error": self.result if self.status == "failed" else None,
             "completed_at": self.at_ms,
         }
-        close = Update("tool_calls", is_open, answer, refusal=refuse)
+        close = Update("tool_calls", is_open, answer, refusing(problem, "call_not_open"))
         return close, *consumed(step, self.consumed, self.call_id)
 
     def events(self, step: Step) -> Iterable[Telling]:

@@ -14,15 +14,14 @@ from prsm_core.domain.changes import (
     ChangeRow,
     change_columns,
 )
-from prsm_core.domain.rows import Insert, Update
+from prsm_core.domain.rows import Insert, Update, refusing
 from prsm_core.domain.steps import Telling, Write
-from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prsm_core.domain.changes import Decision, FileChange
-    from prsm_core.domain.rows import Ledger, Row
+    from prsm_core.domain.rows import Row
     from prsm_core.domain.sessions import SessionSnapshot
     from prsm_core.domain.steps import Step
 
@@ -95,16 +94,14 @@ class ChangesDecided(Write, frozen=True, kw_only=True):
 
 
 def _decided(step: Step, one: Decision) -> Iterator[Row]:
-    def refuse(_: Ledger) -> StoreError:
-        return StoreError(f"there is no change {one.id}", code="unknown_change")
-
     if one.state == PENDING:
         pending = {"state": PENDING, "why": None, "decided_at": None}
         yield Update("file_changes", {"id": one.id, "state": REJECTED}, pending)
         return
     decided = {"state": one.state, "why": one.why, "decided_at": step.at}
     own = {"session_id": step.session_id, "id": one.id}
-    yield Update("file_changes", own, decided, refusal=refuse)
+    unknown = refusing(f"there is no change {one.id}", "unknown_change")
+    yield Update("file_changes", own, decided, unknown)
     for state in _UNSETTLED:
         if state != one.state:  # so that none is decided again
             yield Update("file_changes", {"id": one.id, "state": state}, decided)

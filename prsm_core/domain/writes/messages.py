@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.rows import Insert, Update
+from prsm_core.domain.rows import Insert, Update, refusing
 from prsm_core.domain.steps import Write
-from prsm_core.errors import MessageRoutingError, StoreError
+from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,7 +93,5 @@ def unread(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
 
 
 def _marked(message_id: str, where: Values, values: Values, problem: str, code: str) -> Update:
-    def refuse(_: Ledger) -> StoreError:
-        return StoreError(f"message {message_id} {problem}", code=code)
-
-    return Update("inbox", {"message_id": message_id, **where}, values, refusal=refuse)
+    refusal = refusing(f"message {message_id} {problem}", code)
+    return Update("inbox", {"message_id": message_id, **where}, values, refusal)

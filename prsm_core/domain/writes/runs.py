@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.rows import Insert, Now, Of, Update
+from prsm_core.domain.rows import Insert, Now, Of, Update, refusing
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.domain.writes.changes import told_decision
 from prsm_core.errors import StoreError
@@ -110,14 +110,8 @@ class RunResumed(Write, frozen=True, kw_only=True):
             known, process = _engine(self.engine)
             rows.append(known)
         own = {"run_id": step.run_id, "session_id": step.session_id, "epoch": self.epoch - 1}
-
-        def refuse(_: Ledger) -> StoreError:
-            return StoreError(
-                f"run {step.run_id} is not one to go on with, or others go on with it already",
-                code="not_resumable",
-            )
-
-        return *rows, Update("runs", own, anew, computed=process, refusal=refuse)
+        problem = f"run {step.run_id} is not one to go on with, or others go on with it already"
+        return *rows, Update("runs", own, anew, refusing(problem, "not_resumable"), process)
 
     def events(self, step: Step) -> Iterable[Telling]:
         return step.telling("run_resumed", {"epoch": self.epoch})
@@ -186,12 +180,8 @@ class SessionSetAside(Write, frozen=True, kw_only=True):
 
 def _session(step: Step, values: dict[str, Any], computed: Computed | None = None) -> Update:
     """Return new values of the session. Its refusal says that the session is not there."""
-
-    def refuse(_: Ledger) -> StoreError:
-        return StoreError(f"there is no session {step.session_id}", code="unknown_session")
-
-    own = {"session_id": step.session_id}
-    return Update("meta", own, values, refusal=refuse, computed=computed)
+    unknown = refusing(f"there is no session {step.session_id}", "unknown_session")
+    return Update("meta", {"session_id": step.session_id}, values, unknown, computed)
 
 
 def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of]]:
@@ -220,16 +210,10 @@ class RunFinished(Write, frozen=True, kw_only=True):
             "exit_code": self.exit_code,
             "problems": list(self.problems),
         }
-        return (
-            Update(
-                "runs",
-                {"run_id": step.run_id, "session_id": step.session_id, "status": "running"},
-                {"status": self.status, "outcome": outcome, "finished_at": step.at},
-                refusal=lambda _: StoreError(
-                    f"run {step.run_id} is not running", code="not_running"
-                ),
-            ),
-        )
+        own = {"run_id": step.run_id, "session_id": step.session_id, "status": "running"}
+        ended = {"status": self.status, "outcome": outcome, "finished_at": step.at}
+        refusal = refusing(f"run {step.run_id} is not running", "not_running")
+        return (Update("runs", own, ended, refusal),)
 
     def events(self, step: Step) -> Iterable[Telling]:
         said = {"status": self.status, "summary": self.summary, "error": self.error}

@@ -112,7 +112,6 @@ def root_of(module: str) -> str:
 
 
 def _infos(folders: Iterable[str]) -> Iterator[str]:
-    """Yield the folders of metadata, those of one folder of packages in order of name."""
     for folder in dict.fromkeys(folders):
         try:
             with os.scandir(folder or ".") as entries:
@@ -157,7 +156,6 @@ def _stem(info: str) -> str:
 
 
 def _text(info: str, name: str) -> str:
-    """Return the text of a file of a distribution; blank where it cannot be read."""
     try:
         with open(os.path.join(info, name), encoding="utf-8", errors="replace") as file:  # noqa: PTH118, PTH123 - pathlib is slow to load
             return file.read()
@@ -166,7 +164,6 @@ def _text(info: str, name: str) -> str:
 
 
 def _places(text: str) -> dict[str, dict[str, str]]:
-    """Return names and places by group, as far as lines are entry points."""
     groups: dict[str, dict[str, str]] = {}
     group = ""
     for line in map(str.strip, text.splitlines()):

@@ -52,7 +52,6 @@ async def print_requests(place: Place, *, as_json: bool) -> None:
 
 
 def _told(session: str, request: OpenRequest) -> Mapping[str, Any]:
-    """Return a request as JSON values: its own fields stand before the common ones."""
     told = to_builtins(request)
     common = {name: told.pop(name) for name in _COMMON}
     return {"session": session, **told, **common}

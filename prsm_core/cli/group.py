@@ -220,7 +220,6 @@ def _refusal(message: str, hint: str, **fields: Any) -> PluginError:
 
 
 def _lists() -> Mapping[str, Sequence[str]]:
-    """Return the disabled plugins by the setting or variable that names them."""
     from prsm_core.cli.places import workspace_paths
     from prsm_core.config import load_settings
     from prsm_core.config.trust import check_trust

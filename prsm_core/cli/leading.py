@@ -120,8 +120,6 @@ def _signals_leave(seat: Seat) -> Iterator[None]:
 
 
 class _ClientFrontend(Frontend):
-    """Lets the client lead one run, from its first frame to its last."""
-
     def __init__(self, seat: Seat, wire: Wire, speak: Speak, client: str) -> None:
         self._seat = seat
         self._wire = wire

@@ -49,8 +49,6 @@ def is_utf8(text: str) -> bool:
 
 
 class _Folder(click.Path):
-    """A folder that there is, with a name that can be kept."""
-
     def convert(
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str:

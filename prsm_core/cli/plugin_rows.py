@@ -88,7 +88,6 @@ def _plugin(record: PluginRecord) -> str:
 
 
 def _details(spec: Spec) -> str | None:
-    """Return what decides when a record of its kind is used."""
     match spec:
         case PermissionCheckSpec():
             where = "in bypass too" if spec.in_bypass else "not in bypass"

@@ -238,7 +238,6 @@ def _values(kind: str, name: str) -> dict[str, str]:
 
 
 def _files(kind: str, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield where each file of a plugin goes, and its text with `$words` in it."""
     package = values["package"]
     skeletons = files("prsm_core.cli") / "skeletons"
     for folder, places in (

@@ -79,7 +79,6 @@ def _print(found: Mapping[str, ProviderReport], settings: Settings) -> None:
 
 
 def _shortfall(name: str, report: ProviderReport, permissions: PermissionSettings) -> list[str]:
-    """Return what of the policy in force a provider does not enforce, if it can be used."""
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.engine.providers.levels import describe_shortfall
 

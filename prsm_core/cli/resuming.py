@@ -131,7 +131,6 @@ async def newest_cut_off(workspace: str) -> str | None:
 
 
 async def _look(workspace: str, session: str | None) -> tuple[SessionState, float]:
-    """Return a session, and the seconds of its limit that its newest run has spent."""
     async with open_session(workspace, session) as (store, info):
         require_current(info, session)
         state = await store.state(info.session_id)

@@ -399,8 +399,6 @@ def interruptible() -> Iterator[None]:
 
 
 class _Interrupt:
-    """The answer to signals: set up when it is made, until one came or it is forgotten."""
-
     def __init__(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         # Not the loop's own handlers: while the loop is busy they take two signals for one.
@@ -408,7 +406,6 @@ class _Interrupt:
         self._is_over = False
 
     def forget(self) -> None:
-        """Let signals do what they did before, unless one has come."""
         if not self._is_over:
             self._is_over = True
             for number, handler in self._before.items():

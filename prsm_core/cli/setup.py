@@ -96,7 +96,6 @@ def load_setup(
 
 
 def _texts(plugins: PluginManager, state: Path | None) -> list[str]:
-    """Return the plugins' notices to show; without those that are seen, by the state folder."""
     notices = plugins.notices
     if state is None or not any(notice.once for notice in notices):
         return [notice.text for notice in notices]

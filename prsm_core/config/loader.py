@@ -145,7 +145,6 @@ def _validated(
 
 
 def _told_of_unknown(snapshot: Snapshot) -> Iterator[str]:
-    """Yield a line for each file of `.prism` that looks as if it counted, and does not."""
     read = ", ".join([*(spellings(stem)[0] for stem in STEMS), "agents/*.md"])
     for name in snapshot.unknown:
         yield f"{snapshot.path(name)}: is not read: PRSM knows {read}"

@@ -79,7 +79,6 @@ def read_plugin_settings(
 
 
 def _with_kinds(kind: PluginSection, settings: Settings) -> PluginSection:
-    """Return the section of providers with those that the settings make of them by `kind`."""
     kinds = {name: section.kind or "" for name, section in settings.providers.items()}
     made = {name: kind.models[of] for name, of in kinds.items() if of in kind.models}
     return replace(kind, models={**kind.models, **made})
@@ -200,7 +199,6 @@ def _secrets(hint: Any, value: Any) -> Iterator[str]:
 
 
 def _entry(model: Model, prefix: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of one entry, with what it refers to put among the definitions."""
     from prsm_core.config.json_schema import described
 
     try:

@@ -371,7 +371,6 @@ def _with_line(text: str, verdict: str, words: Words) -> str:
 
 
 def _without_line(text: str, verdict: str, words: Words) -> str:
-    """Return the text without the line of the rule, if it stands on a line of its own."""
     lines = text.splitlines()
     begin = _line_of(lines, verdict)
     for number in range(len(lines) if begin is None else begin + 1, len(lines)):

@@ -194,7 +194,6 @@ class _Reader:
         return stat.S_ISDIR(mode)
 
     def _entry(self, name: str, depth: int) -> Entry:
-        """Read one entry by kind; a folder by the names and hashes of what is in it."""
         self._spend(name, files=1 if depth < MAX_DEPTH else MAX_FILES + 1)
         path = self._root / name
         mode = path.lstat().st_mode
@@ -248,7 +247,6 @@ class _Reader:
 
 
 def _unknown(root: Path) -> tuple[str, ...]:
-    """Return the files that configure nothing though they lie where such do, as far as they go."""
     found = []
     for folder in ("", "agents/"):
         path = root / folder

@@ -242,7 +242,6 @@ def _record(paths: Paths) -> Path:
 
 
 def _load(path: Path, build: Callable[[Any], T], what: str, without: str) -> T | None:
-    """Return what is built of a file of JSON, None where there is none. Raises ConfigError."""
     try:
         return build(json.loads(path.read_bytes()))
     except FileNotFoundError:
@@ -304,7 +303,6 @@ def _write(paths: Paths, known: Mapping[str, Grant]) -> None:
 
 @contextmanager
 def _telling(paths: Paths) -> Iterator[None]:
-    """Let what the disk refuses be told as an error of the user's files."""
     try:
         yield
     except OSError as error:

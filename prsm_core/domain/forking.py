@@ -102,7 +102,6 @@ def switched(state: SessionState, name: str, provider: str, model: str) -> Sessi
 
 
 def _on(now: AgentNow, provider: str, model: str) -> AgentNow:
-    """Return an agent with another model, against which no failure of the old one counts."""
     agent = replace(now.agent, provider=provider, model=model)
     return replace(now, agent=agent, notes=replace(now.notes, failures=0, tried=()))
 

@@ -242,7 +242,6 @@ _UNTOLD = Spent(turns_without_tokens=1, turns_without_cost=1)  # by a turn that 
 
 
 def _of_sum(one: Provenance, other: Provenance) -> Provenance:
-    """Return where a sum comes from; a part that is unknown adds nothing to it."""
     if one is _UNKNOWN or other is _UNKNOWN:
         return other if one is _UNKNOWN else one
     return one.combine(other)
@@ -253,7 +252,6 @@ def _rounded(cost: float | None) -> float | None:
 
 
 def _dollars(cost: float) -> str:
-    """Return a cost in cents, or as exact as it is where it is less than one."""
     if cost >= CENT or cost <= 0:
         return f"${cost:,.2f}"
     return f"${cost:.4f}" if cost >= CENT / 100 else "< $0.0001"

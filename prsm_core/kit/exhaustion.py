@@ -81,7 +81,6 @@ def _of_own_disk() -> Exhaustion | None:
 
 
 def _is_short() -> bool:
-    """Return whether the process may have so few files open that this explains a failure."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _SHORT
 
 

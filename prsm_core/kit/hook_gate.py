@@ -37,8 +37,6 @@ _CHUNK = 1 << 16
 
 
 class _Admitted:
-    """An asker, and what it is deciding."""
-
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
         self.deciding: set[_Connection] = set()
@@ -152,7 +150,6 @@ class HookGate:
         connection.task = self._services.start_soon(self._serve, connection, name="hook")
 
     async def _serve(self, connection: _Connection) -> None:
-        """Answer one event; without an answer the connection is closed."""
         try:
             with suppress(ConnectionError, TimeoutError):  # it has gone, or asks nothing
                 told = await self._read(connection.reader)
@@ -162,7 +159,6 @@ class HookGate:
             connection.writer.close()
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
-        """Return all that a client says, or a little more than it may say."""
         told = bytearray()
         try:
             async with deadline(self._services, _READ_SECONDS):

@@ -31,7 +31,6 @@ Numbers = tuple[int, int, int]
 
 
 async def _first_line(process: Process, services: ProviderServices) -> str:
-    """Return the first line that says anything; what else is printed nobody waits for."""
     async with deadline(services, PRINT_SECONDS):
         process.close_stdin()
         async for line in process.lines():
@@ -245,7 +244,6 @@ def packaged_version(command: Sequence[str], package: str) -> str | None:
 
 
 def _program(word: str) -> Path | None:
-    """Return the file that a word stands for; most are none, and some could name none."""
     try:
         program = Path(shutil.which(word) or word).resolve()
         return program if program.is_file() else None

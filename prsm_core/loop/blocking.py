@@ -107,7 +107,6 @@ class LoopWatch:
             self._end()
 
     def _find(self) -> None:
-        """Look at what the loop's thread runs, and whether it is what it ran before."""
         before, self._found = self._found, self._where()
         is_same = self._found is not None and before is not None and self._found.code is before.code
         self._same = self._same + 1 if is_same else int(self._found is not None)

@@ -132,7 +132,6 @@ class Pump:
         return self.size > most and not self.is_given_up
 
     async def _progress(self, most: int) -> bool:
-        """Return whether something was written within the pump's patience."""
         import asyncio  # the first line of `prsm run` must not wait for this import
 
         loop = asyncio.get_running_loop()
@@ -172,7 +171,6 @@ class Pump:
                 self._wake()
 
     def _take(self) -> bytes:
-        """Return what to write next; nothing at the end."""
         most = CHUNK if self.is_terminal else ROOM
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self.is_given_up)

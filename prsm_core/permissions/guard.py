@@ -218,13 +218,11 @@ class BashRepeatGuard:
             past.outcome, past.count, past.since = outcome, 1, run.begun
 
     def _is_over(self, past: _Past, shell: Shell) -> bool:
-        """Return whether something has changed since the first of these runs."""
         is_refusal = past.outcome == DENIED
         is_outdated = is_refusal and past.since < self._rules_changed
         return is_outdated or self._has_changed(past.since, shell)
 
     def _only_waits(self, past: _Past, shell: Shell) -> bool:
-        """Return whether this is another look after a while."""
         if past.made_at is None or self._now() - past.made_at < LOOK_SECONDS:
             return False
         return self._commands.looks_up(shell.command)

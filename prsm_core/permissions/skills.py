@@ -138,7 +138,6 @@ def _line(text: str) -> str:
 
 
 def _read(path: str) -> str:
-    """Return the front of a file, as far as its front matter may go; `path` is resolved."""
     try:
         # Neither a pipe nor a link that took the file's place meanwhile is waited for or followed.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

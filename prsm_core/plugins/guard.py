@@ -341,12 +341,10 @@ class _Visit:
         self._timer: Timer | None = None
 
     def begin(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        """Run what calls `end` as the last thing that it does."""
         self.task = self._loop.create_task(work, name=name)
         self.task.add_done_callback(self._ended)
 
     async def until_over(self, seconds: float | None) -> None:
-        """Wait for its end; after so many seconds it is too late."""
         if seconds is not None:
             self._timer = self._later(seconds, self._expire)
         if not self._is_over:

@@ -303,7 +303,6 @@ def loading_seconds(environ: Mapping[str, str]) -> float:
 def _refuse_clashes(
     plugins: Sequence[Candidate], claims: Callable[[Candidate], Iterable[tuple[str, str]]]
 ) -> None:
-    """Reject every plugin that claims a name another one claims."""
     # Those that clash with the core go first: they take no other plugin down with them.
     for against_builtin in (True, False):
         claimed: defaultdict[tuple[str, str], list[Candidate]] = defaultdict(list)

@@ -23,8 +23,6 @@ _log = logging.getLogger(__name__)
 
 
 class _Belonging(Record, frozen=True):
-    """Something that a process has once: what it is called, how to get it and to put it back."""
-
     name: str
     get: Callable[[], Any]
     put: Callable[[Any], object]

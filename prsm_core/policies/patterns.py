@@ -159,7 +159,6 @@ class _PartReader:
         return None
 
     def _element(self, at: int, sure: set[str], maybe: set[str]) -> int:
-        """Add one element of a bracket; return where the next begins."""
         kind = self._pattern[at : at + 2]
         if kind in {"[=", "[."}:
             raise UntoldError("bash takes such brackets for more than one character")

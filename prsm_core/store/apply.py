@@ -91,8 +91,6 @@ def apply_step(conn: WritingConnection, prepared: Prepared) -> Applied | Committ
 
 
 class _Ledger:
-    """What the writes of one step may ask of the ledger, and what they make of its agents."""
-
     def __init__(self, conn: WritingConnection, session_id: str) -> None:
         self._conn = conn
         self._session_id = session_id

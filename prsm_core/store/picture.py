@@ -230,7 +230,6 @@ class _Backwards:
 
 
 def _name(data: str) -> tuple[str, str | None]:
-    """Return the id of a call, and the turn that its event tells, if any."""
     begin, end = _BEGIN(data), _END(data)
     if begin is None or (end is None and _TURN in data):
         told = decode(data)
@@ -241,14 +240,12 @@ def _name(data: str) -> tuple[str, str | None]:
 def _backwards(
     cursor: sqlite3.Cursor, session_id: str, agent: str
 ) -> Iterator[tuple[str, float, str]]:
-    """Yield type, time and data of the events of an agent's turns and calls, the newest first."""
     for part in reversed(stretches(cursor.connection, session_id, agent)):
         rows = cursor.execute(_BACKWARDS, (part.session_id, part.agent, part.last))
         yield from iter(rows.fetchone, None)  # whoever reads no further must not close the cursor
 
 
 def _read_context(conn: sqlite3.Connection, session_id: str, agent: str) -> Any:
-    """Return what the end of an agent's last turn told of its model's window."""
     for part in reversed(stretches(conn, session_id, agent)):
         row = conn.execute(_LAST_END, (part.session_id, part.agent, part.last)).fetchone()
         if row is not None:

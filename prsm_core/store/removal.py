@@ -240,7 +240,6 @@ def _is_there(conn: sqlite3.Connection, wanted: Mapping[str, str]) -> bool:
 
 
 def _check(conn: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
-    """Raise StoreError where the session is not there, or others need rows of it."""
     session = wanted["session"]
     if not _is_there(conn, wanted):
         raise StoreError(f"there is no session {session}", code="unknown_session")

@@ -285,7 +285,6 @@ class _Reading:
         self._names = read_names(conn, session_id)
 
     def read(self, task: str, workspace: str, created_at: float) -> SessionState:
-        """Return the session. Raises StoreError where it had not begun yet."""
         runs = self.runs()
         if not runs:
             raise unknown_session(self._session_id)

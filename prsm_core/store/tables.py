@@ -223,7 +223,6 @@ def _with_json(values: Iterable[Any], json: Sequence[int]) -> list[Any]:
 
 
 def _plan(table: str, names: Names) -> tuple[Columns, tuple[int, ...]]:
-    """Return columns for values that are given, and the places of those that are JSON."""
     json = JSON.get(table, ())
     places = tuple(place for place, name in enumerate(names) if name in json)
     return tuple((name, "?") for name in names), places

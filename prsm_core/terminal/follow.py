@@ -85,8 +85,6 @@ async def follow_run(
 
 
 class _Reader:
-    """Shows events one after the other, and waits for room between them."""
-
     def __init__(
         self, app: AppHandle, run: RunHandle, show: Callable[[Event], None], outs: Sequence[TextIO]
     ) -> None:

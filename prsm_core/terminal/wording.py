@@ -96,7 +96,6 @@ def _edit(change: object) -> Sequence[str]:
 
 
 def _why(asked: Mapping[str, Any]) -> Sequence[str]:
-    """Return the reason of a request, and the parts that it is about if it does not name them."""
     reason, command = str(asked.get("reason") or ""), asked.get("command") or ""
     parts = [str(part) for part in asked.get("parts") or ()]
     unnamed = [part for part in parts if part not in reason and part != command.strip()]
@@ -109,7 +108,6 @@ def _why(asked: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _rules(rules: object) -> Sequence[str]:
-    """Return the rules that answers make, and what a class of commands among them means."""
     if not isinstance(rules, dict):
         return ()
     return [

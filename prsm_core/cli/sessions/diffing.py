@@ -216,7 +216,6 @@ class _Log:
             self._done.append(replace(item, value=value, seq=event.seq or 0))
 
     def _text(self, value: Any) -> str:
-        """Return a value as text, with names for the ids in it."""
         text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
         return _TOKEN.sub(lambda found: self._names.get(found[0], found[0]), text)
 

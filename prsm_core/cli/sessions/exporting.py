@@ -165,7 +165,6 @@ def _pre(text: str) -> str:
 
 
 def _class(name: Any) -> str:
-    """Return a word that can stand as a class; a state or status is one."""
     word = str(name)
     return word if word.isidentifier() and word.isascii() else "other"
 

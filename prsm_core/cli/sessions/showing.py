@@ -111,7 +111,6 @@ async def _last_messages(
 
 
 def _open(picture: Picture, *, is_owned: bool) -> list[dict[str, Any]]:
-    """Return each agent that has not ended, and what a resume of it goes on with."""
     turns = {turn.agent_id: turn for turn in picture.turns}
     told = []
     for row in picture.agents:

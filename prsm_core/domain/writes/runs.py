@@ -179,7 +179,6 @@ class SessionSetAside(Write, frozen=True, kw_only=True):
 
 
 def _session(step: Step, values: dict[str, Any], computed: Computed | None = None) -> Update:
-    """Return new values of the session. Its refusal says that the session is not there."""
     unknown = refusing(f"there is no session {step.session_id}", "unknown_session")
     return Update("meta", {"session_id": step.session_id}, values, unknown, computed)
 

@@ -83,8 +83,7 @@ async def open_app(
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving stops all that it started.
 
-    `trusted` is about the `snapshot`. `external` drives the master; what `leaders` start is no
-    person. Raises SessionOwnedError, and PluginError if a required plugin is not active.
+    `external` drives the master, `leaders` start no people. Raises SessionOwnedError, PluginError.
     """
     named = options.provider or settings.defaults.provider
     check_needed(plugins, named, settings.permissions.required)

@@ -92,7 +92,7 @@ def test_a_hook_is_sync_and_plural_and_called_for_every_plugin(hook):
 def test_a_hook_says_what_it_contributes_when_it_is_called_and_what_it_returns(hook):
     documentation = inspect.getdoc(getattr(hookspecs, hook)) or ""
     assert documentation.startswith("Contribute ")
-    assert "Called once at start-up" in documentation
+    assert "each asked once at start-up" in (hookspecs.__doc__ or "")
     assert "\nReturns:\n" in documentation
 
 

@@ -169,16 +169,12 @@ class Ledger(Protocol):
 
     def agent(self, agent_id: str) -> Fence | None:
         """Return an agent of the step's session, as the writes before this one leave it."""
-        ...
 
     def agents(self, agent_ids: Collection[str]) -> Mapping[str, Fence]:
         """Return those of several agents that there are, each as `agent` would; asked at once."""
-        ...
 
     def change(self, fence: Fence) -> None:
         """Let an agent be known as this write leaves it."""
-        ...
 
     def look(self, table: str, where: Values, *columns: str) -> tuple[Any, ...] | None:
         """Return columns of the row that `where` tells, None where there is none."""
-        ...

@@ -238,11 +238,9 @@ class AbortSignal(Protocol):
 
     def is_set(self) -> bool:
         """Return whether the run was aborted."""
-        ...
 
     async def wait(self) -> object:
         """Wait until the run is aborted; what it returns counts for nothing."""
-        ...
 
 
 class AssembledContext(Record, frozen=True, kw_only=True):

@@ -82,7 +82,6 @@ class RunHandle(Protocol):
 
     async def result(self) -> RunResult:
         """Wait for the run's end; the `run_finished` event is committed by then."""
-        ...
 
 
 class Runs(ABC):
@@ -444,37 +443,30 @@ class AppHandle(Protocol):
     @property
     def options(self) -> RunOptions:
         """What the runs that begin from now on have, if they say nothing else."""
-        ...
 
     @property
     def runs(self) -> Runs:
         """The runs of the session, one at a time."""
-        ...
 
     @property
     def agents(self) -> Agents:
         """The agents of the session: what they do, say and know."""
-        ...
 
     @property
     def requests(self) -> Requests:
         """What agents ask a person, and the answers."""
-        ...
 
     @property
     def changes(self) -> Changes:
         """What agents have changed in files, and what a person decides about it."""
-        ...
 
     @property
     def snapshots(self) -> Snapshots:
         """Files as they were."""
-        ...
 
     @property
     def sessions(self) -> Sessions:
         """The sessions of this repository's ledger, of which this one is one."""
-        ...
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """Yield committed events of the session after `after`, then live ones with deltas.
@@ -489,7 +481,6 @@ class AppHandle(Protocol):
         A reader that is too slow loses deltas (told by a notice), never committed events. Raises
         ConfigError (code `no_such_event`) for a number that the session has not reached.
         """
-        ...
 
     @asks
     async def view(self) -> door.View:
@@ -497,12 +488,10 @@ class AppHandle(Protocol):
 
         A run that was cut off and not resumed is `interrupted`: nothing of it runs or waits.
         """
-        ...
 
     @asks
     async def providers(self) -> Sequence[door.ProviderReport]:
         """Look which providers can be used, which may take seconds."""
-        ...
 
     @asks
     async def models(self) -> Sequence[door.ModelRow]:
@@ -510,12 +499,10 @@ class AppHandle(Protocol):
 
         Providers that have not listed theirs for a day are asked, which may take seconds.
         """
-        ...
 
     @asks
     async def policy(self) -> door.PolicyReport:
         """Return the rules on commands and tools, and what was allowed always."""
-        ...
 
     @asks
     async def complete(self, text: str) -> Sequence[door.Completion]:
@@ -523,4 +510,3 @@ class AppHandle(Protocol):
 
         `@` begins a file or folder of the workspace, any other word an agent's name.
         """
-        ...

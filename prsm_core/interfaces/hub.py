@@ -35,14 +35,12 @@ class Hub(Protocol):
         Raises SessionOwnedError for an owned session, StoreError for an unknown one, ConfigError
         for a wrong configuration of the workspace, and PluginError for a required plugin.
         """
-        ...
 
     def attach(self, session: str) -> AbstractAsyncContextManager[AppHandle]:
         """Reach a session that a process owns, which may be this one; leaving it ends nothing.
 
         Raises ControlError: nobody owns it (code `no_owner`), or its owner cannot be reached.
         """
-        ...
 
     def look(self, session: str) -> AbstractAsyncContextManager[AppHandle]:
         """Look at a session that nobody runs, as its ledger has it; nothing is started or written.
@@ -61,7 +59,6 @@ class Hub(Protocol):
 
         An unreadable ledger is left out and logged.
         """
-        ...
 
     async def start(self, options: RunOptions) -> DetachedRun:
         """Begin a run in a process of its own, as `prsm run --detach` does.
@@ -79,7 +76,6 @@ class Hub(Protocol):
         finished run that is to go on (code `finished`) and without task and session (`no_task`),
         and PrsmError with the owner's words if the run could not begin.
         """
-        ...
 
     async def peek(self, session: str, limit: int = 20) -> Sequence[HistoryEntry]:
         """Return the last entries of the session's newest master, as `Agents.history` does.
@@ -88,18 +84,15 @@ class Hub(Protocol):
         StoreError (code `unknown_session`), and SessionOwnedError for an owned session without a
         run, as do the others.
         """
-        ...
 
     async def rename(self, session: str, name: str) -> None:
         """Give a session a name, or none if blank; also while it runs.
 
         Raises ConfigError for a name that is too long or acts on a terminal.
         """
-        ...
 
     async def fork(self, session: str, at: int | None = None) -> str:
         """Begin another session as this one was at event `at`, and return it; see Sessions.fork."""
-        ...
 
     async def delete(self, session: str) -> None:
         """Delete all that PRSM holds of a session, for good; nobody is asked.
@@ -108,7 +101,6 @@ class Hub(Protocol):
         (code `has_worktrees`) if worktrees hold what is nowhere else, and PrsmError for what is
         left of it.
         """
-        ...
 
     async def export(self, session: str, output: str, form: str = "json") -> str:
         """Write a session to a file, or into a folder, and return the file's path.
@@ -116,7 +108,6 @@ class Hub(Protocol):
         `json` can be imported, `jsonl` has an event a line, `html` is a page. Raises ConfigError
         for another form, and for a file that cannot be written.
         """
-        ...
 
 
 class HubFrontend(ABC):

@@ -17,7 +17,6 @@ from prsm_core.kit.clocks import Parting, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
-    from types import TracebackType
 
     from prsm_core.interfaces.clock import Clock
 
@@ -55,12 +54,7 @@ class Background:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._is_over = True
         self.cancel_all()
         cancelled = await self._until_ended()

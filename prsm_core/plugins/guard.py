@@ -29,7 +29,6 @@ from prsm_core.plugins.settings import WithSettings, reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
-    from types import TracebackType
 
     from prsm_core.interfaces.clock import Clock, Timer
     from prsm_core.plugins.records import Spec
@@ -211,12 +210,7 @@ class Calling:
     def __enter__(self) -> None:
         """Begin the call."""
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """End it; raise PluginFaultError for what is an error of the plugin."""
         if error is not None:
             self.check(error)

@@ -37,7 +37,6 @@ from prsm_core.store.writer import Writer, closed_error
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
@@ -185,12 +184,7 @@ class SqliteStore(Store):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def commit(self, step: Step) -> Committed:

@@ -36,14 +36,13 @@ def plugin_values(manager: PluginManager) -> list[dict[str, Any]]:
             "state": record.state.value,
             "hooks": list(record.hooks),
             "error": record.error,
-            "records": [record_values(spec) for spec in _sorted(manager, record)],
+            "records": [_record_values(spec) for spec in _sorted(manager, record)],
         }
         for record in manager.records
     ]
 
 
-def record_values(spec: Spec) -> dict[str, Any]:
-    """Return a record's kind, and those of its fields that are plain values."""
+def _record_values(spec: Spec) -> dict[str, Any]:
     values: dict[str, Any] = {"kind": WORDS[type(spec)]}
     for name in spec.__struct_fields__:
         value = getattr(spec, name)

@@ -120,9 +120,7 @@ set_option = click.option(
 )
 
 
-def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return the decorator of a command that takes these options, in this order."""
-
+def _with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         for option in reversed(options):
             function = option(function)
@@ -139,7 +137,7 @@ def limit_options(timeout: str) -> Callable[[F], F]:
     timeout_option = click.option(
         "--timeout", "timeout_s", type=float, callback=finite, metavar="SECONDS", help=timeout
     )
-    return with_options(
+    return _with_options(
         *(on_ask_option, trust_option, without_plugin_option, timeout_option, unattended_option),
         *(budget_usd_option, budget_tokens_option, set_option),
     )
@@ -195,7 +193,7 @@ def lead_options(*, patience: str) -> Callable[[F], F]:
         set_option,
     )
 
-    return lambda function: with_options(*options)(agents_may_unless(widens)(function))
+    return lambda function: _with_options(*options)(agents_may_unless(widens)(function))
 
 
 _WIDENING = ("PRSM__", "PRSM_PLUGINS")  # variables; no program of an engine inherits them

@@ -110,7 +110,7 @@ def load_settings(
         layers.add(layer)
     notices += policy_notices(read_policy(paths, snapshot), trusted=trusted)
     for layer in chain(
-        environment_layers(environ, layers.values), set_layers(sets), flag_layers(overrides or {})
+        environment_layers(environ, layers.values), _set_layers(sets), _flag_layers(overrides or {})
     ):
         layers.add(layer)
     layers.told += _told_of_unknown(snapshot)
@@ -154,7 +154,7 @@ def _user_layers(paths: Paths) -> Iterator[Layer]:
     for stem in STEMS:
         require_one(paths.user_config.parent, stem)
     yield _models_layer(paths.user_models, read_document(paths.user_models))
-    yield from map(agent_layer, agent_files(paths.user_agents))
+    yield from map(agent_layer, _agent_files(paths.user_agents))
     yield _layer(read_document(paths.user_config))
 
 
@@ -229,8 +229,7 @@ _FENCE = "---"
 _SHAPE = f"an agent file is {_FENCE}, YAML, {_FENCE}, and then its system prompt"
 
 
-def agent_files(folder: Path) -> list[Path]:
-    """Return a folder's markdown files by name, none without a folder. Raises ConfigError."""
+def _agent_files(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == ".md")
     except FileNotFoundError:
@@ -291,8 +290,7 @@ def environment_layers(environ: Mapping[str, str], values: Mapping[str, Any]) ->
         yield Layer.at(path, parse_value(environ[name], origin=name))
 
 
-def set_layers(sets: Sequence[str]) -> Iterator[Layer]:
-    """Yield a layer for each `key.path=value`; a key with dots stands in double quotes."""
+def _set_layers(sets: Sequence[str]) -> Iterator[Layer]:
     for text in sets:
         key, equals, value = text.partition("=")
         path = parse_key(key.strip())
@@ -304,8 +302,7 @@ def set_layers(sets: Sequence[str]) -> Iterator[Layer]:
         yield Layer.at(path, parse_value(value, origin=f"--set {key.strip()}"))
 
 
-def flag_layers(overrides: Mapping[str, Any]) -> Iterator[Layer]:
-    """Yield a layer for each dotted key; None means that the flag was not given."""
+def _flag_layers(overrides: Mapping[str, Any]) -> Iterator[Layer]:
     for key, value in overrides.items():
         if value is not None:
             origins: dict[KeyPath, str] = {(): "the command line"}

@@ -204,15 +204,14 @@ def spellings(stem: str) -> tuple[str, str]:
     return f"{stem}.yaml", f"{stem}.yml"
 
 
-def choose_name(stem: str, there: Container[str]) -> str:
-    """Return the name of a file among those that are there; the usual one if there is none."""
+def _choose_name(stem: str, there: Container[str]) -> str:
     usual, other = spellings(stem)
     return other if other in there and usual not in there else usual
 
 
 def find_file(folder: Path, stem: str) -> Path:
     """Return where a file of a folder is, or would be made; raises nothing if there are two."""
-    return folder / choose_name(stem, _names_in(folder, stem))
+    return folder / _choose_name(stem, _names_in(folder, stem))
 
 
 def require_one(folder: Path, stem: str, there: Container[str] | None = None) -> str:
@@ -227,7 +226,7 @@ def require_one(folder: Path, stem: str, there: Container[str] | None = None) ->
             f"{usual} and {other}: both are there, and one alone would be read",
             hint="put what holds into one of them, and remove the other",
         )
-    return choose_name(stem, names)
+    return _choose_name(stem, names)
 
 
 def _names_in(folder: Path, stem: str) -> set[str]:

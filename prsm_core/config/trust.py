@@ -224,7 +224,7 @@ def _why_lost(grant: Grant, paths: Paths, snapshot: Snapshot) -> str | None:
     is_same = snapshot.is_empty if grant.content == NOTHING else grant.content == snapshot.digest
     if not is_same:
         return "it has changed since it was trusted"
-    if grant.folder != identify(paths.workspace):
+    if grant.folder != _identify(paths.workspace):
         return "another folder is at this path than the one that was trusted"
     if not has_commits(paths.workspace, grant.roots):
         return "its repository is not known to be the one that was trusted"
@@ -282,7 +282,7 @@ def _remember(paths: Paths, snapshot: Snapshot, before: Grant | None = None) -> 
     digest = NOTHING if snapshot.is_empty or snapshot.digest is None else snapshot.digest
     grant = Grant(
         content=digest,
-        folder=identify(paths.workspace) if before is None else before.folder,
+        folder=_identify(paths.workspace) if before is None else before.folder,
         roots=root_commits(paths.workspace) if before is None else before.roots,
     )
     noted = {
@@ -330,8 +330,7 @@ class Folder(Record, frozen=True, kw_only=True):
     born: int | None
 
 
-def identify(folder: Path) -> Folder | None:
-    """Return which folder is at a path; None if there is none."""
+def _identify(folder: Path) -> Folder | None:
     try:
         found = folder.stat()
     except OSError:

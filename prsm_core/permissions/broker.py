@@ -107,7 +107,7 @@ class PermissionBroker:
         try:
             refusal = _first(self._counted, request, context)
         except Exception as error:  # noqa: BLE001 - a policy that fails refuses
-            return policy_failed(error)
+            return _policy_failed(error)
         if refusal is not None:
             return refusal
         verdict = await self.reconsider(request, context)
@@ -122,7 +122,7 @@ class PermissionBroker:
         except UnaskedError:
             return Ask("git did not say in time what it would start there", ONCE)
         except Exception as error:  # noqa: BLE001 - a policy that fails refuses
-            return policy_failed(error)
+            return _policy_failed(error)
 
     async def _reconsidered(
         self, request: PermissionRequest, context: PermissionContext
@@ -531,7 +531,6 @@ def _setting(request: PermissionRequest, context: PermissionContext) -> CommandS
     )
 
 
-def policy_failed(error: Exception) -> Deny:
-    """Return the refusal of what the policy cannot judge because it fails itself."""
+def _policy_failed(error: Exception) -> Deny:
     what = f"{type(error).__name__}: {error}"[:_MAX_PART]
     return Deny(f"the command policy failed on it ({what}); report it, and try another command")

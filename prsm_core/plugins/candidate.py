@@ -162,7 +162,7 @@ class Candidate(Struct, kw_only=True):
                 self.brings_checks = True  # whatever hook it came from
             if not isinstance(spec, kind):
                 raise TypeError(f"{hook} gave a {type(spec).__name__}, not a {kind.__name__}")
-            check_fields(spec)
+            _check_fields(spec)
             if (kind, spec.name) in self.specs:
                 raise PluginError(f"{WORDS[kind]} {spec.name!r} is registered twice")
             self.specs[kind, spec.name] = spec
@@ -264,8 +264,7 @@ RECORDS: Table = {
 }
 
 
-def check_fields(spec: Spec) -> None:
-    """Raise TypeError for a field that is not what it must be."""
+def _check_fields(spec: Spec) -> None:
     problem = first_problem(spec, RECORDS)
     if problem is not None:
         raise TypeError(problem)

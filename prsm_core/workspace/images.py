@@ -73,17 +73,16 @@ def check_images(given: Sequence[str], folder: Path) -> list[str | _Content]:
     """Return the marks among what `keep_images` is given, and the rest as it is read."""
     if len(given) > MOST:
         raise _unfit(f"{len(given)} images are too many: {MOST} are the most of one prompt")
-    return [_known(one, folder) if is_mark(one) else _read(one) for one in given]
+    return [_known(one, folder) if _is_mark(one) else _read(one) for one in given]
 
 
-def is_mark(given: str) -> bool:
-    """Return whether an image is given by the mark of one that is kept."""
+def _is_mark(given: str) -> bool:
     return _CITED.fullmatch(given) is not None
 
 
 def names_no_file(given: str) -> bool:
     """Return whether an image can be had without reading a path: it is a mark, or a URL."""
-    return given.startswith("data:") or is_mark(given)
+    return given.startswith("data:") or _is_mark(given)
 
 
 def cited_images(texts: Iterable[str], folder: Path) -> tuple[Image, ...]:

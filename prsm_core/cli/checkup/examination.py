@@ -86,10 +86,10 @@ _NEVER_IN_IT = "vendors' own programs never are"
 
 def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
     """Yield the findings of all checks; changes nothing and contacts nobody itself."""
-    yield from _made("python", check_python)
+    yield from _made("python", _check_python)
     yield from _made("packages", check_packages)
     yield from _made("folders", _check_place, workspace, load_plugins)
-    yield from _made("answers", check_answers)
+    yield from _made("answers", _check_answers)
     yield from _made("terminal", check_terminal, sys.stdout.encoding)
 
 
@@ -102,20 +102,20 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     commands = build_policy(policies, setup.settings.permissions)
     yield from _made("config", check_values, setup.settings, paths, commands)
     if load_plugins:
-        yield from _made("providers", check_providers, setup, paths, os.environ)
+        yield from _made("providers", _check_providers, setup, paths, os.environ)
         yield from _made("names", check_names, setup, paths)
     else:
         yield warning("providers", "not looked at: --no-plugins", "leave that option out")
-    yield from _made("skills", check_skills, setup, paths)
+    yield from _made("skills", _check_skills, setup, paths)
     yield from _made("environment", check_environment, setup.settings.pass_env, os.environ)
     yield from _made("folders", check_folders, paths, ledger, os.environ)
     yield from _made("disk", check_disk, paths)
     yield from _made("ledger", check_ledger, ledger)
-    yield from _made("sessions", check_sessions, paths.state)
-    yield from _made("processes", check_processes, paths.state)
-    yield from _made("sandbox", check_sandbox, setup, paths)
-    yield from _made("boxes", check_left_boxes, setup, paths.state)
-    yield from _made("boxes", check_boxes, setup)
+    yield from _made("sessions", _check_sessions, paths.state)
+    yield from _made("processes", _check_processes, paths.state)
+    yield from _made("sandbox", _check_sandbox, setup, paths)
+    yield from _made("boxes", _check_left_boxes, setup, paths.state)
+    yield from _made("boxes", _check_boxes, setup)
 
 
 def _made(name: str, check: Callable[..., Iterable[Finding]], *args: object) -> Iterator[Finding]:
@@ -130,8 +130,7 @@ def _made(name: str, check: Callable[..., Iterable[Finding]], *args: object) -> 
 _MOST = 10  # mistakes that are told one by one
 
 
-def check_skills(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
-    """Yield which skills agents are told of, and a line for each that does not count."""
+def _check_skills(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
     if not setup.settings.context.skills:
         yield ok("skills", "agents are told of none: context.skills is false")
         return
@@ -178,8 +177,7 @@ def check_ledger(path: Path) -> Iterator[Finding]:
     yield from _judge(path, report)
 
 
-def check_sessions(state: Path) -> Iterator[Finding]:
-    """Check that the owners of sessions are alive."""
+def _check_sessions(state: Path) -> Iterator[Finding]:
     running, left = 0, []
     for lock in sorted((state / "runs").glob("*.lock")):
         session = lock.stem
@@ -198,8 +196,7 @@ def check_sessions(state: Path) -> Iterator[Finding]:
     yield ok("sessions", f"{running} running") if not left else _left_behind(left)
 
 
-def check_processes(state: Path) -> Iterator[Finding]:
-    """Check for processes that outlived their engine."""
+def _check_processes(state: Path) -> Iterator[Finding]:
     orphans = find_orphans(state)
     for found in orphans:
         yield warning(
@@ -211,8 +208,7 @@ def check_processes(state: Path) -> Iterator[Finding]:
         yield ok("processes", "no dead engine left any behind")
 
 
-def check_left_boxes(setup: CheckedSetup, state: Path) -> Iterator[Finding]:
-    """Check for boxes that outlived their engine."""
+def _check_left_boxes(setup: CheckedSetup, state: Path) -> Iterator[Finding]:
     if names := find_left_boxes(state, choose_executor(setup.plugins, setup.settings)):
         count = "a box" if len(names) == 1 else f"{len(names)} boxes"
         yield warning(
@@ -256,10 +252,9 @@ def _some(values: Sequence[object]) -> str:
     return ", ".join(map(str, values[:SHOWN])) + more
 
 
-def check_providers(
+def _check_providers(
     setup: CheckedSetup, paths: Paths, environ: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Ask every provider whether it can be used, all at once."""
     settings, plugins = setup.settings, setup.plugins
     absent = plugins.absent(ProviderSpec)
     named = {name for name in (*settings.providers, settings.defaults.provider) if name}
@@ -345,8 +340,7 @@ def _missing_keys(
             yield warning(f"provider {name}", text, f"export {key}=…")
 
 
-def check_python() -> Iterator[Finding]:
-    """Look at the interpreter, its SQLite, and the kernel."""
+def _check_python() -> Iterator[Finding]:
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     if sys.platform != "linux" or not Path("/proc/self/stat").exists():
@@ -374,8 +368,7 @@ def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[
         yield ok("packages", ", ".join(listed))
 
 
-def check_sandbox(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
-    """Check from inside whether shell commands and gates can be sandboxed."""
+def _check_sandbox(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
     state = run_to_end(_sandbox_state(setup, paths))
     if state.is_active and not state.gaps:
         yield ok("sandbox", f"shell commands and gates can be shut in; {_NEVER_IN_IT}")
@@ -403,8 +396,7 @@ async def _sandbox_state(setup: CheckedSetup, paths: Paths) -> SandboxState:
             sandbox.close()
 
 
-def check_boxes(setup: CheckedSetup) -> Iterator[Finding]:
-    """Try out which boxes agents can have here and which limits hold."""
+def _check_boxes(setup: CheckedSetup) -> Iterator[Finding]:
     state = run_to_end(_box_state(setup))
     gaps = state.gaps(Box(memory=2**30, cpus=1, pids=100))
     if not gaps:
@@ -427,8 +419,7 @@ async def _box_state(setup: CheckedSetup) -> BoxState:
                 boxes.close()
 
 
-def check_answers() -> Iterator[Finding]:
-    """Check whether an engine here can tell people from agents."""
+def _check_answers() -> Iterator[Finding]:
     if find_lineage(os.getpid()) is None:
         text = "the ancestors of a process cannot be seen, so nobody can answer by `prsm answer`"
         yield warning("answers", text, "mount /proc without hidepid, or with gid= of your group")

@@ -58,8 +58,7 @@ ul.tree, ul.tree ul { list-style: none; padding-left: 1.2rem; } ul.tree { paddin
 """
 
 
-def render_page(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Entry]]) -> str:
-    """Return the page of a session, as `prsm sessions show` tells it, and its conversations."""
+def _render_page(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Entry]]) -> str:
     return "\n".join(_lines(shown, talks)) + "\n"
 
 
@@ -257,7 +256,7 @@ async def _jsonl(store: SqliteStore, info: SessionInfo, _: Owning) -> AsyncItera
 async def _html(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncIterator[str]:
     shown = await look_at(store, info, owning, 0, time.time())
     talks = ConversationStore(store, info.session_id)
-    yield render_page(
+    yield _render_page(
         shown,
         {
             node.id: await talks.get_history(node.id)

@@ -225,7 +225,7 @@ class AgentsResumed(Write, frozen=True, kw_only=True):
         for agent_id, incarnation in self.lives.items():
             fence = fences.get(agent_id)
             if fence is None:
-                raise no_agent(agent_id, step)
+                raise _no_agent(agent_id, step)
             check_incarnation(step, fence, incarnation, fence.incarnation + 1)
             if fence.state.is_terminal:
                 raise StoreError(f"agent {agent_id} has ended ({fence.state})", code="has_ended")
@@ -354,7 +354,7 @@ class AgentNoted(Write, frozen=True, kw_only=True):
             return  # nearly always
         fence = None if self.agent_id is None else ledger.agent(self.agent_id)
         if fence is None or fence.session_id != step.session_id or step.agent_id is not None:
-            raise no_agent(self.agent_id, step)
+            raise _no_agent(self.agent_id, step)
 
     def rows(self, step: Step) -> Iterable[Row]:
         agent = {"agent_id": self.agent_id or step.agent_id}
@@ -370,12 +370,11 @@ def own_fence(step: Step, ledger: Ledger) -> Fence:
     """Return the step's own agent. Raises StoreError where there is none."""
     fence = None if step.agent_id is None else ledger.agent(step.agent_id)
     if fence is None:
-        raise no_agent(step.agent_id, step)
+        raise _no_agent(step.agent_id, step)
     return fence
 
 
-def no_agent(agent_id: str | None, step: Step) -> StoreError:
-    """Return the error of what names an agent that is not there."""
+def _no_agent(agent_id: str | None, step: Step) -> StoreError:
     return StoreError(
         f"there is no agent {agent_id} in session {step.session_id}", code="unknown_agent"
     )

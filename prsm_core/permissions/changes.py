@@ -19,8 +19,8 @@ class Change(Record, frozen=True, kw_only=True):
     """Lines that an edit adds and takes away, and how they read.
 
     `is_whole`: all of a file is written, and its old lines are not counted; `replaces`: there is a
-    file, written anew or taken away, whose lines are not counted. `lines` begin with "+", "-" or "
-    ", or are a diff's own; there may be `more`.
+    file, written anew or taken away, whose lines are not counted. `lines` begin with +, - or a
+    blank, or are a diff's own; there may be `more`.
     """
 
     added: int

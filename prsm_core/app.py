@@ -317,10 +317,7 @@ async def survey_providers(
 async def check_set_names(
     settings: Settings, plugins: PluginManager, *, paths: Paths
 ) -> list[NameFinding]:
-    """Return findings on the providers and models that the settings name.
-
-    Providers whose models are named list theirs; see engine.providers.listings.
-    """
+    """Return findings on the providers and models that the settings name."""
     async with _look(settings, plugins, paths) as registry:
         listings = Listings(registry, settings, SystemClock(), paths.state / "models.json")
         base = await registry.choose_any()

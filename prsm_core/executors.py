@@ -229,17 +229,11 @@ class Executor(Protocol):
         """Return the names of the boxes that a dead engine left in its folder; touch nothing."""
 
     def end_left(self, folder: Path, run: Callable[[Sequence[str]], object]) -> None:
-        """Remove the boxes that a dead engine left in its folder, and the folder.
-
-        `run(argv)` runs a program to its end, whatever that is.
-        """
+        """Remove a dead engine's boxes and their folder; `run(argv)` runs a program to its end."""
 
 
 class ExecutorSpec(Registration, frozen=True, kw_only=True):
-    """Registers an executor; `sandbox.executor` of the configuration names the one that is used.
-
-    `factory()` returns an `Executor`.
-    """
+    """Registers an executor, built by `factory()`, for `sandbox.executor` of the configuration."""
 
     word = "executor"
 

@@ -1,7 +1,4 @@
-"""Tells a person, away from the terminal, that a run needs them, has ended or is held.
-
-A notice has the kind, the session and the agent's name, but no text that an agent wrote.
-"""
+"""Tells a person that a run needs them, has ended or is held, without any agent's text."""
 
 from __future__ import annotations
 

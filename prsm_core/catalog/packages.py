@@ -1,7 +1,4 @@
-"""The packages of this project: the only ones that `prsm install` installs.
-
-A misspelt name, or one that is somebody else's on an index, must install nothing.
-"""
+"""The packages that `prsm install` installs: never a misspelt one, nor somebody else's."""
 
 from __future__ import annotations
 

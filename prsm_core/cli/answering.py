@@ -76,10 +76,7 @@ async def answer_request(place: Place, prefix: str, words: Sequence[str]) -> Non
 
 
 async def answer_all(place: Place, words: Sequence[str]) -> bool:
-    """Give one verdict to all open permissions; return whether each of them took it.
-
-    Print every answer, since more may be open now than was listed. Questions stay open.
-    """
+    """Give one verdict to all open permissions and print each; return whether all took it."""
     requests = await _open_requests(place)
     asked = [
         (session, request) for session, request in requests if isinstance(request, OpenPermission)

@@ -48,10 +48,7 @@ _LEFT = "left; the run goes on"
 
 
 def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str | None) -> int:
-    """Show a running session in a frontend, by default the console; return its exit code.
-
-    A frontend that ends with its run gets the open run. An AttachableFrontend attaches itself.
-    """
+    """Show a running session, by default on the console, and return the frontend's exit code."""
     write_aside()
     if ui is None:
         plugins = PluginManager.load(environ=os.environ, builtins=BUILTINS, enabled=False)

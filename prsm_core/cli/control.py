@@ -48,10 +48,7 @@ async def prompt_agent(
 async def open_running(
     workspace: str, session: str | None, *, via: str = ""
 ) -> AbstractAsyncContextManager[ControlClient]:
-    """Connect to the owner of the given session, or of the newest that runs.
-
-    `via` says where a person's answers come from.
-    """
+    """Connect to the owner of a session, by default the newest running; answers come from `via`."""
     return open_control(
         workspace_paths(workspace).state, await choose_running(workspace, session), via=via
     )

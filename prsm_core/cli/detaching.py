@@ -27,10 +27,7 @@ ERROR = 1
 
 
 def run_detached(launch: Launch, request: Mapping[str, Any], *, as_json: bool) -> int:
-    """Start the run and print its session; return 0, or the exit code of a failed start.
-
-    `request` has the fields of `running.Request`.
-    """
+    """Start the run that `request` describes, print its session, and return the exit code."""
     ours, owner = start_owner()
     with ours:
         started = _wait_for_start(ours, owner, order(launch, request))

@@ -93,10 +93,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; suggest names for a misspelt one.
-
-        Raises PluginError for a package's command that is broken or switched off.
-        """
+        """Find the command or suggest names; raise PluginError for a package's broken one."""
         name = args[0]
         if _module(name) is not None or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -163,10 +160,7 @@ def package_commands() -> dict[str, list[EntryPoint]]:
 
 
 def only_one(name: str, offers: Sequence[EntryPoint], package: str | None = None) -> EntryPoint:
-    """Return the one command among the offers; `package` is ours that should bring it.
-
-    Raises PluginError if that package is not installed, or if two bring the name.
-    """
+    """Return the one command offered; raise PluginError for several, or none without `package`."""
     bringers = sorted(offer.distribution.name for offer in offers)
     if package is not None and package not in bringers:
         what = f"command {name} is not installed: the package {package} brings it"
@@ -178,10 +172,7 @@ def only_one(name: str, offers: Sequence[EntryPoint], package: str | None = None
 
 
 def check_enabled(command: EntryPoint, *, load_plugins: bool) -> None:
-    """Raise PluginError for a package's command that a person has switched off.
-
-    Commands of default packages count as the core's own and need no settings.
-    """
+    """Raise PluginError for a command whose package, not a default one, is switched off."""
     distribution = command.distribution
     if distribution.name in DEFAULT_PACKAGES:
         return

@@ -1,7 +1,4 @@
-"""Runs an engine whose master is the client that started this process.
-
-No user can choose this provider: its turn lasts until the client leaves.
-"""
+"""Runs an engine whose master, until it leaves, is the client that started this process."""
 
 from __future__ import annotations
 

@@ -61,10 +61,7 @@ async def _gone(missing: Path) -> AsyncIterator[str]:
 
 
 def is_gone(folder: str) -> bool:
-    """Return whether a folder named in a ledger is not here, or cannot be seen.
-
-    The ledger may come from a machine that allows longer names.
-    """
+    """Return whether a folder, maybe of another machine, is not here or cannot be seen."""
     return not os.path.isdir(folder)  # noqa: PTH112 - Path.is_dir raises for such a name
 
 

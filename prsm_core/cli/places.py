@@ -25,10 +25,7 @@ def deletion_notes(state: Path) -> list[Path]:
 
 
 def has_strays(workspace: str) -> bool:
-    """Return whether an act that was killed may have left something beside a person's files.
-
-    Where the state cannot be read, it has not; a command that needs it says what is wrong.
-    """
+    """Return whether a killed act may have left something; False if the state is unreadable."""
     with suppress(PrsmError, OSError):
         return any((workspace_paths(workspace).state / STRAYS).iterdir())
     return False

@@ -75,10 +75,7 @@ async def request_to_go_on(
 def going_on(
     state: SessionState, spent: float, workspace: str, options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of the `Request` that goes on with a session, and what is to be told.
-
-    Raises PrsmError where it cannot go on here and now.
-    """
+    """Return `Request` fields to go on with a session, and notes. Raises PrsmError."""
     run = state.runs[-1]
     kept = run.options.get("command_line", {})
     _check_free(workspace, state.session_id)
@@ -119,10 +116,7 @@ def _check_folder(folder: str, workspace: str, session: str) -> None:
 
 
 async def newest_cut_off(workspace: str) -> str | None:
-    """Return the newest session of the repository if its newest run was cut off, else None.
-
-    Of one that is set aside nothing is to be gone on with.
-    """
+    """Return the newest session if its newest run was cut off and nobody has set it aside."""
     async with open_newest(workspace) as newest:
         state = None if newest is None else await newest[0].state(newest[1].session_id)
     if state is None or not state.runs or state.runs[-1].status in FINISHED:
@@ -138,10 +132,7 @@ async def _look(workspace: str, session: str | None) -> tuple[SessionState, floa
 
 
 def told_of_limit(run: RunNow, spent: float, given: float | None) -> list[str]:
-    """Return what a person is told of the time that a run has, a line at most.
-
-    Raises ConfigError where it has none left, and is given none.
-    """
+    """Say in at most a line what time a run has left; ConfigError if none, and none is given."""
     if given is not None:
         return [f"its time limit: {given:g} s from here"]
     left = time_left(run, spent)

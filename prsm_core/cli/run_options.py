@@ -130,10 +130,7 @@ def _with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def limit_options(timeout: str) -> Callable[[F], F]:
-    """Return the decorator of a command that begins a run or goes on with one.
-
-    What the person lets it do, and its limits; `timeout` is the help of --timeout.
-    """
+    """Return a decorator that adds what a run may do and its limits; `timeout` is a help text."""
     timeout_option = click.option(
         "--timeout", "timeout_s", type=float, callback=finite, metavar="SECONDS", help=timeout
     )

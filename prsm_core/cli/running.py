@@ -112,10 +112,7 @@ def run_task(launch: Launch, request: Request) -> int:
 
 
 def run_in(launch: Launch, request: Request, build: Build) -> int:
-    """Do what `run_task` does, in the frontend that `build` chooses by the setup.
-
-    It is made once the provider begins.
-    """
+    """Do what `run_task` does, in the frontend that `build` makes once the provider begins."""
     os.umask(PRIVATE)
     if deletion_notes(workspace_paths(request.workspace).state):
         from prsm_core.cli.sessions.unfinished import finish  # hardly ever
@@ -198,10 +195,7 @@ def frontend_named(plugins: PluginManager, name: str) -> FrontendSpec:
 def build_frontend(
     plugins: PluginManager, spec: FrontendSpec, *, replays: bool = False
 ) -> GuardedFrontend:
-    """Build the frontend that was chosen; raises PluginError for one that cannot be built.
-
-    One that `replays` shows what was, in a time of its own.
-    """
+    """Build the chosen frontend, which may replay in a time of its own; PluginError if it fails."""
     registered = with_defaults(plugins, plugins.get(FrontendSpec, spec.name))
     factory, guest = plugins.implementation(registered), Guest.of(registered)
     with guest.calling("its factory", (PrsmError,)):
@@ -309,10 +303,7 @@ def unguarded(frontend: Frontend) -> Frontend:
 
 @asynccontextmanager
 async def _begun(setup: Setup, options: RunOptions) -> AsyncIterator[Owned]:
-    """Own the session; of a new run, the provider has begun.
-
-    Nothing begins for a run that is refused for what it must have.
-    """
+    """Own the session; a new run's provider begins, unless the run is refused."""
     clock, defaults = SystemClock(), setup.settings.defaults
     named = options.provider or defaults.provider
     check_needed(setup.plugins, named, setup.settings.permissions.required)

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a text of one or more lines, which is harmless already, to stdout or stderr.
-
-    A terminal gets lines that are broken between words.
-    """
+    """Print a harmless text to stdout or stderr; a terminal gets lines broken between words."""
     stream = sys.stderr if err else sys.stdout
     width = None if stream is None else columns_of(stream)
     lines = text.split("\n")

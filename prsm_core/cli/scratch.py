@@ -1,7 +1,4 @@
-"""Runs in folders of their own, by settings of their own: demonstrations.
-
-Neither the person's rules nor a workspace's can change what is shown.
-"""
+"""Runs demonstrations in folders and by settings of their own, out of reach of a person's rules."""
 
 from __future__ import annotations
 

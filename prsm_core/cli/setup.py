@@ -108,10 +108,7 @@ def _texts(plugins: PluginManager, state: Path | None) -> list[str]:
 
 
 def load_plugins(launch: Launch, workspace: str) -> PluginManager:
-    """Load the plugins alone; only the built-in ones, which is told, if the configuration is wrong.
-
-    For what helps to correct it.
-    """
+    """Load the plugins alone; with a wrong configuration only the built-in ones, and say so."""
     configure_logging(debug=launch.debug)
     paths = workspace_paths(workspace)
     standing = check_trust(paths)

@@ -1,7 +1,4 @@
-"""Settings from files, environment and flags, and where they and the state lie.
-
-Names load lazily: paths alone must not cost yaml and all sections.
-"""
+"""Settings and where they lie, loaded lazily: paths alone must not cost yaml and all sections."""
 
 from __future__ import annotations
 

@@ -168,10 +168,7 @@ def _wrong(layer: Layer, path: KeyPath, wanted: str) -> ConfigError:
 
 
 def renewed(layer: Layer) -> Layer:
-    """Move what old keys say to today's keys, and tell of each.
-
-    Raises ConfigError if the new key is set too.
-    """
+    """Move old keys to today's and note each; raise ConfigError if the new key is set too."""
     kept, told = _without_gone(layer)
     moved = _misplaced_servers(kept)
     if not moved:

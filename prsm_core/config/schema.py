@@ -537,10 +537,7 @@ class Settings(Section, frozen=True, kw_only=True, dict=True):
         vars(self).update(origin=origin, secrets=tuple(secrets))
 
     def provider_settings(self, name: str) -> dict[str, Any]:
-        """Return what is set for a provider as plain JSON values; empty if nothing is.
-
-        Keys that the core does not know are in it as they were written: they are the plugin's.
-        """
+        """Return a provider's settings as JSON values, with keys that only its plugin knows."""
         section = self.providers.get(name)
         if section is None:
             return {}

@@ -20,10 +20,7 @@ SECRET_NAME = re.compile(
 
 
 def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the secret values that the settings hold, or name by a variable of `environ`.
-
-    These are providers' keys, values under names that sound secret, and passwords in URLs.
-    """
+    """Yield secrets in the settings or their variables: keys, telling names, passwords in URLs."""
     yield from environment_secrets(environ)
     for provider in settings.providers.values():
         names = [provider.api_key_env, *(v for p in provider.profiles for v in p.env.values())]

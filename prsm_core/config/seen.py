@@ -1,7 +1,4 @@
-"""The warnings that this person has seen, so that a run does not repeat them.
-
-The file is only a hint: if it is missing, torn or not writable, a warning is shown once more.
-"""
+"""Warnings that a person has seen: only a hint, so a missing or torn file repeats one."""
 
 from __future__ import annotations
 

@@ -117,10 +117,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
 
 def take_snapshot(workspace: Path, scope: Scope = Scope.ALL) -> Snapshot:
-    """Read `.prism`, as much of it as the scope says. Links are hashed and never followed.
-
-    Raises ConfigError when something cannot be read or there is too much of it.
-    """
+    """Read `.prism` without following links. Raises ConfigError if it is unreadable or too big."""
     root = workspace / ".prism"
     if not os.path.lexists(root):
         return Snapshot(folder=root)

@@ -148,10 +148,7 @@ Row: TypeAlias = Insert | Several | Merge | Update | Amend | Advance | Place | T
 
 
 class Fence(Record, frozen=True, gc=False):
-    """An agent as stored: what decides whether a step of it may be applied.
-
-    Its newest turn is known only if this ledger saw it opened.
-    """
+    """An agent as stored, to decide on its steps; the newest turn only if opened in this ledger."""
 
     agent_id: str
     session_id: str

@@ -1,7 +1,4 @@
-"""Structs at an edge: their JSON Schema, and what is wrong with a value.
-
-A value that is right costs one `msgspec.convert`.
-"""
+"""Structs at an edge: their JSON Schema, and what is wrong with a value."""
 
 from __future__ import annotations
 
@@ -79,10 +76,7 @@ def fits(kind: type[msgspec.Struct], value: object) -> bool:
 
 
 def find_faults(hint: Any, value: Any, *, path: Path = (), closed: bool = False) -> Iterator[Fault]:
-    """Yield all that is wrong with a value of a type, which stands at a path.
-
-    `closed`: an unknown key is wrong even if the struct would ignore it.
-    """
+    """Yield all faults of a value at a path; if `closed`, also keys that a struct ignores."""
     error = _error_of(hint, value)
     if error is None and not closed:
         return

@@ -425,10 +425,7 @@ class Provider(ABC):
         return ()
 
     async def knows_model(self, model: str) -> bool:
-        """Return whether the vendor takes an unlisted model, such as a name's long form.
-
-        Not asked if nothing is listed.
-        """
+        """Return whether the vendor takes a model that it does not list, though it lists others."""
         return False
 
     async def aclose(self) -> None:

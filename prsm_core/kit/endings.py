@@ -19,10 +19,7 @@ _SIGNALLED = 128
 
 
 class Exit(Record, frozen=True):
-    """How a process ended, in words as a text.
-
-    code: Its exit code; None if it closed its output and went on running.
-    """
+    """How a process ended, as text; `code` is None if it closed its output and ran on."""
 
     code: int | None
 

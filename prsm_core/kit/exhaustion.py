@@ -56,10 +56,7 @@ _SOME_DISK = Exhaustion(
 
 
 def exhaustion_of(error: BaseException) -> Exhaustion | None:
-    """Return what an error, or a cause of it, says is used up, if anything.
-
-    An error that names no place is about PRSM's own files.
-    """
+    """Return what an error or its cause says is used up; without a path PRSM's own files count."""
     for one in _chain(error):
         if isinstance(one, OSError) and (found := _of_number(one.errno, one.filename)) is not None:
             return found
@@ -195,10 +192,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def _mount(place: Path) -> Path:
-    """Return where a folder's file system is mounted.
-
-    The kernel's table tells: a folder mounted once more, say read-only, shares its parent's device.
-    """
+    """Return a folder's mount by the kernel's table: a second mount has its parent's device."""
     with suppress(OSError):
         place = place.resolve()
         table = _MOUNTS.read_text("utf-8", "surrogateescape").splitlines()

@@ -35,10 +35,7 @@ class _OwnFolders(NamedTuple):
 
 
 def own_folders(environ: Mapping[str, str]) -> _OwnFolders:
-    """Return where PRSM's own files lie, by PRSM_HOME or by the platform's conventions.
-
-    Raises ConfigError if PRSM_HOME names what is no folder.
-    """
+    """Return PRSM's folders by PRSM_HOME or the platform; ConfigError if that is no folder."""
     if home := environ.get("PRSM_HOME"):
         root = own_home(home)
         return _OwnFolders(root, root / "data", root / "state", root / "trees", root)

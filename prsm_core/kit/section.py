@@ -43,10 +43,7 @@ _MODEL_KEYS = ("context_window", "display_name", "hidden", "reasoning_efforts")
 def read_section(
     where: str, settings: Mapping[str, Any], parsers: Mapping[str, Parser]
 ) -> dict[str, Any]:
-    """Return the values of a section by key, without None and the engine's own.
-
-    Raises ConfigError for a wrong value or an unknown key, naming the nearest one.
-    """
+    """Return the set values of a section but the engine's; ConfigError for a wrong value or key."""
     for key in settings:
         if key not in parsers and key not in ENGINE_KEYS:
             raise ConfigError(f"{where}: unknown key {key!r}", hint=_nearest(str(key), parsers))

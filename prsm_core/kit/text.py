@@ -23,10 +23,7 @@ def escape_prose(text: str) -> str:
 
 
 def escape_exact(text: str) -> str:
-    """Return one line in which every character that could hide or mislead is escaped.
-
-    For commands and names: also line ends, joiners and odd spaces.
-    """
+    """Return a command or name in one line, with all that could hide or mislead escaped."""
     if text.isascii() and text.isprintable():
         return text
     text = replace_acting(text, _escaped, is_name=True)

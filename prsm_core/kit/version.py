@@ -190,10 +190,7 @@ def remember(command: Sequence[str], env: Mapping[str, str], folder: Path, print
 
 
 def program_stamp(command: Sequence[str], env: Mapping[str, str] | None = None) -> Stamp | None:
-    """Return what changes when a program does; None if it lies in no file of the command.
-
-    That is so for `npx tool` or `sh -c tool`.
-    """
+    """Return what changes with a program; None if no file holds it, as for `npx tool`."""
     path = os.pathsep.join(filter(None, ((env or {}).get("PATH"), os.environ.get("PATH"))))
     first = shutil.which(command[0], path=path)
     files = [] if first is None else [Path(first)]
@@ -228,10 +225,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def packaged_version(command: Sequence[str], package: str) -> str | None:
-    """Return the version of an npm package, None if no file that `command` names lies in it.
-
-    Every word is looked at: the first may be `node`.
-    """
+    """Return the version of the npm package that a word of the command lies in, else None."""
     for word in command:
         program = _program(word)
         if program is None:

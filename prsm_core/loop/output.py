@@ -237,10 +237,7 @@ class Outlet(io.TextIOBase):
         return lost
 
     def flush(self) -> None:
-        """Raise the OSError that a write has met.
-
-        A thread other than the loop's waits a moment for a terminal: a screen stops, or lends it.
-        """
+        """Raise a write's OSError; another thread first waits a moment for a lent terminal."""
         if self.pump.is_terminal and threading.current_thread() is not threading.main_thread():
             self.pump.settle()
         self.pump.check()

@@ -1,7 +1,4 @@
-"""The router: one mailbox per agent, filled only with committed messages.
-
-The store is the truth. A claim of a message becomes final when the step that consumed it commits.
-"""
+"""Routes committed messages to a mailbox per agent; a claim is final once its step commits."""
 
 from __future__ import annotations
 

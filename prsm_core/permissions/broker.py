@@ -229,10 +229,7 @@ class PermissionBroker:
         return {"rules": self.commands.told(), "tools": dict(self._tool_rules), "grants": grants}
 
     async def may_write(self, request: PermissionRequest, context: PermissionContext) -> bool:
-        """Return whether a request may change files, as far as anybody can tell.
-
-        The checks of a trusted project run its code, which may write.
-        """
+        """Return whether a request may change files; checks of a trusted project run its code."""
         command = _command(request)
         if command is None:
             return self._may_change(request.tool)

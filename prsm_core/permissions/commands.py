@@ -100,9 +100,9 @@ def _may_be_about(rule: Words, words: Sequence[str]) -> bool:
 
 
 def _answers(what: str, kind: Kind) -> Any:
-    """Return a method that returns what the plugin's policy answers.
+    """Return a method that asks the plugin's policy, which may wait for git to `judge`.
 
-    It raises PluginError for a wrong or late answer. `judge` may wait for git.
+    A wrong or late answer raises PluginError.
     """
     fits, is_timed = kind.fits, what != "judge"
 

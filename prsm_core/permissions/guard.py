@@ -27,10 +27,7 @@ EVERYWHERE = "/"
 
 
 class Shell(Record, frozen=True, kw_only=True):
-    """A command, its folder, and the tree whose changes may change its result.
-
-    Folders are absolute and without `..`; the workspace is one tree.
-    """
+    """A command, its absolute folder, and the tree whose changes may change its result."""
 
     command: str
     cwd: str

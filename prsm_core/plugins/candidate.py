@@ -274,10 +274,7 @@ CHECKS = frozenset({"prsm_permission_checks", "prsm_command_policies"})
 
 
 def brings_checks(plugin: object) -> bool | None:
-    """Return whether a plugin means to contribute checks or a command policy.
-
-    None if it has a hook that this core does not know and that resembles no other.
-    """
+    """Return whether a plugin has checks or a policy; None if an unknown hook may be either."""
     if any(callable(getattr(plugin, hook, None)) for hook in CHECKS):
         return True
     marks = pluggy.PluginManager(hookspecs.hookspec.project_name)

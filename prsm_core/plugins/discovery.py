@@ -38,10 +38,7 @@ def builtin(name: str, module: str) -> Candidate:
 
 
 def installed(points: Iterable[EntryPoint] | None, *, defaults_only: bool) -> list[Candidate]:
-    """Return the plugins of these entry points (None: of all distributions) by name.
-
-    `defaults_only` leaves those of packages that count as built in.
-    """
+    """Return these entry points' plugins (None: all) by name, of default packages if asked."""
     plugins = [
         _candidate(point)
         for point in (entry_points(GROUP) if points is None else points)

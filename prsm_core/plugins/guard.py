@@ -295,10 +295,7 @@ async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Return whether an exception comes from the caller rather than from the code that raised it.
-
-    That is Ctrl-C, the cancellation of a cancelled task, and the end of an abandoned coroutine.
-    """
+    """Return whether an exception is the caller's: Ctrl-C, cancelled task, abandoned coroutine."""
     if isinstance(error, asyncio.CancelledError):
         task = _running_task()
         return task is not None and task.cancelling() > 0

@@ -77,10 +77,7 @@ def stdout_kept() -> Iterator[TextIO]:
 
 @contextmanager
 def stdout_shared(owner: str | None) -> Iterator[None]:
-    """Log what plugins write to `sys.stdout`, but for those of the distribution `owner`.
-
-    For a plugin's frontend, which owns stdout: its descriptor is not watched.
-    """
+    """Log what plugins print, but leave stdout to a frontend's distribution, `owner`."""
     with _replaced(_Working(owner, is_shared=True)):
         yield
 
@@ -206,10 +203,7 @@ def _aside() -> Iterator[int]:
 
 @contextmanager
 def _descriptor_leads_to(target: int) -> Iterator[int]:
-    """Let descriptor 1 lead elsewhere; yield one that leads where it led.
-
-    If it is closed it stays so, and `target` is yielded.
-    """
+    """Let descriptor 1 lead elsewhere; yield a copy of it, or `target` if it is closed."""
     streams = {sys.stdout, sys.__stdout__} - {None}
     _flush(streams)
     try:

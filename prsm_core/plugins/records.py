@@ -136,10 +136,7 @@ def unknown(
     switched_off: bool = False,
     lost: Sequence[PluginRecord] = (),
 ) -> PluginError:
-    """Return the error for an unknown name.
-
-    A plugin that was `switched_off`, or is `lost` before it said what it has, may have it.
-    """
+    """Return the error for an unknown name, which plugins `switched_off` or `lost` may have."""
     near = nearest(name, known)
     silent = [f"{one.name} ({one}) is not used, {one.state}: {one.error}" for one in lost]
     return PluginError(

@@ -30,10 +30,7 @@ class _Belonging(Record, frozen=True):
 
 @contextmanager
 def undisturbed(plugin: str) -> Iterator[None]:
-    """Put back what a plugin's code changes of the process meanwhile, and log it.
-
-    Only the main thread can change signal handlers.
-    """
+    """Undo and log what plugin code changes of the process; signal handlers in the main thread."""
     belongings = list(_BELONGINGS)
     if threading.current_thread() is threading.main_thread():
         belongings += _HANDLERS

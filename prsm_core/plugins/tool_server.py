@@ -1,7 +1,4 @@
-"""Finds the package that serves tools to command-line agents.
-
-No hook brings it: a list of plugins to load must not take agents' tools away.
-"""
+"""Finds the package that serves tools to agents; a list of plugins to load cannot leave it out."""
 
 from __future__ import annotations
 

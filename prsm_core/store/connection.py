@@ -109,10 +109,7 @@ class WritingConnection(sqlite3.Connection):
 
 
 class LedgerLock:
-    """The advisory lock `<ledger>.lock`, held inside `with`; it excludes threads, too.
-
-    Setting `abandoned` ends a wait for the lock at once.
-    """
+    """The lock `<ledger>.lock`, for threads too, held inside `with`; `abandoned` ends a wait."""
 
     def __init__(
         self,
@@ -258,10 +255,7 @@ def _set_aside(path: Path) -> Path:
 
 
 def has_begun(path: Path) -> bool:
-    """Return whether a ledger lies there; an empty file is none yet.
-
-    The file is not read: that would drop the locks that this process holds on it.
-    """
+    """Return whether a ledger lies there; reading the file would drop this process's locks."""
     return path.exists() and path.stat().st_size > 0
 
 

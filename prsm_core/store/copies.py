@@ -199,10 +199,7 @@ def _refer_by_place(copy: Rows) -> None:
 
 
 def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]) -> str:
-    """Write a session's rows, and return its id; ids that are taken are new ones.
-
-    Raises StoreError (code `bad_copy`) for rows that this ledger could not have.
-    """
+    """Write a session's rows, under new ids where taken; return its id or raise `bad_copy`."""
     try:
         if _is_taken(conn, copy):
             copy = _renamed(copy, new_id)

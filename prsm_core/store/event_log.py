@@ -54,10 +54,7 @@ def read_names(conn: sqlite3.Connection, session_id: str) -> dict[str, str]:
 def stretches(
     conn: sqlite3.Connection, session_id: str, agent: str | None = None, *, after: int = 0
 ) -> Sequence[Stretch]:
-    """Return the parts of a session's log behind the event `after`, oldest first.
-
-    For an `agent` those in which it has events. Nearly all sessions have one part.
-    """
+    """Return a log's parts behind `after`, of an `agent` those with events of it, oldest first."""
     own = Stretch(session_id, agent, AFTER_ALL, {})
     origins = conn.execute(
         "SELECT origin_id, seq FROM forks WHERE session_id = ? AND seq > ? ORDER BY seq",
@@ -135,10 +132,7 @@ def read_last(
     limit: int,
     before: int | None,
 ) -> list[Event]:
-    """Return the agent's last events of these kinds with seq < `before`, in order.
-
-    The index is read from its end, so that what came long before costs nothing.
-    """
+    """Return an agent's last events before a seq, in order, by reading from the index's end."""
     marks = ", ".join("?" * len(kinds))
     query = (
         f"{_SELECT} WHERE session_id = ? AND agent_id = ? AND seq <= ? AND type IN ({marks})"

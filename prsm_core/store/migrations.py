@@ -84,10 +84,7 @@ def migrate(conn: sqlite3.Connection, migrations: Sequence[str] | None = None) -
 
 
 def require_current(conn: sqlite3.Connection, newest: int = NEWEST) -> None:
-    """Raise StoreError unless the ledger has the newest version; it is opened for reading.
-
-    One that was never begun is none (code `no_ledger`).
-    """
+    """Raise StoreError unless a ledger to read is the newest version, `no_ledger` if not begun."""
     version = check_version(conn, newest)
     if not version:
         raise no_ledger(_path(conn))

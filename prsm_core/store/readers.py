@@ -69,10 +69,7 @@ def read_engine(row: Values | Row) -> tuple[str, int, Any] | None:
 
 
 def read_unconsumed(conn: sqlite3.Connection, session_id: str) -> list[RoutedMessage]:
-    """Return the messages that the present incarnations have not consumed, oldest first.
-
-    What an ended agent left unread stays with that incarnation.
-    """
+    """Return unconsumed messages, oldest first, except those left to an agent's earlier life."""
     rows = conn.execute(
         "SELECT m.message_id, m.type, m.source, m.target, m.incarnation, m.correlation_id,"
         " m.payload, m.created_at FROM agents AS a JOIN inbox AS m ON m.target = a.agent_id"

@@ -173,10 +173,7 @@ def names_outside(path: Path, session_id: str) -> frozenset[str]:
 
 
 def own_snapshots(path: Path, session_id: str) -> frozenset[str]:
-    """Return the ids of the snapshots taken for this session alone, but for a person's.
-
-    Raises StoreError for an unreadable ledger.
-    """
+    """Return ids of the snapshots taken for this session alone, without a person's."""
     with _reading(path) as conn:
         return frozenset(name for (name,) in conn.execute(_SNAPSHOTS, {"session": session_id}))
 

@@ -188,10 +188,7 @@ class SqliteStore(Store):
         await self.aclose()
 
     async def commit(self, step: Step) -> Committed:
-        """Apply a step in one transaction and return once it is durable.
-
-        A caller that is cancelled while it waits does not undo the step.
-        """
+        """Apply a step in one transaction, durably; cancelling the wait does not undo it."""
         threads = self._threads
         writer = None if threads is None or self._in_line else threads.writer
         if writer is None:

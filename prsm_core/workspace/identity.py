@@ -27,10 +27,7 @@ class RepoIdentity(Record, frozen=True, kw_only=True):
 
 
 def repo_identity(path: Path) -> RepoIdentity:
-    """Return the identity of the repository around `path`, links resolved, without running git.
-
-    A folder whose `.git` file leads nowhere is its own identity.
-    """
+    """Return the identity of the repository around `path`, links resolved, without running git."""
     folder = Path(path).resolve()
     if folder.is_file():
         folder = folder.parent

@@ -76,10 +76,7 @@ def _tools(
 
 
 def refused_names(settings: Settings, plugins: PluginManager) -> Iterator[str]:
-    """Yield a line for each server name that a configured provider refuses.
-
-    If no provider is configured, check all that a run may choose.
-    """
+    """Yield a line for each server name that a provider refuses: one configured, else any."""
     specs = configured_specs(plugins.collect(ProviderSpec), settings)
     named = {name for name in (*settings.providers, settings.defaults.provider) if name}
     used = [

@@ -1,7 +1,4 @@
-"""Changes a session as a whole: its name, its removal, and the disk space that this gives back.
-
-That is given back unless an engine uses the ledger.
-"""
+"""Renames and deletes sessions, and gives disk space back unless an engine uses the ledger."""
 
 from __future__ import annotations
 
@@ -112,10 +109,7 @@ async def compact_ledger(workspace: str, *, as_json: bool) -> None:
 
 
 async def give_space_back(workspace: str) -> int:
-    """Compact the ledger if that is worth it and no engine uses it; return the bytes won.
-
-    What fails is a note: what the caller has deleted is gone all the same.
-    """
+    """Compact an unused ledger if that is worth it and return the bytes won; note what fails."""
     ledger = workspace_ledger(workspace)
     try:
         if not (await asyncio.to_thread(measure, ledger)).is_worth_it or await _user(workspace):

@@ -198,10 +198,7 @@ def pieces_of(store: SqliteStore, info: SessionInfo, state: Path, form: str) -> 
 
 
 def write(path: Path, name: str, data: bytes) -> Path:
-    """Write a file, or one of this name in a folder; return it.
-
-    What is no file, as /dev/stdout or a pipe, is written to and stays what it is.
-    """
+    """Write a file, one of this name in a folder, or to a device or pipe; return it."""
     if path.is_dir():
         path = path / name
     try:

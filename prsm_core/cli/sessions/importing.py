@@ -171,10 +171,7 @@ _NAME = "master"
 
 
 async def retell(transcript: Transcript, new_id: Callable[[str], str]) -> Mapping[str, Any]:
-    """Return the conversation as the copy of a session; secrets of the environment are left out.
-
-    It is made by steps in a ledger of its own, as a run would make it.
-    """
+    """Return the conversation as a run would have made it, without the environment's secrets."""
     if not transcript.said:
         raise ConfigError("the transcript has no message", code="foreign")
     told = _Told(transcript, new_id)

@@ -61,10 +61,7 @@ def keepers_of(plugins: PluginManager, paths: Paths) -> Keepers:
 
 
 def sweep_strays(launch: Launch, workspace: str) -> None:
-    """Remove what a killed act has left beside files of a working tree.
-
-    The act itself is finished by its next command. What cannot be removed stays, and is not told.
-    """
+    """Remove what killed acts left beside a tree's files; silently leave what cannot be removed."""
     with suppress(PrsmError, OSError):
         plugins = load_plugins(launch, workspace)
         keepers_of(plugins, workspace_paths(workspace)).sweep(workspace)

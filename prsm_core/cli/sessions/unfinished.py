@@ -18,10 +18,7 @@ _HERE = "."  # what was noted stands in the state directory, whatever the folder
 
 
 def finish(launch: Launch) -> None:
-    """Finish what `prsm sessions delete` has begun; what cannot be removed is told on stderr.
-
-    Plugins, and what deletes, are loaded only where something is left.
-    """
+    """Finish deletions that were cut off, if any; say on stderr what cannot be removed."""
     paths = workspace_paths(_HERE)
     if not deletion_notes(paths.state):
         return

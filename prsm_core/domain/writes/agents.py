@@ -210,10 +210,7 @@ class AgentRestarted(Write, frozen=True, kw_only=True):
 
 
 class AgentsResumed(Write, frozen=True, kw_only=True):
-    """New incarnations of agents that were cut off with their engine, all at once.
-
-    Nothing else of them changes. They read what the lives before have left unread.
-    """
+    """New incarnations of agents cut off with their engine; they read what was left unread."""
 
     is_of_run = True
 

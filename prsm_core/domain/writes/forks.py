@@ -35,10 +35,7 @@ _ALIASES = Form("aliases", ("session_id", "old_id", "new_id"))
 
 
 class SessionForked(Write, frozen=True, kw_only=True):
-    """A session that begins as another one was; see `domain.forking`.
-
-    Closed turns and events are shared with the `origins` and not written.
-    """
+    """A session that begins as another was; turns and events of its `origins` are shared."""
 
     is_of_run = True
     is_fork = True

@@ -118,10 +118,7 @@ class RunResumed(Write, frozen=True, kw_only=True):
 
 
 class SessionNamed(Write, frozen=True, kw_only=True):
-    """The name that a session is given; None takes it away. No event tells of it.
-
-    One that `keeps_other` is a model's and never replaces a name.
-    """
+    """A session's name, None for none; a model's (`keeps_other`) replaces no other. No event."""
 
     texts = ("name",)
     is_of_run = True
@@ -166,10 +163,7 @@ class SessionTakenUp(Write, frozen=True, kw_only=True):
 
 
 class SessionSetAside(Write, frozen=True, kw_only=True):
-    """The newest session is not gone on with: all in it was taken back. No event tells of it.
-
-    A further run of it ends that.
-    """
+    """The newest session, all taken back, is not gone on with until it runs again. No event."""
 
     is_of_run = True
 

@@ -25,7 +25,7 @@ from prsm_core.domain.usage import Spent, total
 from prsm_core.kit.text import escape_exact, first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.store import SessionInfo
@@ -115,21 +115,6 @@ class _Log:
         self._names: dict[str, str] = {}
         self._open: dict[tuple[str, str], Item] = {}  # asked and called, by agent and id
         self._done: list[Item] = []
-        self._takers: Mapping[str, Callable[[Event, Mapping[str, Any]], None]] = {
-            "agent_spawned": self._spawned,
-            "agent_state_changed": self._changed,
-            "agent_model_changed": self._switched,
-            "agent_labels_changed": self._labelled,
-            "agent_mode_changed": self._switched_mode,
-            "message_completed": self._said,
-            "file_changed": self._wrote,
-            "tool_call_started": self._called,
-            "tool_call_finished": self._returned,
-            "question_asked": self._asked,
-            "question_answered": self._answered,
-            "permission_requested": self._requested,
-            "permission_resolved": self._resolved,
-        }
 
     def items(self) -> list[Item]:
         return sorted([*self._done, *self._open.values()], key=lambda item: item.began)
@@ -139,9 +124,49 @@ class _Log:
         for name in _IDS & data.keys():
             if isinstance(data[name], str) and len(data[name]) >= _SHORTEST:
                 self._names.setdefault(data[name], f"<{name}>")
-        taker = self._takers.get(event.type)
-        if taker is not None:
-            taker(event, data)
+        self._take_deed(event, data)
+        self._take_request(event, data)
+
+    def _take_deed(self, event: Event, data: Mapping[str, Any]) -> None:
+        match event.type:
+            case "agent_spawned":
+                self._spawned(event, data)
+            case "agent_state_changed" if data["to"] in _ENDS:
+                self._put("end", event, "how it ended", {"state": data["to"]})
+            case "agent_model_changed":
+                effort = f" ({data['reasoning_effort']})" if data.get("reasoning_effort") else ""
+                self._put("decision", event, f"model: {data['provider']}/{data['model']}{effort}")
+            case "agent_mode_changed":
+                self._put("decision", event, f"mode: {data['to']}")
+            case "agent_labels_changed":
+                self._put("decision", event, f"labels: {self._text(data['labels'])}")
+            case "message_completed":
+                self._put("message", event, self._text([data["role"], data["text"]]))
+            case "file_changed":
+                size = {"added": data.get("added"), "removed": data.get("removed")}
+                self._put("file", event, f"{data['kind']} {data['path']}", size)
+
+    def _take_request(self, event: Event, data: Mapping[str, Any]) -> None:
+        match event.type:
+            case "tool_call_started":
+                what = f"{data['tool']} {self._text(data.get('arguments') or {})}"
+                self._begin("call", event, "call", what, {"status": "open"})
+            case "tool_call_finished":
+                said = data.get("result") if data.get("error") is None else data["error"]
+                self._finish(event, "call", {"status": data["status"], "result": self._text(said)})
+            case "question_asked":
+                options = f" {self._text(data['options'])}" if data.get("options") else ""
+                what = f"question: {data['question']}{options}"
+                self._begin("decision", event, "request", what, {"answer": None})
+            case "question_answered":
+                self._finish(event, "request", {"answer": data.get("answer"), "by": data.get("by")})
+            case "permission_requested":
+                asked = data.get("command") or self._text(data.get("paths") or [])
+                what = f"permission: {data['tool']} {asked}"
+                self._begin("decision", event, "request", what, {"verdict": None})
+            case "permission_resolved":
+                answer = {"verdict": data.get("verdict"), "by": data.get("by")}
+                self._finish(event, "request", answer)
 
     def _spawned(self, event: Event, data: Mapping[str, Any]) -> None:
         self._names[event.agent or ""] = str(data["name"])
@@ -151,53 +176,7 @@ class _Log:
         value = {**told, "parent": parent, "prompt": self._text(data.get("prompt"))}
         self._put("agent", event, "spawned", value)
 
-    def _changed(self, event: Event, data: Mapping[str, Any]) -> None:
-        if data["to"] in _ENDS:
-            self._put("end", event, "how it ended", {"state": data["to"]})
-
-    def _switched(self, event: Event, data: Mapping[str, Any]) -> None:
-        effort = data.get("reasoning_effort")
-        model = f"{data['provider']}/{data['model']}" + (f" ({effort})" if effort else "")
-        self._put("decision", event, f"model: {model}", None)
-
-    def _switched_mode(self, event: Event, data: Mapping[str, Any]) -> None:
-        self._put("decision", event, f"mode: {data['to']}", None)
-
-    def _labelled(self, event: Event, data: Mapping[str, Any]) -> None:
-        self._put("decision", event, f"labels: {self._text(data['labels'])}", None)
-
-    def _said(self, event: Event, data: Mapping[str, Any]) -> None:
-        self._put("message", event, self._text([data["role"], data["text"]]), None)
-
-    def _wrote(self, event: Event, data: Mapping[str, Any]) -> None:
-        size = {"added": data.get("added"), "removed": data.get("removed")}
-        self._put("file", event, f"{data['kind']} {data['path']}", size)
-
-    def _called(self, event: Event, data: Mapping[str, Any]) -> None:
-        what = f"{data['tool']} {self._text(data.get('arguments') or {})}"
-        self._begin("call", event, "call", what, {"status": "open"})
-
-    def _returned(self, event: Event, data: Mapping[str, Any]) -> None:
-        said = data.get("result") if data.get("error") is None else data["error"]
-        self._finish(event, "call", {"status": data["status"], "result": self._text(said)})
-
-    def _asked(self, event: Event, data: Mapping[str, Any]) -> None:
-        options = f" {self._text(data['options'])}" if data.get("options") else ""
-        what = f"question: {data['question']}{options}"
-        self._begin("decision", event, "request", what, {"answer": None})
-
-    def _answered(self, event: Event, data: Mapping[str, Any]) -> None:
-        self._finish(event, "request", {"answer": data.get("answer"), "by": data.get("by")})
-
-    def _requested(self, event: Event, data: Mapping[str, Any]) -> None:
-        asked = data.get("command") or self._text(data.get("paths") or [])
-        what = f"permission: {data['tool']} {asked}"
-        self._begin("decision", event, "request", what, {"verdict": None})
-
-    def _resolved(self, event: Event, data: Mapping[str, Any]) -> None:
-        self._finish(event, "request", {"verdict": data.get("verdict"), "by": data.get("by")})
-
-    def _put(self, kind: str, event: Event, key: str, value: Any) -> None:
+    def _put(self, kind: str, event: Event, key: str, value: Any = None) -> None:
         self._done.append(self._item(kind, event, key, value))
 
     def _item(self, kind: str, event: Event, key: str, value: Any) -> Item:

@@ -12,7 +12,7 @@ from prsm_core.domain.usage import Spent
 from prsm_core.door import OpenTool, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.changes import ChangeRow
@@ -229,23 +229,24 @@ class SessionLog:
         self.contexts: dict[str, Any] = {}
         self._turns: dict[str, OpenTurn] = {}  # by agent
         self._calls: dict[str, OpenCalls] = {}  # by agent
-        self._adders: Mapping[str, Callable[[Event], None]] = {
-            "run_started": self._run_started,
-            "run_resumed": self._run_resumed,
-            "run_finished": self._run_finished,
-            "session_forked": self._forked,
-            "turn_started": self._turn_started,
-            "turn_finished": self._turn_finished,
-            "tool_call_started": self._call,
-            "tool_call_finished": self._call,
-        }
 
     def add(self, event: Event) -> None:
         """Take the next event."""
         self.seq = event.seq or self.seq
-        adder = self._adders.get(event.type)
-        if adder is not None:
-            adder(event)
+        self.run = _run_after(self.run, event)
+        agent, data = event.agent or "", event.data
+        match event.type:
+            case "turn_started":
+                self._turns[agent] = OpenTurn(
+                    agent_id=agent, turn_id=data["turn"], number=data["n"]
+                )
+                self._calls[agent] = OpenCalls()
+            case "turn_finished":
+                self.contexts[agent] = data.get("context")
+                if agent in self._turns and self._turns[agent].turn_id == data["turn"]:
+                    del self._turns[agent]
+            case "tool_call_started" | "tool_call_finished" if agent in self._calls:
+                self._calls[agent].take(event)
 
     def open_turns(self, agents: Sequence[str]) -> list[OpenTurn]:
         """Return the turns of agents that run, with their calls."""
@@ -255,42 +256,24 @@ class SessionLog:
             if agent in self._turns
         ]
 
-    def _run_started(self, event: Event) -> None:
-        self.run = RunState(
-            id=event.run or "", task=event.data["task"], status="running", started_at=event.ts
-        )
 
-    def _run_resumed(self, event: Event) -> None:
-        if self.run is not None and self.run.id == event.run:
-            self.run = replace(self.run, status="running", finished_at=None, summary="", error=None)
-
-    def _run_finished(self, event: Event) -> None:
-        if self.run is not None:
-            data = event.data
-            self.run = replace(
-                self.run,
+def _run_after(run: RunState | None, event: Event) -> RunState | None:
+    data = event.data
+    match event.type:
+        case "run_started":
+            return RunState(
+                id=event.run or "", task=data["task"], status="running", started_at=event.ts
+            )
+        case "run_resumed" if run is not None and run.id == event.run:
+            return replace(run, status="running", finished_at=None, summary="", error=None)
+        case "run_finished" if run is not None:
+            return replace(
+                run,
                 status=data["status"],
                 finished_at=event.ts,
                 summary=data.get("summary") or "",
                 error=data.get("error"),
             )
-
-    def _forked(self, _: Event) -> None:
-        if self.run is not None and self.run.status == "running":
-            self.run = replace(self.run, status="interrupted")
-
-    def _turn_started(self, event: Event) -> None:
-        agent = event.agent or ""
-        turn = OpenTurn(agent_id=agent, turn_id=event.data["turn"], number=event.data["n"])
-        self._turns[agent], self._calls[agent] = turn, OpenCalls()
-
-    def _turn_finished(self, event: Event) -> None:
-        agent = event.agent or ""
-        self.contexts[agent] = event.data.get("context")
-        if agent in self._turns and self._turns[agent].turn_id == event.data["turn"]:
-            del self._turns[agent]
-
-    def _call(self, event: Event) -> None:
-        calls = self._calls.get(event.agent or "")
-        if calls is not None:
-            calls.take(event)
+        case "session_forked" if run is not None and run.status == "running":
+            return replace(run, status="interrupted")
+    return run

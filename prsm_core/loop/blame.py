@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from traceback import walk_stack, walk_tb
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -11,8 +12,8 @@ from prsm_core.distributions import CORE_ROOT, GROUP, distribution_of, entry_poi
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable, Iterator
-    from types import CodeType, FrameType, TracebackType
+    from collections.abc import Iterable
+    from types import CodeType, FrameType
 
 _DEBUGGERS = frozenset({"bdb", "pdb"})
 
@@ -46,7 +47,7 @@ def place_of_frame(frame: FrameType | None) -> Place | None:
     Without a plugin it is the innermost place outside the standard library; None if there is none,
     or a debugger holds the stack.
     """
-    frames = list(_outwards(frame))
+    frames = [] if frame is None else list(walk_stack(frame))
     if any(_module(found) in _DEBUGGERS for found, _ in frames):
         return None
     return _place(frames)
@@ -54,7 +55,7 @@ def place_of_frame(frame: FrameType | None) -> Place | None:
 
 def place_of_error(error: BaseException) -> Place | None:
     """Return where an exception was raised, in the code of a plugin where there is some."""
-    return _place(reversed(list(_inwards(error.__traceback__))))
+    return _place(reversed(list(walk_tb(error.__traceback__))))
 
 
 def place_of_task(task: asyncio.Task[Any]) -> Place | None:
@@ -81,18 +82,6 @@ def _place(frames: Iterable[tuple[FrameType, int]]) -> Place | None:
         if root == CORE_ROOT:  # which was called by whatever is further out
             return first
     return first
-
-
-def _outwards(frame: FrameType | None) -> Iterator[tuple[FrameType, int]]:
-    while frame is not None:
-        yield frame, frame.f_lineno or 0
-        frame = frame.f_back
-
-
-def _inwards(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
-    while trace is not None:
-        yield trace.tb_frame, trace.tb_lineno
-        trace = trace.tb_next
 
 
 def _first(waiting: object, *what: str) -> Any:

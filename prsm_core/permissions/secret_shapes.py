@@ -193,11 +193,6 @@ def may_hold_shape(text: str) -> bool:
         lowered = lowered or text.lower()
         if "bearer" in lowered or "password" in lowered:
             return True
-    return _may_hold_key(text)
-
-
-def _may_hold_key(text: str) -> bool:
-    """Return whether there may be a key that no word before it names."""
     return _may_hold_listed(text) or _may_hold_signed(text) or _holds_random(text)
 
 

@@ -162,7 +162,8 @@ class Candidate(Struct, kw_only=True):
                 self.brings_checks = True  # whatever hook it came from
             if not isinstance(spec, kind):
                 raise TypeError(f"{hook} gave a {type(spec).__name__}, not a {kind.__name__}")
-            _check_fields(spec)
+            if (problem := first_problem(spec, RECORDS)) is not None:
+                raise TypeError(problem)
             if (kind, spec.name) in self.specs:
                 raise PluginError(f"{WORDS[kind]} {spec.name!r} is registered twice")
             self.specs[kind, spec.name] = spec
@@ -262,12 +263,6 @@ RECORDS: Table = {
     WorkspaceFilesSpec: {**_COMMON, "factory": _CODE, "care": maybe(_CODE)},
     ExecutorSpec: {**_COMMON, "factory": _CODE},
 }
-
-
-def _check_fields(spec: Spec) -> None:
-    problem = first_problem(spec, RECORDS)
-    if problem is not None:
-        raise TypeError(problem)
 
 
 CHECKS = frozenset({"prsm_permission_checks", "prsm_command_policies"})

@@ -58,10 +58,6 @@ ul.tree, ul.tree ul { list-style: none; padding-left: 1.2rem; } ul.tree { paddin
 """
 
 
-def _render_page(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Entry]]) -> str:
-    return "\n".join(_lines(shown, talks)) + "\n"
-
-
 def _lines(shown: Mapping[str, Any], talks: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
     title = _text(name_of(shown["name"], shown["task"]))
     nodes = [node for root in shown["agents"] for node in root.walk()]
@@ -252,15 +248,14 @@ async def _jsonl(store: SqliteStore, info: SessionInfo, _: Owning) -> AsyncItera
 
 async def _html(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncIterator[str]:
     shown = await look_at(store, info, owning, 0, time.time())
-    talks = ConversationStore(store, info.session_id)
-    yield _render_page(
-        shown,
-        {
-            node.id: await talks.get_history(node.id)
-            for root in shown["agents"]
-            for node in root.walk()
-        },
-    )
+    conversations = ConversationStore(store, info.session_id)
+    talks = {
+        node.id: await conversations.get_history(node.id)
+        for root in shown["agents"]
+        for node in root.walk()
+    }
+    for line in _lines(shown, talks):
+        yield line + "\n"
 
 
 FORMS = {"json": _json, "jsonl": _jsonl, "html": _html}

@@ -29,7 +29,7 @@ _AGENT = (
     *("agent_id", "session_id", "run_id", "name", "parent_id", "depth", "provider", "model"),
     *("incarnation", "created_at"),
 )
-_SPEC = (*("agent_id", "prompt", "system_prompt", "cwd", "tools", "reasoning_effort", "continues"),)
+_SPEC = ("agent_id", "prompt", "system_prompt", "cwd", "tools", "reasoning_effort", "continues")
 _TOLD = (
     *("name", "provider", "model", "depth", "prompt", "cwd", "incarnation", "labels"),
     "continues",

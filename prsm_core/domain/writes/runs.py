@@ -66,12 +66,10 @@ class RunStarted(Write, frozen=True, kw_only=True):
             "options": self.options,
             "epoch": 1,
         }
-        rows: list[Row] = [Insert("meta", session, keep=True, computed={"came": Now()})]
-        process = None
-        if self.engine is not None:
-            known, process = _engine(self.engine)
-            rows.append(known)
-        return *rows, Insert("runs", run, computed=process)
+        known, process = _engine(self.engine)
+        yield Insert("meta", session, keep=True, computed={"came": Now()})
+        yield from known
+        yield Insert("runs", run, computed=process)
 
     def events(self, step: Step) -> Iterable[Telling]:
         data = {"task": self.task, "workspace": self.workspace}
@@ -104,14 +102,10 @@ class RunResumed(Write, frozen=True, kw_only=True):
         anew["epoch"] = self.epoch
         if self.options is not None:
             anew["options"] = self.options
-        rows: list[Row] = []
-        process = None
-        if self.engine is not None:
-            known, process = _engine(self.engine)
-            rows.append(known)
+        known, process = _engine(self.engine)
         own = {"run_id": step.run_id, "session_id": step.session_id, "epoch": self.epoch - 1}
         problem = f"run {step.run_id} is not one to go on with, or others go on with it already"
-        return *rows, Update("runs", own, anew, refusing(problem, "not_resumable"), process)
+        return *known, Update("runs", own, anew, refusing(problem, "not_resumable"), process)
 
     def events(self, step: Step) -> Iterable[Telling]:
         return step.telling("run_resumed", {"epoch": self.epoch})
@@ -177,9 +171,11 @@ def _session(step: Step, values: dict[str, Any], computed: Computed | None = Non
     return Update("meta", {"session_id": step.session_id}, values, unknown, computed)
 
 
-def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of]]:
+def _engine(engine: tuple[str, int, Any] | None) -> tuple[Sequence[Row], dict[str, Of] | None]:
+    if engine is None:
+        return (), None
     row = dict(zip(("boot_id", "pid", "start"), engine, strict=True))
-    return Insert("engines", row, keep=True), {"engine_id": Of("engines", dict(row), "engine_id")}
+    return [Insert("engines", row, keep=True)], {"engine_id": Of("engines", dict(row), "engine_id")}
 
 
 class RunFinished(Write, frozen=True, kw_only=True):

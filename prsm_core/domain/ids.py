@@ -13,15 +13,13 @@ if TYPE_CHECKING:
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(high + low for high in _CROCKFORD for low in _CROCKFORD)
+_SHIFTS = range(120, -1, -10)
 
 
 def encode_ulid(millis: int, entropy: int) -> str:
     """Return the 26-character ULID of a Unix time in ms and 80 bits of entropy."""
-    return _encoded(millis & (2**48 - 1), 5) + _encoded(entropy & (2**80 - 1), 8)
-
-
-def _encoded(value: int, pairs: int) -> str:
-    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(10 * pairs - 10, -1, -10)])
+    value = (millis & (2**48 - 1)) << 80 | entropy & (2**80 - 1)
+    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
 
 
 class Ids:
@@ -33,33 +31,16 @@ class Ids:
         # Drawn once: what counts up from it is met by no other source. One bit is left to count.
         self._entropy = self._rng.getrandbits(79)
         self._millis = -1  # of the newest ULID
-        self._middle = _encoded(self._entropy >> 10, 7)  # between its time and its last two digits
-        self._second, self._second_text = -1, ""  # its time, but for the last two digits of that
-        self._head = ""  # its time, and the middle
 
     def ulid(self) -> str:
         """Return a new ULID, greater than every one this source made before."""
-        millis = int(self._time() * 1000)
+        self._millis = max(self._millis, int(self._time() * 1000))
         self._entropy += 1
-        if not self._entropy & 1023:
-            self._middle = _encoded(self._entropy >> 10, 7)
-            self._begin(max(millis, self._millis))
-        elif millis > self._millis:  # else only the end differs from the newest one
-            self._begin(millis)
-        return self._head + _PAIRS[self._entropy & 1023]
+        return encode_ulid(self._millis, self._entropy)
 
     def not_before(self, time: float) -> None:
         """Make only ULIDs that sort after a Unix time, though the clock was set back since."""
-        millis = int(time * 1000) + 1
-        if millis > self._millis:
-            self._begin(millis)
-
-    def _begin(self, millis: int) -> None:
-        self._millis = millis
-        second = (millis & (2**48 - 1)) >> 10
-        if second != self._second:
-            self._second, self._second_text = second, _encoded(second, 4)
-        self._head = self._second_text + _PAIRS[millis & 1023] + self._middle
+        self._millis = max(self._millis, int(time * 1000) + 1)
 
     def agent(self) -> str:
         """Return a new random agent id (32 hex digits)."""

@@ -24,8 +24,8 @@ class Machine(Generic[S]):
     """The legal transitions between states, which are members of an Enum or texts.
 
     `name` is for errors; `table` has the states that may follow each. Transitions of a named
-    `trigger`
-    (a restart, say) are illegal without it, so that nothing leaves a terminal state by accident.
+    `trigger` (a restart, say) are illegal without it, so that nothing leaves a terminal state by
+    accident.
     """
 
     def __init__(

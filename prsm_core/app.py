@@ -240,11 +240,7 @@ def _quarantined(plugins: PluginManager) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _open_files(settings: Settings, plugins: PluginManager, paths: Paths) -> OpenFiles:
-    """Return what opens the engine's files.
-
-    Raises PluginError for a required gate without a package that finds changes: it must not fail
-    open.
-    """
+    """Return what opens the engine's files; raise PluginError if a required gate lacks it."""
     spec = chosen(plugins, WorkspaceFilesSpec, settings.workspace.files, "workspace.files")
     if spec is None:
         if gates := [name for name, gate in settings.gates.items() if gate.required]:

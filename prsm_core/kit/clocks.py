@@ -85,11 +85,7 @@ async def first_of(
 
 
 class Parting:
-    """Limits how long what ends may be waited for, once a run's time is over.
-
-    Each wait gets at most half of what is left, so that all end in time and none finds nothing
-    left.
-    """
+    """Limits waits for what ends, once a run's time is over, to half of what is left each."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

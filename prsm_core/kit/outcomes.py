@@ -31,11 +31,7 @@ _SHAPES = (
 
 
 def within(outcome: ToolOutcome, limit: int) -> ToolOutcome:
-    """Return an answer whose text is JSON of at most so many characters.
-
-    Its longest texts are cut and marked, then its longest lists; if that is not enough it is an
-    error.
-    """
+    """Return an answer cut to so many characters: long texts, then long lists, else an error."""
     if len(outcome.text) <= limit:
         return outcome
     whole = outcome.data if isinstance(outcome.data, Mapping) else {"text": outcome.text}

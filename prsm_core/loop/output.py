@@ -282,11 +282,7 @@ def write_aside(*, patience: float = PATIENCE) -> None:
 
 
 def hurry_output(*, even_results: bool = False) -> None:
-    """From now on give up a terminal that takes nothing: the run is over.
-
-    Args:
-        even_results: Give up stdout to a program, too: the person wants to leave.
-    """
+    """Give up a terminal that takes nothing; with `even_results` stdout to a program, too."""
     for pump in _pumps.values():
         if even_results or not pump.keeps:
             pump.hurry()

@@ -35,7 +35,7 @@ class _OwnFolders(NamedTuple):
 
 
 def own_folders(environ: Mapping[str, str]) -> _OwnFolders:
-    """Return PRSM's folders by PRSM_HOME or the platform; ConfigError if that is no folder."""
+    """Return PRSM's folders, by PRSM_HOME (ConfigError if it is no folder) or the platform."""
     if home := environ.get("PRSM_HOME"):
         root = own_home(home)
         return _OwnFolders(root, root / "data", root / "state", root / "trees", root)

@@ -38,7 +38,7 @@ def builtin(name: str, module: str) -> Candidate:
 
 
 def installed(points: Iterable[EntryPoint] | None, *, defaults_only: bool) -> list[Candidate]:
-    """Return these entry points' plugins (None: all) by name, of default packages if asked."""
+    """Return the plugins of entry points (None: all) by name, or only those of default packages."""
     plugins = [
         _candidate(point)
         for point in (entry_points(GROUP) if points is None else points)

@@ -28,9 +28,9 @@ _RAW = re.compile(r"'[^']*'")
 _DOUBLE = re.compile(r"(?:[^\"\\`$]++|\\.|\$(?![\w({\[@*#?$!'\"-]))*+", re.DOTALL)
 _HEREDOC = re.compile(r"(?:[^\\`$]++|\\.|\$(?![\w({\[@*#?$!-]))*+", re.DOTALL)
 _SUBSTITUTES = re.compile(r"`|\$[({\[]|[<>]\(")
-# What bash finds in backquotes, and where they end, depends on what else stands in them.
 # What runs when a literal text is expanded after all.
 _LATENT = re.compile(r"`[^`]+`|\$\(|\$\{[ |\n]|[<>]\(")
+# What bash finds in backquotes, and where they end, depends on what else stands in them.
 _BACKQUOTED = re.compile(r"`[^`\\#'\"]*`")
 _TO_NEXT_LINE = re.compile(rb"[^\n]*\n[ \t]*")
 _DELIMITER = re.compile(r"(?P<quote>\\|'|\"|)(?P<name>[A-Za-z0-9_.!@%+-]+)(?P<end>['\"]?)")

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from prsm_mcp.server import ToolHost
     from prsm_mcp.wire import Hello
 
-    Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
-    Refuse = Callable[[asyncio.StreamWriter], None]
     OpenEndpoint = Callable[..., AbstractAsyncContextManager[McpEndpoint]]
 
 _log = logging.getLogger("prsm.toolserver")
@@ -54,28 +52,6 @@ SETTLE_SECONDS = 10.0
 MAX_STRANGERS = 32  # connections that have not said yet who they are
 MAX_CONNECTIONS = 16  # with one token
 _TOKEN_BYTES = 32
-
-
-async def listen_unix(path: Path, accept: Accept, refuse: Refuse) -> tuple[asyncio.Server, str]:
-    """Listen on a socket of mode 0600 in a folder of mode 0700; return the server and its address.
-
-    A socket of a dead engine is replaced. The path may be longer than the 107 bytes that an address
-    holds: proxies know the same way around it. Raises ConfigError if nothing can listen there.
-    """
-    try:
-        make_private(path.parent).chmod(0o700)
-        return await listen_private(path, accept, refuse), str(path)
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be listened on: {error.strerror}",
-            hint="PRSM_HOME names another folder for all state",
-        ) from error
-
-
-async def listen_tcp(accept: Accept) -> tuple[asyncio.Server, str]:
-    """Listen on the loopback interface, where only the token protects."""
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    return server, f"{TCP_PREFIX}127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 @dataclass(slots=True, eq=False)
@@ -94,14 +70,9 @@ class _Door:
         return self.host.tools
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        call_id: str | None = None,
-        patience_s: float | None = None,
+        self, name: str, arguments: Mapping[str, Any], **options: Any
     ) -> ToolOutcome:
-        outcome = await self.host.call_tool(name, arguments, call_id=call_id, patience_s=patience_s)
+        outcome = await self.host.call_tool(name, arguments, **options)
         if outcome.ends_turn and self.end_turn is not None:
             await self.end_turn()
         return outcome
@@ -144,13 +115,7 @@ class _Connection:
 
 
 class Bridge:
-    """Listens from the first endpoint on until it is closed. An async context manager.
-
-    Args:
-        path: The socket. Its folder is made private.
-        clock: Measures how long a connection takes to identify itself.
-        unix: False listens on the loopback interface instead.
-    """
+    """Listens at `path`, or on the loopback interface, from the first endpoint on."""
 
     def __init__(self, path: Path, clock: Clock, *, unix: bool = HAS_UNIX_SOCKETS) -> None:
         self.refused = 0  # connections turned away
@@ -206,12 +171,28 @@ class Bridge:
         async with self._opening:
             if self._server is not None:
                 return
-            self._server, self._address = await (
-                listen_unix(self._path, self._accept, self._refuse_foreign)
-                if self._unix
-                else listen_tcp(self._accept)
-            )
+            if self._unix:
+                self._server, self._address = await self._listen_unix(), str(self._path)
+            else:  # only the token protects
+                self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+                port = self._server.sockets[0].getsockname()[1]
+                self._address = f"{TCP_PREFIX}127.0.0.1:{port}"
             self._background.launch(load_mcp(), name="import of mcp")
+
+    async def _listen_unix(self) -> asyncio.Server:
+        """Listen on a socket of mode 0600 in a folder of mode 0700.
+
+        A socket of a dead engine is replaced. The path may be longer than the 107 bytes that an
+        address holds: proxies know the same way around it.
+        """
+        try:
+            make_private(self._path.parent).chmod(0o700)
+            return await listen_private(self._path, self._accept, self._refuse_foreign)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._path}: cannot be listened on: {error.strerror}",
+                hint="PRSM_HOME names another folder for all state",
+            ) from error
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_closed:  # the connection was on its way already
@@ -226,7 +207,6 @@ class Bridge:
         task.add_done_callback(lambda _: _drop(writer))
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection that proves its agent, from its first line to its end."""
         lines = LineReader(reader)
         try:
             hello = await self._hello(lines)
@@ -258,7 +238,6 @@ class Bridge:
         return None if line is None else decode_hello(line)
 
     async def _admit(self, hello: Hello | None) -> tuple[_Door | None, str]:
-        """Return the door that this connection may enter, or why there is none."""
         if hello is None:
             return None, "it did not say who it is"
         # Compare all keys, however early one matches.

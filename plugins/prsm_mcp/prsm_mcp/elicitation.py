@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core import OrchestrationError, ToolOutcome
+from prsm_core.kit import whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     import mcp_types
     from mcp.server.context import ServerRequestContext
@@ -78,13 +79,9 @@ class Elicitation:
         self,
         context: ServerRequestContext,
         params: mcp_types.CallToolRequestParams,
-        run: Callable[[], Awaitable[ToolOutcome]],
+        run: Callable[[], Coroutine[Any, Any, ToolOutcome]],
     ) -> ToolOutcome | mcp_types.InputRequiredResult:
-        """Run a call, and ask the user meanwhile.
-
-        It must be possible to leave the call and repeat it: see `AgentHost.call_tool` about
-        patience.
-        """
+        """Run a call, which must be repeatable by its patience, and ask the user meanwhile."""
         await self._take_responses(context, params.input_responses)
         rounds = _rounds(params.request_state)
         by_request = not _is_modern(context)
@@ -100,7 +97,7 @@ class Elicitation:
                         return _input_required(forms, rounds + 1)
                     self._ask(context, forms)
                 if running is None:
-                    running = self._tasks.create_task(outcome_of(run), name=f"call {params.name}")
+                    running = self._tasks.create_task(run(), name=f"call {params.name}")
                 await self._first(running, may_ask=by_request or rounds < ROUNDS)
         finally:
             if running is not None:
@@ -112,7 +109,6 @@ class Elicitation:
             dialog.cancel()
 
     async def _first(self, running: asyncio.Task[ToolOutcome], *, may_ask: bool) -> None:
-        """Wait until the call has ended, or the user may be asked something."""
         if not may_ask:
             await asyncio.wait({running})
             return
@@ -155,11 +151,6 @@ def ended(task: asyncio.Task[ToolOutcome]) -> ToolOutcome:
     return task.result()
 
 
-async def outcome_of(run: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
-    """Run a call, as the coroutine that a task wants."""
-    return await run()
-
-
 def _is_modern(context: ServerRequestContext) -> bool:
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -184,7 +175,8 @@ def _rounds(state: str | None) -> int:
     """Return how often the user was asked in this call. A state that is no number ends asking."""
     if state is None:
         return 0
-    return int(state) if state.isascii() and state.isdecimal() and len(state) < 3 else ROUNDS
+    rounds = whole_number(state)
+    return ROUNDS if rounds is None else rounds
 
 
 def _schema(form: Form) -> dict[str, Any]:

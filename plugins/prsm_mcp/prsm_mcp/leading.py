@@ -40,6 +40,12 @@ wait_for_message with all, for all results together. A question ends it early: a
 respond_to_child, and wait again. An answer of type `pending` is no failure: the work goes on, \
 and wait_for_message with its token gives the answer. A `notice` is for your user: pass it on. \
 When your session ends, the children that still run are killed."""
+BEAT_SECONDS = 1.0  # between two signs that somebody is asked
+_BEGINNINGS = frozenset({"permission_requested", "question_asked"})
+_ENDS = frozenset({"permission_resolved", "question_answered"})
+_WORDS = {"once": "allow once", "always": "always allow, in this run", "deny": "deny"}
+_VERDICTS = {words: verdict for verdict, words in _WORDS.items()}
+_LONGEST_VIA = 80
 
 
 def serve_client(
@@ -96,17 +102,10 @@ class ClientHost:
         return self._host.tools
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        call_id: str | None = None,
-        patience_s: float | None = None,
+        self, name: str, arguments: Mapping[str, Any], **options: Any
     ) -> ToolOutcome:
         """Call a tool; see AgentHost."""
-        outcome = await self._host.call_tool(
-            name, arguments, call_id=call_id, patience_s=patience_s
-        )
+        outcome = await self._host.call_tool(name, arguments, **options)
         # An outcome is given only once: if this were cut off from here on, it would be lost.
         waiting = await self._app.requests.open()
         return outcome.with_notice(_notice(waiting)) if waiting else outcome
@@ -142,14 +141,6 @@ async def serve_stdio(
         open_streams(LineReader(reader), writer) as pair,
     ):
         await serve(host, *pair, patience_s=patience_s, instructions=instructions, asker=asker)
-
-
-BEAT_SECONDS = 1.0  # between two signs that somebody is asked
-_BEGINNINGS = frozenset({"permission_requested", "question_asked"})
-_ENDS = frozenset({"permission_resolved", "question_answered"})
-_WORDS = {"once": "allow once", "always": "always allow, in this run", "deny": "deny"}
-_VERDICTS = {words: verdict for verdict, words in _WORDS.items()}
-_LONGEST_VIA = 80
 
 
 class ClientAsker:

@@ -12,11 +12,11 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core import OrchestrationError, PrsmError, ToolOutcome, __version__
-from prsm_mcp.elicitation import Elicitation, can_elicit, ended, outcome_of
+from prsm_mcp.elicitation import Elicitation, can_elicit, ended
 from prsm_mcp.wire import mended
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     import mcp_types
     from mcp.server.context import ServerRequestContext
@@ -104,12 +104,18 @@ def _build_server(
     async def list_tools(
         _context: ServerRequestContext, _params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
-        return mcp_types.ListToolsResult(tools=[_describe(tool) for tool in host.tools])
+        tools = [
+            mcp_types.Tool(
+                name=t.name, description=t.description, input_schema=dict(t.input_schema)
+            )
+            for t in host.tools
+        ]
+        return mcp_types.ListToolsResult(tools=tools)
 
     async def call_tool(
         context: ServerRequestContext, params: mcp_types.CallToolRequestParams
     ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
-        def run() -> Awaitable[ToolOutcome]:
+        def run() -> Coroutine[Any, Any, ToolOutcome]:
             return _call(host, params.name, params.arguments or {}, patience_s)
 
         if elicitation is not None and can_elicit(context):
@@ -142,19 +148,11 @@ async def _result(outcome: ToolOutcome) -> mcp_types.CallToolResult:
     return mcp_types.CallToolResult(content=[content, *shown], is_error=outcome.is_error)
 
 
-def _describe(tool: ToolSpec) -> mcp_types.Tool:
-    import mcp_types
-
-    return mcp_types.Tool(
-        name=tool.name, description=tool.description, input_schema=dict(tool.input_schema)
-    )
-
-
 async def _call_apart(
-    calls: asyncio.TaskGroup, name: str, run: Callable[[], Awaitable[ToolOutcome]]
+    calls: asyncio.TaskGroup, name: str, run: Callable[[], Coroutine[Any, Any, ToolOutcome]]
 ) -> ToolOutcome:
     """Run a call in a task of its own. It is cancelled once if this handler is."""
-    task = calls.create_task(outcome_of(run), name=f"tool call {name}")
+    task = calls.create_task(run(), name=f"tool call {name}")
     try:
         await asyncio.wait({task})
     except asyncio.CancelledError:

@@ -43,6 +43,7 @@ _CHUNK = 1 << 16
 _MAX_SECONDS = 1e9
 
 TCP_PREFIX = "tcp:"  # an address is a path, or tcp:127.0.0.1:PORT where there are no Unix sockets
+_NOT_A_REQUEST = -32600  # JSON-RPC's code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +79,11 @@ def decode_hello(line: bytes) -> Hello | None:
     patience = said.get("patience_s")
     if not (isinstance(agent, str) and isinstance(token, str) and isinstance(pid, int)):
         return None
-    if patience is not None and not (_is_number(patience) and 0 < patience < _MAX_SECONDS):
+    is_number = type(patience) in (int, float)
+    if patience is not None and not (is_number and 0 < patience < _MAX_SECONDS):
         return None
     beats = said.get("beats") is True
     return Hello(agent=agent, token=token, pid=pid, patience_s=patience, beats=beats)
-
-
-def _is_number(value: object) -> bool:
-    """Whether it is a number that a float can hold: JSON may spell others."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    return -_MAX_SECONDS < value < _MAX_SECONDS
 
 
 def mended(text: str) -> str:
@@ -129,7 +124,6 @@ class LineReader:
         return line
 
 
-_NOT_A_REQUEST = -32600  # JSON-RPC's code
 _TOO_LONG = encode(
     {
         "jsonrpc": "2.0",

@@ -21,6 +21,17 @@ NAME = "alibaba"
 KEY = "DASHSCOPE_API_KEY"
 CODING = "coding"
 PLANS = {"payg": "payg", CODING: CODING}
+MODELS: Models = {  # of the Responses interface
+    "qwen3.7-max": {"context_window": 991_000},
+    "qwen3.5-plus": {"context_window": 1_000_000},
+    "qwen3-max": {"context_window": 262_144},
+}
+CODING_MODELS: Models = {
+    "qwen3.5-plus": {"context_window": 1_000_000},
+    "qwen3-coder-plus": {"context_window": 1_000_000},
+    "qwen3-coder-next": {"context_window": 262_144},
+    "qwen3-max-2026-01-23": {"context_window": 262_144},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +59,6 @@ REGIONS = {
         workspaces="cn-beijing.maas.aliyuncs.com",
         coding="coding.dashscope.aliyuncs.com",
     ),
-}
-
-MODELS: Models = {  # of the Responses interface
-    "qwen3.7-max": {"context_window": 991_000},
-    "qwen3.5-plus": {"context_window": 1_000_000},
-    "qwen3-max": {"context_window": 262_144},
-}
-CODING_MODELS: Models = {
-    "qwen3.5-plus": {"context_window": 1_000_000},
-    "qwen3-coder-plus": {"context_window": 1_000_000},
-    "qwen3-coder-next": {"context_window": 262_144},
-    "qwen3-max-2026-01-23": {"context_window": 262_144},
 }
 
 

@@ -35,6 +35,28 @@ _CLIENT = {
     "capabilities": {"experimentalApi": True},
 }
 
+# npm installs a launcher that only looks for Codex, and names the package manager. Node takes as
+# long to start as Codex does, and stays in memory for as long as Codex runs.
+_PACKAGE = "@openai/codex"
+_LAUNCHER = ("bin", "codex.js")  # in the package
+_BUILDS = {
+    ("linux", "x86_64"): ("linux-x64", "x86_64-unknown-linux-musl"),
+    ("linux", "aarch64"): ("linux-arm64", "aarch64-unknown-linux-musl"),
+    ("darwin", "x86_64"): ("darwin-x64", "x86_64-apple-darwin"),
+    ("darwin", "arm64"): ("darwin-arm64", "aarch64-apple-darwin"),
+}
+
+# Codex that is killed in its very first start leaves a database that says for a quarter of an hour
+# that somebody is filling it, and no Codex starts there. If it is gone Codex makes another one at
+# once, from the threads' own files.
+_DATABASES = "state_*.sqlite"
+_FILLING_SECONDS = 5.0  # what fills an empty one takes less than one of them
+_LOOK_SECONDS = 0.2
+_NOTICE = (
+    "Codex was killed while it started here for the first time. Its database was set aside, "
+    "as {name}: Codex makes another one of its threads."
+)
+
 
 class Thread(Peer, Protocol):
     """Listens to one thread."""
@@ -107,7 +129,7 @@ class AppServer:
     async def _greet(self) -> None:
         try:
             await self.rpc.request("initialize", _CLIENT, timeout_s=_START_SECONDS)
-            await self.rpc.notify("initialized")
+            await self.rpc.send({"method": "initialized"})
             if self._gate is not None:
                 await self._trust_hook()
         except RpcError as error:
@@ -255,18 +277,6 @@ def prepare_home(home: Path, config: CodexConfig) -> Path:
     return home
 
 
-# npm installs a launcher that only looks for Codex, and names the package manager. Node takes as
-# long to start as Codex does, and stays in memory for as long as Codex runs.
-_PACKAGE = "@openai/codex"
-_LAUNCHER = ("bin", "codex.js")  # in the package
-_BUILDS = {
-    ("linux", "x86_64"): ("linux-x64", "x86_64-unknown-linux-musl"),
-    ("linux", "aarch64"): ("linux-arm64", "aarch64-unknown-linux-musl"),
-    ("darwin", "x86_64"): ("darwin-x64", "x86_64-apple-darwin"),
-    ("darwin", "arm64"): ("darwin-arm64", "aarch64-apple-darwin"),
-}
-
-
 def unwrapped(argv: Sequence[str]) -> tuple[str, ...]:
     """Return a command line with Codex in place of its launcher, if that is what it runs."""
     first = shutil.which(argv[0])
@@ -275,15 +285,14 @@ def unwrapped(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def _behind(launcher: Path) -> Path | None:
-    """Return the program that a launcher would run, if it is one."""
     build = _BUILDS.get((sys.platform, os.uname().machine))
     if build is None or launcher.parts[-2:] != _LAUNCHER or not _is_codex(launcher.parents[1]):
         return None
     package, target = build
     # Node looks for a package beside each of the folders that the launcher is in.
     places = (folder / "node_modules" / f"{_PACKAGE}-{package}" for folder in launcher.parents)
-    place = next((one for one in places if (one / "package.json").is_file()), launcher.parents[1])
-    program = place / "vendor" / target / "bin" / "codex"
+    installed = (folder for folder in places if (folder / "package.json").is_file())
+    program = next(installed, launcher.parents[1]) / "vendor" / target / "bin" / "codex"
     return program if program.is_file() and os.access(program, os.X_OK) else None
 
 
@@ -293,18 +302,6 @@ def _is_codex(folder: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(about, dict) and about.get("name") == _PACKAGE
-
-
-# Codex that is killed in its very first start leaves a database that says for a quarter of an hour
-# that somebody is filling it, and no Codex starts there. If it is gone Codex makes another one at
-# once, from the threads' own files.
-_DATABASES = "state_*.sqlite"
-_FILLING_SECONDS = 5.0  # what fills an empty one takes less than one of them
-_LOOK_SECONDS = 0.2
-_NOTICE = (
-    "Codex was killed while it started here for the first time. Its database was set aside, "
-    "as {name}: Codex makes another one of its threads."
-)
 
 
 async def unstick(home: Path, services: ProviderServices) -> Notice | None:

@@ -55,11 +55,7 @@ def exec_argv(
     profile: str | None = None,
     effort: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the command line of one turn by `codex exec`, which reads the prompt from stdin.
-
-    `variables` are the names of those that shells get. `profile` names the file in the private home
-    that holds the `layer`, if there is one.
-    """
+    """Return the command line of one turn; `profile` names the file with the `layer`, if any."""
     kind = "workspace-write" if may_edit(request) else "read-only"
     model = () if request.model == DEFAULT_MODEL else ("-m", request.model)
     settings = {

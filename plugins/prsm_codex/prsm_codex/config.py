@@ -27,14 +27,42 @@ if TYPE_CHECKING:
 
     from prsm_core import ModelInfo
 
+KEYS: dict[str, Parser] = {
+    "api_key_env": parse_text,
+    "backend": Key(parse_choice("app-server", "exec"), "app-server, or exec: one process a turn."),
+    "base_url": parse_url,
+    "command": parse_argv,
+    "enforcement": Key(
+        parse_choice("auto", "pre_tool", "approval"),
+        "auto, pre_tool (the tool hook, or nothing) or approval.",
+    ),
+    "env": parse_environment,
+    "home": parse_text,
+    "lean": Key(
+        parse_flag,
+        "Leave out built-in tools that are no plain functions, for servers that are not OpenAI's.",
+    ),
+    "models": parse_models,
+    "network": Key(parse_flag, "Whether commands in the sandbox use the network."),
+}
+HOOK_SINCE = (0, 169)  # before, the hook was not told in which folder a command runs
+_NO_TERMINALS_SINCE = (0, 163)
+_VERSION = re.compile(r"\b(\d+)\.(\d+)\.(\d+)\S*")
+_WEB_SEARCH = "web search runs at the vendor and is not asked"
+_KILLED = (
+    "a call whose hook's shell is killed begins, inside Codex's sandbox; Codex is ended at once"
+)
+_LEAVES = "a command that was accepted runs outside Codex's sandbox"
+_TERMINALS = (
+    "input to a terminal is not asked: commands that want one are denied, in a resumed thread "
+    "only those that start an interpreter"
+)
+_SANDBOX_ONLY = "no call is asked: only Codex's sandbox limits them"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodexConfig:
-    """How to run Codex; KEYS describes the settings.
-
-    Without `base_url` and `api_key_env` Codex uses the login of `codex login`: the user's own, or
-    the one in the folder `home`.
-    """
+    """How to run Codex, by default with its own login; KEYS describes the settings."""
 
     command: tuple[str, ...] = ("codex",)
     base_url: str | None = None
@@ -68,42 +96,7 @@ class CodexConfig:
         return find_key(self.api_key_env, self.env, environ)
 
 
-KEYS: dict[str, Parser] = {
-    "api_key_env": parse_text,
-    "backend": Key(parse_choice("app-server", "exec"), "app-server, or exec: one process a turn."),
-    "base_url": parse_url,
-    "command": parse_argv,
-    "enforcement": Key(
-        parse_choice("auto", "pre_tool", "approval"),
-        "auto, pre_tool (the tool hook, or nothing) or approval.",
-    ),
-    "env": parse_environment,
-    "home": parse_text,
-    "lean": Key(
-        parse_flag,
-        "Leave out built-in tools that are no plain functions, for servers that are not OpenAI's.",
-    ),
-    "models": parse_models,
-    "network": Key(parse_flag, "Whether commands in the sandbox use the network."),
-}
-
 SETTINGS = model_of_keys("CodexSettings", KEYS, CodexConfig.from_settings)
-
-
-HOOK_SINCE = (0, 169)  # before, the hook was not told in which folder a command runs
-_NO_TERMINALS_SINCE = (0, 163)
-_VERSION = re.compile(r"\b(\d+)\.(\d+)\.(\d+)\S*")
-
-_WEB_SEARCH = "web search runs at the vendor and is not asked"
-_KILLED = (
-    "a call whose hook's shell is killed begins, inside Codex's sandbox; Codex is ended at once"
-)
-_LEAVES = "a command that was accepted runs outside Codex's sandbox"
-_TERMINALS = (
-    "input to a terminal is not asked: commands that want one are denied, in a resumed thread "
-    "only those that start an interpreter"
-)
-_SANDBOX_ONLY = "no call is asked: only Codex's sandbox limits them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,15 @@ _READS_CONFIG = ("--get", "-l", "--list", "get", "list")
 _SETS_CONFIG = ("--unset", "--add", "--replace-all", "--rename", "--remove", "-e", "--edit")
 _SETS_FIRST = frozenset({"set", "unset", "rename-section", "remove-section", "edit"})
 _FOLDER_OPTIONS = ("--git-dir", "--work-tree", "--namespace", "--bare")
+_CONFIGS: Mapping[str, str] = {"--global": "~/.gitconfig", "--system": "/etc/gitconfig"}
+
+# On Linux the sandbox mounts over these names in each writable folder. It creates those that are
+# missing, and its helper removes them after the command. An interrupt also kills the helper, and no
+# later one removes what another created (Codex 0.169, issue 31599 of openai/codex): an empty `.git`
+# would stay among the person's files. Codex keeps a registry below its TMPDIR: a folder for each
+# path, named by the path's hash, with a file for each helper that uses it, named by its process id.
+READ_ONLY = (".git", ".agents", ".codex", ".aws")
+_CREATED = "synthetic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +109,7 @@ class Sandbox:
 
     async def clean(self) -> None:
         """Remove what a killed sandbox left in the writable folders."""
-        await remove_mount_points(self.temp, self.writable)
+        await asyncio.to_thread(remove_mount_points, self.temp, self.writable)
 
     def hindrance(self, wanted: PermissionRequest) -> str | None:
         """Return what a call would do that the sandbox stops, if anything. This looks at files."""
@@ -176,7 +185,6 @@ def _path(word: Word, place: str | None) -> str | None:
 
 
 def _targets(command: Command, place: str | None) -> Iterator[str]:
-    """Yield the files that a command says it writes."""
     words = [*command.writes, *_operands(command)]
     for word in words:
         path = _path(word, place)
@@ -194,14 +202,14 @@ def _operands(command: Command) -> Sequence[Word]:
     valued = _WRITES_ALL.get(command.name) or _WRITES_LAST.get(command.name)
     if valued is None or any(text.startswith(_INTO) for text in command.texts):
         return ()
-    found: list[Word] = []
+    operands: list[Word] = []
     rest = iter(command.words[1:])
     for word in rest:
         if word.text in valued.split():
             next(rest, None)
         elif not word.text.startswith("-"):
-            found.append(word)
-    return found if command.name in _WRITES_ALL else found[-1:] if len(found) > 1 else ()
+            operands.append(word)
+    return operands if command.name in _WRITES_ALL else operands[-1:] if len(operands) > 1 else ()
 
 
 def writes_data(texts: Sequence[str], place: str) -> str | None:
@@ -232,9 +240,6 @@ def written_config(texts: Sequence[str]) -> str | None:
     if not _writes(name, [option for option in options if option not in _CONFIGS], operands):
         return None
     return next((os.path.expanduser(_CONFIGS[o]) for o in options if o in _CONFIGS), None)  # noqa: PTH111
-
-
-_CONFIGS: Mapping[str, str] = {"--global": "~/.gitconfig", "--system": "/etc/gitconfig"}
 
 
 def data_folders(folder: str) -> Iterator[str]:
@@ -320,21 +325,8 @@ def _sets(options: Sequence[str], operands: Sequence[str]) -> bool:
     return is_set or action in _SETS_FIRST or len(operands) > 1
 
 
-# On Linux the sandbox mounts over these names in each writable folder. It creates those that are
-# missing, and its helper removes them after the command. An interrupt also kills the helper, and no
-# later one removes what another created (Codex 0.169, issue 31599 of openai/codex): an empty `.git`
-# would stay among the person's files. Codex keeps a registry below its TMPDIR: a folder for each
-# path, named by the path's hash, with a file for each helper that uses it, named by its process id.
-READ_ONLY = (".git", ".agents", ".codex", ".aws")
-_CREATED = "synthetic"
-
-
-async def remove_mount_points(temp: Path, folders: Iterable[str]) -> None:
+def remove_mount_points(temp: Path, folders: Iterable[str]) -> None:
     """Remove what a Codex with this TMPDIR created in writable folders and no longer uses."""
-    await asyncio.to_thread(_remove_all, temp, folders)
-
-
-def _remove_all(temp: Path, folders: Iterable[str]) -> None:
     registry = temp / f"codex-bwrap-synthetic-mount-targets-{os.getuid()}"
     try:
         lock = (registry / "lock").open("rb")

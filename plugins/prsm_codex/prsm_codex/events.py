@@ -298,11 +298,11 @@ def _plan(params: Json) -> list[ProviderEvent]:
     steps = params.get("plan")
     if not isinstance(steps, list):
         return []
-    return [PlanUpdated(tuple(_plan_entry(as_object(step)) for step in steps))]
-
-
-def _plan_entry(step: Json) -> PlanEntry:
-    return PlanEntry(str(step.get("step", "")), _STATUS.get(str(step.get("status")), "pending"))
+    entries = [
+        PlanEntry(str(step.get("step", "")), _STATUS.get(str(step.get("status")), "pending"))
+        for step in map(as_object, steps)
+    ]
+    return [PlanUpdated(tuple(entries))]
 
 
 def _rerouted(params: Json) -> list[ProviderEvent]:

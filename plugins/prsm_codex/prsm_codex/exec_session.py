@@ -103,9 +103,9 @@ class ExecSession(TurnSession[CodexTurn]):
         self._process: Process | None = None
         self._translator = ExecTranslator()  # of the turn
         self._decider = ToolDecider(
-            request,
-            host,
-            services,
+            session=request,
+            host=host,
+            services=services,
             orchestration=frozenset(f"mcp__{command.TOOL_SERVER}__{t.name}" for t in host.tools),
             key=lambda _, wanted: allowed_key(wanted.tool, wanted.arguments),
             sandbox=Sandbox.of(request, config, services),
@@ -128,10 +128,6 @@ class ExecSession(TurnSession[CodexTurn]):
     def closed(self, turn: CodexTurn) -> None:
         """Let go of a turn; see TurnSession."""
         turn.close()
-
-    async def close(self) -> None:
-        """End what runs."""
-        await self.interrupt()
 
     async def on_hook(self, event: Mapping[str, Any]) -> str:
         """Decide about a call of the running turn."""

@@ -111,9 +111,6 @@ def tool_request(payload: Mapping[str, Any], agent_id: str, cwd: str) -> Permiss
     return request(tool=name, arguments=arguments, command=command)
 
 
-_ANYTHING = r"[\s\S]"
-
-
 def all_but(names: Iterable[str]) -> str:
     """Return a regular expression that is found in every text that is none of these names.
 
@@ -127,7 +124,7 @@ def _leaving(rests: list[str]) -> str:
     """Return a pattern of every text but these, which are sorted."""
     ends = [] if "" in rests else ["$"]
     first = sorted({rest[0] for rest in rests if rest})
-    other = f"[^{''.join(map(re.escape, first))}]" if first else _ANYTHING
+    other = f"[^{''.join(map(re.escape, first))}]" if first else r"[\s\S]"
     longer = [
         re.escape(char) + _leaving([rest[1:] for rest in rests if rest[:1] == char])
         for char in first

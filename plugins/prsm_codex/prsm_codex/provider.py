@@ -58,6 +58,16 @@ CACHE = "models_cache.json"  # in the user's CODEX_HOME; not every login makes o
 _FRESH_SECONDS = 24 * 3600.0
 _MAX_PAGES = 20
 
+# Codex tells its model of these. Its own home, which may hold more, is PRSM's.
+SKILLS = frozenset({".agents/skills", ".codex/skills", "~/.agents/skills"})
+VERSIONS = VersionRange(
+    program="codex",
+    oldest=(0, 160, 0),
+    tested_from=(0, 160, 0),
+    below=(0, 175, 0),
+    install="npm install -g @openai/codex",
+)
+
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> CodexProvider:
     """Build the provider from its section of the configuration."""
@@ -121,7 +131,7 @@ class CodexProvider(Provider):
         )
         self._one_shots.add(session)
         stack.callback(self._one_shots.discard, session)
-        stack.push_async_callback(session.close)
+        stack.push_async_callback(session.interrupt)
         return session
 
     async def _prepare_exec(self, request: SessionRequest, features: Features) -> Features:
@@ -197,7 +207,7 @@ class CodexProvider(Provider):
         """End the app-server and every session; see Provider."""
         try:
             for session in tuple(self._one_shots):
-                await session.close()
+                await session.interrupt()
             await self._end_server()
         finally:  # what ends too late is cancelled, and leaves no socket
             await self._gate.aclose()
@@ -209,7 +219,6 @@ class CodexProvider(Provider):
                 await server.aclose()
 
     async def _checked(self) -> Features:
-        """Return the features of this version of Codex. It is asked once."""
         async with self._asking:
             if self._features is None:
                 return self._learn(await VERSIONS.found(self._config.command, self._services))
@@ -245,10 +254,6 @@ class CodexProvider(Provider):
         return None if self._config.base_url else user_login(self._config, os.environ).exists()
 
 
-# Codex tells its model of these. Its own home, which may hold more, is PRSM's.
-SKILLS = frozenset({".agents/skills", ".codex/skills", "~/.agents/skills"})
-
-
 def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabilities:
     keeps = config.backend == "app-server"
     return ProviderCapabilities(
@@ -263,15 +268,6 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
         skills=SKILLS,
         compacts=keeps,  # its thread, at nine tenths of the window that it knows
     )
-
-
-VERSIONS = VersionRange(
-    program="codex",
-    oldest=(0, 160, 0),
-    tested_from=(0, 160, 0),
-    below=(0, 175, 0),
-    install="npm install -g @openai/codex",
-)
 
 
 async def make_home(config: CodexConfig, services: ProviderServices, features: Features) -> None:

@@ -88,7 +88,8 @@ class Rollout:
             self.pending[call_id] = PendingCall(call_id=call_id, tool=tool, output=_CALLS[kind])
         elif kind in _OUTPUTS:
             self.pending.pop(call_id, None)
-            if not _is_cut_off(item.get("output")):
+            output = str(item.get("output"))
+            if output not in _CUT_OFF and not output.startswith("aborted by user"):
                 self.answered.add(call_id)
 
     def _event(self, event: Mapping[str, Any]) -> None:
@@ -111,10 +112,6 @@ class Rollout:
 def _text(item: Mapping[str, Any]) -> str:
     texts = (part.get("text") for part in as_objects(item.get("content")))
     return "".join(text for text in texts if isinstance(text, str))
-
-
-def _is_cut_off(output: Any) -> bool:
-    return isinstance(output, str) and (output in _CUT_OFF or output.startswith("aborted by user"))
 
 
 def find_item(file: Path, call_id: str, *, output: bool = False) -> Mapping[str, Any]:

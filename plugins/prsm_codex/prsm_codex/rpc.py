@@ -139,10 +139,6 @@ class Rpc:
             self.closed = RpcClosedError(ending.why, tail=ending.tail)
         return self.closed
 
-    async def notify(self, method: str) -> None:
-        """Send the server a notification."""
-        await self.send({"method": method})
-
     async def send(self, message: Json) -> None:
         """Write one line; raise RpcClosedError if the server reads no more."""
         line = json.dumps(message).encode() + b"\n"

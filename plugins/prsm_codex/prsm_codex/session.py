@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals, command, hooks, rollout
@@ -120,9 +121,9 @@ class CodexSession(TurnSession[CodexTurn]):
         self._is_distrusted = False  # Codex ran something without leave: that must not be repeated
         self._sandbox = Sandbox.of(request, config, services)
         self._decider = ToolDecider(
-            request,
-            host,
-            services,
+            session=request,
+            host=host,
+            services=services,
             orchestration=frozenset(tool.name for tool in host.tools),
             key=lambda call_id, _: call_id,
             sandbox=self._sandbox,
@@ -131,12 +132,12 @@ class CodexSession(TurnSession[CodexTurn]):
         )
         self._translator.allowed = self._decider.allowed
         self._responder = Responder(
-            request,
-            host,
-            self._translator,
-            services,
-            self.steer,
-            self._complete,
+            session=request,
+            host=host,
+            translator=self._translator,
+            services=services,
+            explain=self.steer,
+            complete=self._complete,
             features=features,
             allowed=self._decider.allowed,
         )
@@ -173,7 +174,6 @@ class CodexSession(TurnSession[CodexTurn]):
         await self._end_commands()
 
     async def _end_commands(self) -> None:
-        """End the commands that a turn left running, and clean up after their sandbox."""
         await self._ask("thread/backgroundTerminals/clean", timeout_s=_CLEAN_SECONDS, vital=False)
         await self._sandbox.clean()
 
@@ -272,7 +272,11 @@ class CodexSession(TurnSession[CodexTurn]):
         server = await self._ready()  # a resume tells whether the last prompt has arrived
         await self._servers.until_begun()
         await self._tell_news(turn)
-        text, message_id = self._prompt(context), self._message_id(context)
+        # The ledger's id of the prompt, if it has one.
+        message_id = self._unsent[1] if self._unsent else str(uuid.uuid4())
+        if context.current_message is not None:
+            message_id = context.current_message.id
+        text = self._prompt(context)
         self._unsent = (text, message_id) if text else None
         self._images.see(context)
         params = command.turn_start(
@@ -302,12 +306,6 @@ class CodexSession(TurnSession[CodexTurn]):
             kind=ErrorKind.UNKNOWN, message=f"codex: {error.message}", retryable=not self.reusable
         )
         await turn.put([TurnEnded(StopReason.ERROR, why)])
-
-    def _message_id(self, context: AssembledContext) -> str:
-        """Return the id of the turn's prompt in the thread: the ledger's, if there is one."""
-        if context.current_message is not None:
-            return context.current_message.id
-        return self._unsent[1] if self._unsent else str(uuid.uuid4())
 
     def _prompt(self, context: AssembledContext) -> str | None:
         """Return the text to send. A prompt that was lost in a crash comes first."""
@@ -386,7 +384,9 @@ class CodexSession(TurnSession[CodexTurn]):
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:
         """Translate a notification into events of the running turn."""
         if self._features.hooked and (call := self._unasked(method, params)):
-            self._hang_up(call)
+            self._is_distrusted = True
+            if self._server is not None:
+                self._server.rpc.hang_up(f"it ran {call}, and was ended for that")
             return
         if method == STATUS and (notice := self._servers.note(params)) is not None:
             self._news.append(notice)
@@ -420,11 +420,6 @@ class CodexSession(TurnSession[CodexTurn]):
         if not allowed:
             return f"a {item['type']} that nobody had been asked about"
         return None if runs_as_asked(item, allowed[0]) else "a command otherwise than it had asked"
-
-    def _hang_up(self, call: str) -> None:
-        self._is_distrusted = True
-        if self._server is not None:
-            self._server.rpc.hang_up(f"it ran {call}, and was ended for that")
 
     async def on_closed(self, error: RpcClosedError) -> None:
         """End the running turn. One that was not sent yet finds out by itself."""
@@ -567,6 +562,7 @@ def last_word(carried: Carried, held: Rollout) -> str | None:
     return held.said if is_new else ""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Responder:
     """Answers tool calls, approvals and questions.
 
@@ -574,32 +570,14 @@ class Responder:
     With a tool hook, only the calls that it allowed, `allowed`, are approved.
     """
 
-    def __init__(
-        self,
-        session: SessionRequest,
-        host: AgentHost,
-        translator: Translator,
-        services: ProviderServices,
-        explain: Callable[[str], Awaitable[object]],
-        complete: Callable[[CodexTurn, str], Awaitable[None]],
-        *,
-        features: Features,
-        allowed: Container[str],
-    ) -> None:
-        self._features = features
-        self._allowed = allowed
-        self._session = session
-        self._host = host
-        self._translator = translator
-        self._services = services
-        self._explain = explain
-        self._complete = complete
-        self._handlers: dict[str, Callable[[Json], Awaitable[Json]]] = {
-            approvals.COMMAND: self._command,
-            approvals.FILE_CHANGE: self._file_change,
-            approvals.ELICITATION: self._elicitation,
-            approvals.USER_INPUT: self._user_input,
-        }
+    session: SessionRequest
+    host: AgentHost
+    translator: Translator
+    services: ProviderServices
+    explain: Callable[[str], Awaitable[object]]
+    complete: Callable[[CodexTurn, str], Awaitable[None]]
+    features: Features
+    allowed: Container[str]
 
     async def respond(self, turn: CodexTurn | None, request: ServerRequest) -> None:
         """Answer a request; refuse it after task_complete and outside its turn."""
@@ -612,9 +590,15 @@ class Responder:
             await self._work(turn, request, refusal)
 
     async def _work(self, turn: CodexTurn, request: ServerRequest, refusal: Json) -> None:
+        handlers = {
+            approvals.COMMAND: self._command,
+            approvals.FILE_CHANGE: self._file_change,
+            approvals.ELICITATION: self._elicitation,
+            approvals.USER_INPUT: self._user_input,
+        }
+        handler = handlers.get(request.method)
         turn.opened(request)
         try:
-            handler = self._handlers.get(request.method)
             if request.method == approvals.TOOL_CALL:
                 await self._call(turn, request)
             else:
@@ -629,14 +613,14 @@ class Responder:
             str(request.params.get("tool")),
             as_object(request.params.get("arguments")),
         )
-        if step := self._translator.begun(call_id):
+        if step := self.translator.begun(call_id):
             # In a task of its own: the engine must know of the call before the step ends.
-            self._services.start_soon(turn.put, step, name="codex step")
-        outcome = await self._host.call_tool(tool, arguments, call_id=call_id)
+            self.services.start_soon(turn.put, step, name="codex step")
+        outcome = await self.host.call_tool(tool, arguments, call_id=call_id)
         if outcome.ends_turn:
             turn.completing = call_id
             await turn.refuse_others(request, HAS_COMPLETED)
-            await self._complete(turn, outcome.text)
+            await self.complete(turn, outcome.text)
             return
         urls = await read_urls(outcome.images)
         answer = approvals.tool_answer(outcome.text, success=not outcome.is_error, images=urls)
@@ -644,7 +628,7 @@ class Responder:
 
     async def _command(self, params: Json) -> Json:
         item_id = str(params.get("itemId"))
-        wanted = approvals.command_request(self._session.agent_id, params, self._session.cwd)
+        wanted = approvals.command_request(self.session.agent_id, params, self.session.cwd)
         what = f"`{wanted.command}`"
         if params.get("kind", "command") != "command" or self._is_interactive(item_id, wanted):
             return await self._deny(item_id, what, _NO_TERMINAL)
@@ -654,52 +638,52 @@ class Responder:
 
     def _is_interactive(self, item_id: str, wanted: PermissionRequest) -> bool:
         """Whether input may follow that nobody is asked about."""
-        if self._features.no_terminals:
+        if self.features.no_terminals:
             return False
-        if self._translator.raw:
-            return item_id in self._translator.terminals
+        if self.translator.raw:
+            return item_id in self.translator.terminals
         return approvals.interactive(wanted.command or "") is not None
 
     async def _file_change(self, params: Json) -> Json:
         item_id = str(params.get("itemId"))
-        item = self._translator.open_calls.get(item_id)
+        item = self.translator.open_calls.get(item_id)
         if item is None:
             return await self._deny(item_id, "The change", "its files are not known")
-        wanted = approvals.edit_request(self._session.agent_id, item, self._session.cwd)
+        wanted = approvals.edit_request(self.session.agent_id, item, self.session.cwd)
         what = f"The change of {', '.join(wanted.paths)}"
         if approvals.wants_more(params):
             return await self._deny(item_id, what, _NO_EXTRAS)
         return await self._authorize(item_id, what, wanted)
 
     async def _authorize(self, item_id: str, what: str, wanted: PermissionRequest) -> Json:
-        if self._features.hooked:
-            if item_id in self._allowed:
+        if self.features.hooked:
+            if item_id in self.allowed:
                 return approvals.ACCEPT  # it stays in the sandbox
             return await self._deny(item_id, what, _NO_EXTRAS)
-        verdict = await self._host.authorize(wanted)
+        verdict = await self.host.authorize(wanted)
         if isinstance(verdict, Deny):
             return await self._deny(item_id, what, verdict.reason)
         return approvals.ACCEPT
 
     async def _deny(self, item_id: str, what: str, reason: str) -> Json:
         """Decline. The reason goes into the turn, since Codex only says "rejected"."""
-        self._translator.reasons[item_id] = reason
-        await self._explain(f"[prsm] {what} was refused: {reason}")
+        self.translator.reasons[item_id] = reason
+        await self.explain(f"[prsm] {what} was refused: {reason}")
         return approvals.DECLINE
 
     async def _elicitation(self, params: Json) -> Json:
-        wanted = approvals.mcp_request(self._session.agent_id, params, self._session.cwd)
+        wanted = approvals.mcp_request(self.session.agent_id, params, self.session.cwd)
         if wanted is None:
             return approvals.elicitation(accepted=False)
-        verdict = await self._host.authorize(wanted)
+        verdict = await self.host.authorize(wanted)
         if isinstance(verdict, Deny):
-            await self._explain(f"[prsm] {wanted.tool} was refused: {verdict.reason}")
+            await self.explain(f"[prsm] {wanted.tool} was refused: {verdict.reason}")
         return approvals.elicitation(accepted=not isinstance(verdict, Deny))
 
     async def _user_input(self, params: Json) -> Json:
         answers: dict[str, Answer] = {}
         for name, question in approvals.questions(params):
-            answers[name] = await self._host.ask_user(question)
+            answers[name] = await self.host.ask_user(question)
         return approvals.answers(answers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,10 @@ COMPLETED_NOTE = "Your task_complete was accepted, and nothing was interrupted. 
 _GO_ON = "Continue where the conversation stopped."
 
 Said = tuple[str, str]  # role and content of a message
+HAS_COMPLETED = "This agent has completed; nothing more is done for it."
+_NO_TURN = "no turn of this agent is running"
+_KNOWN_SECONDS = 10.0  # a call is asked for at once, the turn's id comes by another way
+_LEAVES = "leave its sandbox"
 
 
 def turn_text(context: AssembledContext, said: Sequence[Said] = ()) -> str | None:
@@ -135,12 +140,7 @@ class CodexTurn(Turn):
         self._requests.clear()
 
 
-HAS_COMPLETED = "This agent has completed; nothing more is done for it."
-_NO_TURN = "no turn of this agent is running"
-_KNOWN_SECONDS = 10.0  # a call is asked for at once, the turn's id comes by another way
-_LEAVES = "leave its sandbox"
-
-
+@dataclass(slots=True, kw_only=True, eq=False)
 class ToolDecider:
     """Lets the host decide about each call of one agent.
 
@@ -150,49 +150,39 @@ class ToolDecider:
     setting: The setting by which a person allows such calls.
     escalated: Returns the ids of calls that want to leave the sandbox. They are refused, too. None
         if only the thread's file says which they are.
+    allowed: What was allowed, by `key`.
+    asked: The ids of calls that were allowed since somebody looked.
     """
 
-    def __init__(
-        self,
-        session: SessionRequest,
-        host: AgentHost,
-        services: ProviderServices,
-        *,
-        orchestration: frozenset[str],
-        key: Callable[[str, PermissionRequest], str],
-        sandbox: Sandbox,
-        setting: str,
-        escalated: Callable[[], Container[str] | None],
-    ) -> None:
-        self._session = session
-        self._host = host
-        self._services = services
-        self._free = orchestration | hooks.HARMLESS
-        self._key = key
-        self._sandbox = sandbox
-        self._setting = setting
-        self._escalated = escalated
-        self._has_shell = any(tool.name == "run_bash" for tool in host.tools)
-        self._has_noted = False
-        self.allowed: dict[str, list[PermissionRequest]] = {}
-        self.asked: list[str] = []  # ids of the calls that were allowed since somebody looked
+    session: SessionRequest
+    host: AgentHost
+    services: ProviderServices
+    orchestration: frozenset[str]
+    key: Callable[[str, PermissionRequest], str]
+    sandbox: Sandbox
+    setting: str
+    escalated: Callable[[], Container[str] | None]
+    allowed: dict[str, list[PermissionRequest]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    _has_noted: bool = field(default=False, init=False)
 
     async def decide(self, turn: CodexTurn | None, payload: Mapping[str, Any]) -> str | None:
         """Return why a call may not run, None when it may."""
         if turn is None or not await self._is_of(turn, payload.get("turn_id")):
             return HAS_COMPLETED if turn is not None and turn.completing else _NO_TURN
-        if payload.get("tool_name") in self._free:
+        if payload.get("tool_name") in self.orchestration | hooks.HARMLESS:
             return None
         call_id = str(payload.get("tool_use_id"))
-        wanted = hooks.tool_request(payload, self._session.agent_id, self._session.cwd)
-        wanted = replace(wanted, call_id=call_id, arguments=_arguments(wanted))
+        wanted = hooks.tool_request(payload, self.session.agent_id, self.session.cwd)
+        place = {"cwd": wanted.cwd} if wanted.command else {}
+        wanted = replace(wanted, call_id=call_id, arguments={**wanted.arguments, **place})
         with turn.deciding():
             refusal = await self._refusal(turn, wanted, payload)
             if refusal is not None:
                 started = ToolCallStarted(call_id, wanted.tool, wanted.arguments)
                 await turn.put([started, ToolCallFinished(call_id, "denied", error=refusal)])
                 return refusal
-        self.allowed.setdefault(self._key(call_id, wanted), []).append(wanted)
+        self.allowed.setdefault(self.key(call_id, wanted), []).append(wanted)
         self.asked.append(call_id)
         return None
 
@@ -202,14 +192,14 @@ class ToolDecider:
         """Return why a call may not run. Nobody is asked about one that cannot work."""
         if await self._escalates(wanted.call_id, payload):
             return await self._cannot(turn, wanted, _LEAVES)
-        if needed := await asyncio.to_thread(self._sandbox.hindrance, wanted):
+        if needed := await asyncio.to_thread(self.sandbox.hindrance, wanted):
             return await self._cannot(turn, wanted, needed)
-        verdict = await self._host.authorize(wanted)
+        verdict = await self.host.authorize(wanted)
         return verdict.reason if isinstance(verdict, Deny) else None
 
     async def _escalates(self, call_id: str | None, payload: Mapping[str, Any]) -> bool:
         """Return whether a call asks to leave the sandbox, which the hook is not told."""
-        known, thread = self._escalated(), payload.get("transcript_path")
+        known, thread = self.escalated(), payload.get("transcript_path")
         if known is not None or not isinstance(thread, str) or call_id is None:
             return call_id in (known or ())
         item = await asyncio.to_thread(rollout.find_item, Path(thread), call_id)
@@ -221,25 +211,21 @@ class ToolDecider:
         If there is none, a notice tells the person once which setting allows such calls.
         """
         why = f"this call would {needed}, and Codex's sandbox lets no call do so, whoever allows it"
-        if self._has_shell:
+        if any(tool.name == "run_bash" for tool in self.host.tools):
             return f"{why}. Use run_bash for it: that runs outside of the sandbox."
-        if not self._sandbox.writable and needed.startswith("write"):
+        if not self.sandbox.writable and needed.startswith("write"):
             return f"{why}: this agent may not change files."
         if not self._has_noted:
             self._has_noted = True
             what = one_line(wanted.command or " ".join(wanted.paths))
             text = f"Codex's sandbox stops `{what}`: it would {needed}."
-            await turn.put([Notice("warning", f"{text} To allow such calls: {self._setting}.")])
-        return f"{why}. It needs a setting of the user: {self._setting}. Leave it to the user."
+            await turn.put([Notice("warning", f"{text} To allow such calls: {self.setting}.")])
+        return f"{why}. It needs a setting of the user: {self.setting}. Leave it to the user."
 
     async def _is_of(self, turn: CodexTurn, turn_id: object) -> bool:
         """Return whether a call belongs to the turn and the turn still takes calls."""
-        is_known = await first_of(self._services.clock, _KNOWN_SECONDS, turn.known.wait)
+        is_known = await first_of(self.services.clock, _KNOWN_SECONDS, turn.known.wait)
         return is_known and turn.takes(turn_id)
-
-
-def _arguments(wanted: PermissionRequest) -> dict[str, Any]:
-    return {**wanted.arguments, "cwd": wanted.cwd} if wanted.command else dict(wanted.arguments)
 
 
 def runs_as_asked(item: Mapping[str, Any], wanted: PermissionRequest) -> bool:

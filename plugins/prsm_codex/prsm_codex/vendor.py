@@ -96,11 +96,8 @@ def take_choice(
     settings: dict[str, Any], key: str, choices: Mapping[str, T], *, default: str, section: str
 ) -> T:
     """Remove a key from a section; return the choice it names, or raise ConfigError."""
-    wanted = settings.pop(key, None) or default
-    if not isinstance(wanted, str) or wanted not in choices:
-        known = ", ".join(choices)
-        raise ConfigError(f"providers.{section}.{key}: one of {known} is needed, not {wanted!r}")
-    return choices[wanted]
+    parse = parse_choice(*choices)
+    return choices[parse(f"providers.{section}.{key}", settings.pop(key, None) or default)]
 
 
 def build_vendor(
@@ -149,11 +146,10 @@ def build_vendor(
 
 
 def _own(vendor: Vendor, rest: dict[str, Any], name: str) -> dict[str, Any]:
-    """Remove a backend's settings from a section; return them with the vendor's presets."""
-    given = _parse_mapping(f"providers.{vendor.name}.{name}", rest.pop(name, {}))
+    settings = _parse_mapping(f"providers.{vendor.name}.{name}", rest.pop(name, {}))
     url = vendor.responses_url if name == "codex" else vendor.messages_url
     preset = {"api_key_env": vendor.api_key_env, "base_url": url, "models": vendor.models}
-    return {**preset, **given}
+    return {**preset, **settings}
 
 
 class VendorProvider(Provider):

@@ -55,7 +55,7 @@ def test_the_hash_of_a_path_is_the_one_that_codex_uses():
 
 async def test_what_a_dead_helper_has_created_is_removed_and_forgotten(work, ended):
     users = register(work, ".git", ended)
-    await remove_mount_points(work, [str(work)])
+    remove_mount_points(work, [str(work)])
     assert not (work / ".git").exists()
     assert not users.exists()
     assert (work / ".aws").is_dir()  # nobody says that Codex has created it
@@ -64,26 +64,26 @@ async def test_what_a_dead_helper_has_created_is_removed_and_forgotten(work, end
 async def test_what_a_helper_still_uses_is_left(work, ended):
     register(work, ".git", ended)
     register(work, ".git", os.getpid(), "existing\n")
-    await remove_mount_points(work, [str(work)])
+    remove_mount_points(work, [str(work)])
     assert (work / ".git").is_dir()
 
 
 async def test_a_helper_that_nobody_has_waited_for_uses_nothing(work, zombie):
     register(work, ".git", zombie)
-    await remove_mount_points(work, [str(work)])
+    remove_mount_points(work, [str(work)])
     assert not (work / ".git").exists()
 
 
 async def test_what_codex_has_not_created_is_left(work, ended):
     register(work, ".git", ended, "existing\n")
-    await remove_mount_points(work, [str(work)])
+    remove_mount_points(work, [str(work)])
     assert (work / ".git").is_dir()
 
 
 async def test_a_folder_that_somebody_uses_by_now_is_left(work, ended):
     (work / ".git" / "HEAD").touch()
     register(work, ".git", ended)
-    await remove_mount_points(work, [str(work)])
+    remove_mount_points(work, [str(work)])
     assert (work / ".git" / "HEAD").exists()
 
 
@@ -91,13 +91,13 @@ async def test_nothing_is_removed_while_codex_changes_its_registry(work, ended):
     register(work, ".git", ended)
     with (registry(work) / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        await remove_mount_points(work, [str(work)])
+        remove_mount_points(work, [str(work)])
         assert (work / ".git").is_dir()
-    await remove_mount_points(work, [str(work)])
+    remove_mount_points(work, [str(work)])
     assert not (work / ".git").exists()
 
 
 async def test_a_codex_that_has_shut_in_nothing_leaves_nothing(tmp_path):
     (tmp_path / ".git").mkdir()
-    await remove_mount_points(tmp_path, [str(tmp_path)])
+    remove_mount_points(tmp_path, [str(tmp_path)])
     assert (tmp_path / ".git").is_dir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_claude import naming
 from prsm_claude.home import LOGIN_VARIABLES
 from prsm_core import ConfigError
+from prsm_core.kit import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,6 +45,10 @@ _FIXED = {
     "MCP_TOOL_TIMEOUT": str(_CALL_MS),
 }
 
+# The CLI begins each system prompt with a line for Anthropic's accounting that differs in each
+# conversation. A cache of prefixes on another server would serve no sibling.
+_SHARING = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
+
 
 @contextmanager
 def mcp_config(state_dir: Path, request: SessionRequest, session_id: str) -> Iterator[str]:
@@ -55,9 +59,7 @@ def mcp_config(state_dir: Path, request: SessionRequest, session_id: str) -> Ite
         return
     path = state_dir / f"start-{session_id}.json"
     try:
-        # A killed engine may have left one behind.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(config.encode())
+        write_private({path: config})
         yield str(path)
     finally:
         path.unlink(missing_ok=True)
@@ -128,11 +130,6 @@ def _server(server: McpServer) -> dict[str, Any]:
         "env": dict(server.env),
         "alwaysLoad": True,
     }
-
-
-# The CLI begins each system prompt with a line for Anthropic's accounting that differs in each
-# conversation. A cache of prefixes on another server would serve no sibling.
-_SHARING = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
 
 
 def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dict[str, str]:

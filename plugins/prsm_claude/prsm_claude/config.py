@@ -25,12 +25,22 @@ if TYPE_CHECKING:
 
     from prsm_core import ModelInfo
 
+KEYS: dict[str, Parser] = {
+    "api_key_env": parse_text,
+    "base_url": parse_url,
+    "bearer": Key(parse_flag, "Send the key as a bearer token, as some other vendors want it."),
+    "command": parse_argv,
+    "env": parse_environment,
+    "home": parse_text,
+    "models": parse_models,
+    "project_notes": Key(
+        parse_flag, "Whether agents are told what the CLAUDE.md of the repository says."
+    ),
+}
+
 
 class ClaudeConfig(Struct, frozen=True, kw_only=True):
-    """How to run Claude Code; KEYS describes the settings.
-
-    By default it is the CLI of the SDK, in a private `home` with the user's login linked in.
-    """
+    """How to run Claude Code, by default that of the SDK; KEYS describes the settings."""
 
     command: tuple[str, ...] | None = None
     base_url: str | None = None
@@ -55,18 +65,5 @@ class ClaudeConfig(Struct, frozen=True, kw_only=True):
         """Return the API key from `env` or else `environ`, if it is set."""
         return find_key(self.api_key_env, self.env, environ)
 
-
-KEYS: dict[str, Parser] = {
-    "api_key_env": parse_text,
-    "base_url": parse_url,
-    "bearer": Key(parse_flag, "Send the key as a bearer token, as some other vendors want it."),
-    "command": parse_argv,
-    "env": parse_environment,
-    "home": parse_text,
-    "models": parse_models,
-    "project_notes": Key(
-        parse_flag, "Whether agents are told what the CLAUDE.md of the repository says."
-    ),
-}
 
 SETTINGS = model_of_keys("ClaudeSettings", KEYS, ClaudeConfig.from_settings)

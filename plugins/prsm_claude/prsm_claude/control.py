@@ -1,8 +1,4 @@
-"""The control channel of Claude's CLI: requests of both sides, beside the conversation.
-
-The engine greets the CLI and interrupts it. The CLI calls hooks, asks for permission, and speaks
-with PRSM's own MCP server.
-"""
+"""The control channel of Claude's CLI: requests of both sides, beside the conversation."""
 
 from __future__ import annotations
 

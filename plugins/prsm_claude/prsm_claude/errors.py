@@ -34,11 +34,7 @@ def agent_error(
     word: str | None = None,
     retry_after_s: float | None = None,
 ) -> AgentError:
-    """Return the error of a turn.
-
-    `reason` is the result's terminal_reason, `status` that of the failed request, `word` the error
-    in a message that takes the place of an answer.
-    """
+    """Return the error of a turn by its terminal reason, HTTP status, or word of a message."""
     kind, retryable = _classify(reason, status, word)
     return AgentError(
         kind=kind,

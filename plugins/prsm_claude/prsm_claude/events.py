@@ -39,6 +39,13 @@ _KEYS = (
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
 )
+_EXIT_CODE = re.compile(r"Exit code (\d+)(?:\n|$)")
+
+# Fields of a command's result that is no plain success. The CLI takes exit code 1 of grep, diff and
+# others for an answer, and a command may go on in the background.
+_NO_SUCCESS = ("returnCodeInterpretation", "backgroundTaskId", "interrupted")
+_STATUS = {"in_progress": "in_progress", "completed": "completed"}  # of a todo
+_SYNTHETIC = "<synthetic>"  # the model of messages that the CLI itself writes
 
 
 class UsageMeter:
@@ -90,10 +97,10 @@ class UsageMeter:
         """Forget a turn that ends without a result."""
         self._turn, self._response = {}, {}
 
-    def _growth(self, told: object) -> float | None:
-        if isinstance(told, bool) or not isinstance(told, (int, float)):
+    def _growth(self, cost_usd: object) -> float | None:
+        if isinstance(cost_usd, bool) or not isinstance(cost_usd, (int, float)):
             return None
-        total, before = float(told), self.spent_usd
+        total, before = float(cost_usd), self.spent_usd
         if not (math.isfinite(total) and 0 <= total <= _MAX_COST):
             return None
         self.spent_usd = total
@@ -109,8 +116,8 @@ class UsageMeter:
         )
 
 
-def _counts(told: object) -> Counts:
-    counts = {key: token_count(as_object(told).get(key)) for key in _KEYS}
+def _counts(usage: object) -> Counts:
+    counts = {key: token_count(as_object(usage).get(key)) for key in _KEYS}
     return {key: count for key, count in counts.items() if count is not None}
 
 
@@ -134,12 +141,6 @@ def _window(by_model: object) -> int | None:
     models = map(as_object, as_object(by_model).values())
     windows = (token_count(model.get("contextWindow")) for model in models)
     return max(filter(None, windows), default=None)
-
-
-_EXIT_CODE = re.compile(r"Exit code (\d+)(?:\n|$)")
-# Fields of a command's result that is no plain success. The CLI takes exit code 1 of grep, diff and
-# others for an answer, and a command may go on in the background.
-_NO_SUCCESS = ("returnCodeInterpretation", "backgroundTaskId", "interrupted")
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):
@@ -206,10 +207,6 @@ def text(content: object) -> str:
 def word(value: object) -> str | None:
     """Return a string, None for anything else."""
     return value if isinstance(value, str) else None
-
-
-_STATUS = frozenset({"pending", "in_progress", "completed"})  # of a todo
-_SYNTHETIC = "<synthetic>"  # the model of messages that the CLI itself writes
 
 
 class Translator:
@@ -312,8 +309,8 @@ class Translator:
             match block:
                 case {"type": "thinking", "thinking": thinking}:
                     self._thinking.append(str(thinking))
-                case {"type": "text", "text": said} if said:
-                    events.append(AssistantMessage(str(said), thinking=self._thoughts()))
+                case {"type": "text", "text": words} if words:
+                    events.append(AssistantMessage(str(words), thinking=self._thoughts()))
                 case {"type": "tool_use", "id": call_id, "name": name}:
                     self._announce(str(call_id), str(name), as_object(block.get("input")))
         return events
@@ -391,13 +388,11 @@ class Translator:
 
 def _plan(arguments: Json) -> PlanUpdated:
     todos = arguments.get("todos")
-    entries = (_plan_entry(as_object(todo)) for todo in (todos if isinstance(todos, list) else ()))
+    entries = [
+        PlanEntry(str(todo.get("content", "")), _STATUS.get(str(todo.get("status")), "pending"))
+        for todo in map(as_object, todos if isinstance(todos, list) else ())
+    ]
     return PlanUpdated(tuple(entries))
-
-
-def _plan_entry(todo: Json) -> PlanEntry:
-    status = str(todo.get("status"))
-    return PlanEntry(str(todo.get("content", "")), status if status in _STATUS else "pending")
 
 
 def _delta(delta: Json) -> list[ProviderEvent]:

@@ -89,7 +89,8 @@ async def read_transcript(path: Path) -> Transcript:
         if b'"cost-state"' in line:
             spent = _number(_decoded(line).get("totalCostUSD"))
         elif b'"hook_deferred_tool"' in line:
-            deferred = _deferred(_decoded(line)) or deferred
+            call_id = as_object(_decoded(line).get("attachment")).get("toolUseID")
+            deferred = call_id if call_id and isinstance(call_id, str) else deferred
         elif deferred and _TOOL_RESULT in line and deferred.encode() in line:
             deferred = None
     return Transcript(spent_usd=spent, deferred=deferred)
@@ -98,10 +99,10 @@ async def read_transcript(path: Path) -> Transcript:
 async def holds(path: Path, message_id: str) -> bool:
     """Return whether the text with this id has reached the transcript."""
     wanted = message_id.encode()
-    found = False
+    is_there = False
     async for line in _lines(path):
-        found = found or wanted in line
-    return found
+        is_there = is_there or wanted in line
+    return is_there
 
 
 class Held(Struct, frozen=True, kw_only=True):
@@ -113,15 +114,15 @@ class Held(Struct, frozen=True, kw_only=True):
 
 async def held(path: Path, wanted: Collection[str], texts: Collection[str] = ()) -> Held:
     """Return the ids and texts that a transcript has. Notes of a cut-off call are no answers."""
-    marks = [one.encode() for one in wanted]
+    marks = [message_id.encode() for message_id in wanted]
     ids: set[str] = set()
-    said: set[str] = set()
+    words: set[str] = set()
     async for line in _lines(path):
         if any(mark in line for mark in marks):
             ids.update(_held(_decoded(line)))
         if texts and _TOOL_RESULT not in line and any(mark in line for mark in _PROMPTS):
-            said.update(_prompts(_decoded(line)))
-    return Held(ids=frozenset(ids.intersection(wanted)), texts=frozenset(said.intersection(texts)))
+            words.update(_prompts(_decoded(line)))
+    return Held(ids=frozenset(ids.intersection(wanted)), texts=frozenset(words.intersection(texts)))
 
 
 def _held(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -131,7 +132,8 @@ def _held(entry: Mapping[str, Any]) -> Iterator[str]:
     if str(entry.get("toolDenialKind")) in _NO_ANSWER:
         return
     for block in as_objects(as_object(entry.get("message")).get("content")):
-        if block.get("type") == "tool_result" and not _is_cut_off(block):
+        is_cut_off = block.get("is_error") and _said(block.get("content")).startswith(_CUT_OFF)
+        if block.get("type") == "tool_result" and not is_cut_off:
             yield str(block.get("tool_use_id"))
 
 
@@ -142,10 +144,6 @@ def _prompts(entry: Mapping[str, Any]) -> Iterator[str]:
         yield _said(as_object(entry.get("message")).get("content"))
     elif attachment.get("type") == "queued_command":
         yield _said(attachment.get("prompt"))
-
-
-def _is_cut_off(block: Mapping[str, Any]) -> bool:
-    return bool(block.get("is_error")) and _said(block.get("content")).startswith(_CUT_OFF)
 
 
 def _said(content: object) -> str:
@@ -178,8 +176,3 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value)
-
-
-def _deferred(entry: Mapping[str, Any]) -> str | None:
-    call_id = as_object(entry.get("attachment")).get("toolUseID")
-    return call_id if isinstance(call_id, str) else None

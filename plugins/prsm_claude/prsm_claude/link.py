@@ -207,10 +207,6 @@ class Link:
         if not await first_of(self._services.clock, _LOST_SECONDS, self._process.wait):
             self.kill("it closed its input")
 
-    def has_queued(self, sent: set[str]) -> bool:
-        """Return whether the model was not given some of the sent texts yet."""
-        return not sent <= self.taken
-
     async def withdraw(self, sent: set[str]) -> None:
         """Take back texts that the model did not get yet: the CLI would begin a turn with them."""
         for message_id in sent - self.taken:
@@ -265,7 +261,6 @@ class Link:
 
 
 def _understood(line: bytes) -> Json | None:
-    """Return the message of a line; None for one of a wrong shape."""
     try:
         message = read_object(line)
     except ValueError:

@@ -38,10 +38,7 @@ _INTRODUCTION = (
 
 
 def read_notes(workspace: str, cwd: str, names: Sequence[str]) -> str | None:
-    """Return the files of these names, quoted for a system prompt, None if there is none; blocks.
-
-    They are read in each folder from the workspace down to `cwd`. What may not be read is left out.
-    """
+    """Return these notes from the workspace down to `cwd`, quoted for a prompt; blocks."""
     notes = _Notes(workspace=os.path.realpath(workspace))
     for folder in _folders(notes.workspace, os.path.realpath(cwd)):
         for name in names:
@@ -65,7 +62,9 @@ class _Notes(Struct):
         if self.looks > MAX_LOOKS:
             return
         resolved = os.path.realpath(path)
-        if resolved in self.seen or not self._may_read(path, resolved):
+        if resolved in self.seen or not is_within(resolved, self.workspace):
+            return
+        if why_not_read(str(path), self.workspace, self.workspace) is not None:
             return
         if not self.left or len(self.texts) >= MAX_FILES:
             self.is_cut = self.is_cut or _read(resolved, 1) is not None
@@ -90,20 +89,11 @@ class _Notes(Struct):
         cut = ["The rest is left out: it is too long."] if self.is_cut else []
         return "\n".join([_INTRODUCTION, *parts, *cut])
 
-    def _may_read(self, path: Path, resolved: str) -> bool:
-        if not is_within(resolved, self.workspace):
-            return False
-        return why_not_read(str(path), self.workspace, self.workspace) is None
 
-
-def _folders(workspace: str, cwd: str) -> Iterator[str]:
-    """Yield the folders from the workspace down to `cwd`, if that is inside."""
-    yield workspace
-    if cwd != workspace and is_within(cwd, workspace):
-        folder = workspace
-        for part in Path(os.path.relpath(cwd, workspace)).parts:
-            folder = f"{folder}/{part}"
-            yield folder
+def _folders(workspace: str, cwd: str) -> list[str]:
+    """Return the folders from the workspace down to `cwd`, if that is inside."""
+    folders = [str(folder) for folder in reversed([Path(cwd), *Path(cwd).parents])]
+    return [folder for folder in folders if is_within(folder, workspace)] or [workspace]
 
 
 def _read(path: str, limit: int) -> bytes | None:

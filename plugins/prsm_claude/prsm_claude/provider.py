@@ -45,6 +45,13 @@ GAPS = (
     "a command that was allowed runs without a sandbox",
     "commands and MCP servers see the variable that holds the API key, where one is configured",
 )
+_NAME = re.compile(rb"claude-(?:opus|sonnet|haiku)-\d[\w.@-]*")
+_ID = re.compile(r"claude-[a-z0-9][\w.@-]*", re.ASCII)
+_PART = re.compile(rb"[\w.@-]")  # beside a name that is part of a longer one
+_SHORT = frozenset({"default", "best", "sonnet", "opus", "haiku", "opusplan"})
+_LONG = "[1m]"  # after a name: with the longer context
+_OTHER_SPELLING = re.compile(r"@|-v\d|-20\d{6}|[.-]$")  # of other clouds, or of one day
+_OLD = re.compile(r"claude-\w+-3(?:[.-]|$)")
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> ClaudeProvider:
@@ -170,15 +177,6 @@ class ClaudeProvider(Provider):
             return link.greeting
         finally:
             await link.close()
-
-
-_NAME = re.compile(rb"claude-(?:opus|sonnet|haiku)-\d[\w.@-]*")
-_ID = re.compile(r"claude-[a-z0-9][\w.@-]*", re.ASCII)
-_PART = re.compile(rb"[\w.@-]")  # beside a name that is part of a longer one
-_SHORT = frozenset({"default", "best", "sonnet", "opus", "haiku", "opusplan"})
-_LONG = "[1m]"  # after a name: with the longer context
-_OTHER_SPELLING = re.compile(r"@|-v\d|-20\d{6}|[.-]$")  # of other clouds, or of one day
-_OLD = re.compile(r"claude-\w+-3(?:[.-]|$)")
 
 
 def listed(info: Mapping[str, Any]) -> list[ModelInfo]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -57,6 +58,15 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 T = TypeVar("T")
+_PARK_SECONDS = 5.0
+_STOPPED = "it was stopped"
+_DEFERRED = "tool_deferred"
+_ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
+NOTES = ("CLAUDE.md", ".claude/CLAUDE.md")  # by which a repository speaks to Claude
+HOOK_SECONDS = 7 * 24 * 3600  # a hook may wait for other agents; the engine's own clocks end it
+HAS_COMPLETED = "This agent has completed; nothing more is done for it."
+_TURN_OVER = "This turn is over."
+GO_ON = "Continue where the conversation stopped."
 
 
 def text_id(known_as: str) -> str:
@@ -134,16 +144,6 @@ class ClaudeTurn(Turn):
             self.let_go(call_id, instead)
 
 
-_PARK_SECONDS = 5.0
-_STOPPED = "it was stopped"
-_DEFERRED = "tool_deferred"
-_ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
-NOTES = ("CLAUDE.md", ".claude/CLAUDE.md")  # by which a repository speaks to Claude
-HOOK_SECONDS = 7 * 24 * 3600  # a hook may wait for other agents; the engine's own clocks end it
-HAS_COMPLETED = "This agent has completed; nothing more is done for it."
-_TURN_OVER = "This turn is over."
-
-
 class ClaudeSession(TurnSession[ClaudeTurn]):
     """One agent. It runs one turn at a time."""
 
@@ -161,7 +161,14 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         meter = UsageMeter(Provenance.ESTIMATED if config.base_url else Provenance.REPORTED)
         self._translator = Translator(meter)
         self._tools = ToolServer(host.tools)
-        self._gate = Gate(request, host, services, self._translator, self._tools, self._withdraw)
+        self._gate = Gate(
+            request=request,
+            host=host,
+            services=services,
+            translator=self._translator,
+            tools=self._tools,
+            settle=self._withdraw,
+        )
         self._conversation = Conversation(
             request, config, services, program, home, meter, orchestrates=bool(host.tools)
         )
@@ -249,7 +256,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         """
         self._is_parked = True
         turn, link = self.turn, self._conversation.link
-        if turn is None or link is None or turn.is_ending or link.has_queued(turn.texts):
+        if turn is None or link is None or turn.is_ending or turn.texts - link.taken:
             return False
         turn.parked = turn.to_park
         if turn.parked is None:
@@ -352,9 +359,6 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
             retry_after_s=resets and max(resets - self.services.clock.time(), 0.0),
         )
         return StopReason.MAX_TOKENS if is_cut(error.message) else StopReason.ERROR, error
-
-
-GO_ON = "Continue where the conversation stopped."
 
 
 def turn_text(context: AssembledContext) -> str | None:
@@ -546,27 +550,22 @@ def _refused(reason: str) -> Json:
     return {"behavior": "deny", "message": reason}
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Gate:
-    """The hooks and callbacks of one session. `settle(turn)` is awaited once it completes."""
+    """The hooks and callbacks of one session. `settle(turn)` is awaited once it completes.
 
-    def __init__(
-        self,
-        request: SessionRequest,
-        host: AgentHost,
-        services: ProviderServices,
-        translator: Translator,
-        tools: ToolServer,
-        settle: Callable[[ClaudeTurn], Awaitable[None]],
-    ) -> None:
-        self._request = request
-        self._host = host
-        self._services = services
-        self._translator = translator
-        self._tools = tools
-        self._settle = settle
-        self._turn: ClaudeTurn | None = None
-        self._has_turn = asyncio.Event()
-        self._allowed: set[str] = set()  # ids of calls of the turn that may run
+    `_allowed` are the ids of the turn's calls that may run.
+    """
+
+    request: SessionRequest
+    host: AgentHost
+    services: ProviderServices
+    translator: Translator
+    tools: ToolServer
+    settle: Callable[[ClaudeTurn], Awaitable[None]]
+    _turn: ClaudeTurn | None = field(default=None, init=False)
+    _has_turn: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _allowed: set[str] = field(default_factory=set, init=False)
 
     @property
     def hooks(self) -> dict[str, Hook]:
@@ -587,7 +586,7 @@ class Gate:
         self._turn = None
         self._has_turn.clear()
         self._allowed.clear()
-        self._tools.forget()
+        self.tools.forget()
 
     async def before_tool(self, given: Any, use_id: str | None) -> Json:
         """Answer the PreToolUse hook of any tool."""
@@ -595,14 +594,14 @@ class Gate:
         name, call_id = str(given.get("tool_name")), str(use_id)
         arguments = as_object(given.get("tool_input"))
         if turn.completing is not None:
-            self._translator.reasons[call_id] = HAS_COMPLETED
+            self.translator.reasons[call_id] = HAS_COMPLETED
             return deny(HAS_COMPLETED)
         if naming.is_question(name):
             return {}  # can_use_tool gives the answers
         if naming.is_ours(name):
             return await self._orchestrate(turn, call_id, naming.plain(name), arguments)
-        cwd = str(given.get("cwd") or self._request.cwd)
-        await turn.put(self._translator.started(call_id, naming.canonical(name), arguments))
+        cwd = str(given.get("cwd") or self.request.cwd)
+        await turn.put(self.translator.started(call_id, naming.canonical(name), arguments))
         work = self._authorize(name, arguments, cwd, call_id)
         return await turn.wait_for(call_id, work)
 
@@ -620,11 +619,11 @@ class Gate:
             answered = await turn.wait_for(call_id, self._answers(given, call_id))
             return _permitted(answered) if "answers" in answered else _refused(_TURN_OVER)
         if call_id not in self._allowed:
-            work = self._authorize(name, given, self._request.cwd, call_id)
+            work = self._authorize(name, given, self.request.cwd, call_id)
             await turn.wait_for(call_id, work)
         if call_id in self._allowed:
             return _permitted(given)
-        return _refused(self._translator.reasons.get(call_id, _TURN_OVER))
+        return _refused(self.translator.reasons.get(call_id, _TURN_OVER))
 
     async def _current(self) -> ClaudeTurn:
         """Return the running turn. A resumed CLI asks before there is one."""
@@ -636,9 +635,9 @@ class Gate:
         self, turn: ClaudeTurn, call_id: str, name: str, arguments: Mapping[str, Any]
     ) -> Json:
         """Run an orchestration call. The one that completes the agent settles all others."""
-        if step := self._translator.begun(call_id):
+        if step := self.translator.begun(call_id):
             # In a task of its own: the engine must know of the call before the step ends.
-            self._services.start_soon(turn.put, step, name="claude step")
+            self.services.start_soon(turn.put, step, name="claude step")
         work = self._outcome(call_id, name, arguments)
         outcome = await turn.wait_for(call_id, work, may_park=True)
         if isinstance(outcome, dict):
@@ -646,30 +645,30 @@ class Gate:
         if outcome.ends_turn:
             turn.completing = call_id
             turn.let_all_go(deny(HAS_COMPLETED))
-            await self._settle(turn)
-        await self._tools.prepare(name, arguments, outcome)
+            await self.settle(turn)
+        await self.tools.prepare(name, arguments, outcome)
         return ALLOW
 
     async def _outcome(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
-        known = self._request.answers.get(call_id)
+        known = self.request.answers.get(call_id)
         if known is not None:
             return known
-        return await self._host.call_tool(name, arguments, call_id=call_id)
+        return await self.host.call_tool(name, arguments, call_id=call_id)
 
     async def _authorize(
         self, name: str, arguments: Mapping[str, Any], cwd: str, call_id: str
     ) -> Json:
-        wanted = naming.permission(self._request.agent_id, name, arguments, cwd, call_id)
-        verdict = await self._host.authorize(wanted)
+        wanted = naming.permission(self.request.agent_id, name, arguments, cwd, call_id)
+        verdict = await self.host.authorize(wanted)
         if isinstance(verdict, Deny):
-            self._translator.reasons[call_id] = verdict.reason
+            self.translator.reasons[call_id] = verdict.reason
             return deny(verdict.reason)
         self._allowed.add(call_id)
         return ALLOW
 
     async def _answers(self, given: Json, call_id: str) -> Json:
         answers = {
-            key: naming.answer_text(await self._host.ask_user(replace(question, call_id=call_id)))
+            key: naming.answer_text(await self.host.ask_user(replace(question, call_id=call_id)))
             for key, question in naming.questions(given)
         }
         return {**given, "answers": answers}

@@ -38,21 +38,16 @@ __all__ = [
     "find_manifest",
 ]
 
+# All others are of `prsm_acp.manifest`.
 _HOMES = {
     "AcpConfig": "prsm_acp.config",
     "AcpProvider": "prsm_acp.provider",
     "Launch": "prsm_acp.launch",
-    "Manifest": "prsm_acp.manifest",
-    "McpPlace": "prsm_acp.manifest",
-    "ModelChoice": "prsm_acp.manifest",
-    "Quirks": "prsm_acp.manifest",
-    "SettingsFile": "prsm_acp.manifest",
-    "UsageFrom": "prsm_acp.manifest",
     "find_manifest": "prsm_acp.manifests",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'prsm_acp' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_HOMES.get(name, "prsm_acp.manifest")), name)

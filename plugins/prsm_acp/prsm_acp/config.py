@@ -22,13 +22,25 @@ if TYPE_CHECKING:
 
     from prsm_core import ModelInfo
 
+KEYS: dict[str, Parser] = {
+    "agent": Key(
+        parse_text, "The built-in manifest to begin with; without one `command` says all."
+    ),
+    "api_key_env": parse_text,
+    "auth_method": Key(parse_text, "The id of the login that `authenticate` is called with."),
+    "base_url": parse_url,
+    "command": parse_words,
+    "env": parse_environment,
+    "home": parse_text,
+    "mode": Key(parse_text, "The id of the agent's mode; by default that of the manifest."),
+    "models": parse_models,
+    "pass_env": Key(parse_words, "Names of variables that it gets from the user's environment."),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcpConfig:
-    """How to run an ACP agent; KEYS describes the settings.
-
-    `section` is the name of the provider. Without `models` the agent lists its own.
-    """
+    """How to run an ACP agent as the provider `section`; KEYS describes the settings."""
 
     section: str = "acp"
     agent: str | None = None
@@ -47,20 +59,5 @@ class AcpConfig:
         """Check a provider section, which `section` names in errors; raise ConfigError."""
         return cls(section=section, **read_section(f"providers.{section}", settings, KEYS))
 
-
-KEYS: dict[str, Parser] = {
-    "agent": Key(
-        parse_text, "The built-in manifest to begin with; without one `command` says all."
-    ),
-    "api_key_env": parse_text,
-    "auth_method": Key(parse_text, "The id of the login that `authenticate` is called with."),
-    "base_url": parse_url,
-    "command": parse_words,
-    "env": parse_environment,
-    "home": parse_text,
-    "mode": Key(parse_text, "The id of the agent's mode; by default that of the manifest."),
-    "models": parse_models,
-    "pass_env": Key(parse_words, "Names of variables that it gets from the user's environment."),
-}
 
 SETTINGS = model_of_keys("AcpSettings", KEYS, AcpConfig.from_settings)

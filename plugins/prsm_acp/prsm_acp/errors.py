@@ -76,8 +76,8 @@ class AcpClosedError(AcpError):
 
 def error_text(message: str, data: Any) -> str:
     """Return the text of a JSON-RPC error and its details, in one line."""
-    found = data.get("details") or data.get("message") if isinstance(data, dict) else data
-    details = _unpacked(str(found)) if isinstance(found, (str, int, float)) else ""
+    raw = data.get("details") or data.get("message") if isinstance(data, dict) else data
+    details = _unpacked(str(raw)) if isinstance(raw, (str, int, float)) else ""
     message = _unpacked(message)
     return one_line(f"{message}: {details}" if details and details not in message else message)
 

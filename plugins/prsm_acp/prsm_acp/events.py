@@ -31,6 +31,17 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 _ENDS = ("completed", "failed")
+_STATUS = {"in_progress": "in_progress", "completed": "completed"}  # of an entry of a plan
+_MAX_COST = 1e6  # US dollars
+_RESPONSE = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cached_input_tokens": "cachedReadTokens",
+    "cache_write_tokens": "cachedWriteTokens",
+    "reasoning_tokens": "thoughtTokens",
+    "total_tokens": "totalTokens",
+}
+_QUOTA = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
 
 
 class Translator:
@@ -236,13 +247,11 @@ def _plan(update: Json) -> list[ProviderEvent]:
     entries = update.get("entries")
     if not isinstance(entries, list):
         return []
-    return [PlanUpdated(tuple(_plan_entry(as_object(entry)) for entry in entries))]
-
-
-def _plan_entry(entry: Json) -> PlanEntry:
-    status = str(entry.get("status"))
-    known = ("in_progress", "completed")
-    return PlanEntry(str(entry.get("content", "")), status if status in known else "pending")
+    plan = [
+        PlanEntry(str(entry.get("content", "")), _STATUS.get(str(entry.get("status")), "pending"))
+        for entry in map(as_object, entries)
+    ]
+    return [PlanUpdated(tuple(plan))]
 
 
 def _is_news(known: Json, key: str, value: object) -> bool:
@@ -261,18 +270,6 @@ def _text(update: Json) -> str:
 def _last_line(result: str | None) -> str:
     lines = (result or "").strip().splitlines()
     return lines[-1] if lines else "failed"
-
-
-_MAX_COST = 1e6  # US dollars
-_RESPONSE = {
-    "input_tokens": "inputTokens",
-    "output_tokens": "outputTokens",
-    "cached_input_tokens": "cachedReadTokens",
-    "cache_write_tokens": "cachedWriteTokens",
-    "reasoning_tokens": "thoughtTokens",
-    "total_tokens": "totalTokens",
-}
-_QUOTA = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
 
 
 class UsageMeter:
@@ -340,6 +337,6 @@ class UsageMeter:
         return growth
 
 
-def _counts(told: Any, names: Mapping[str, str]) -> dict[str, int]:
-    found = {name: token_count(as_object(told).get(key)) for name, key in names.items()}
-    return {name: count for name, count in found.items() if count is not None}
+def _counts(usage: Any, names: Mapping[str, str]) -> dict[str, int]:
+    counts = {name: token_count(as_object(usage).get(key)) for name, key in names.items()}
+    return {name: count for name, count in counts.items() if count is not None}

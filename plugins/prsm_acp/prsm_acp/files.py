@@ -1,8 +1,7 @@
-"""Files that an agent reads and writes through PRSM, once it is allowed to."""
+"""Files that an agent reads and writes through PRSM, once it is allowed to. All this blocks."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -23,19 +22,14 @@ def is_usable(path: str) -> bool:
     return "\0" not in path and Path(path).is_absolute()
 
 
-async def read(path: str, line: object, limit: object) -> str:
+def read(path: str, line: object, limit: object) -> str:
     """Return a file's text, or `limit` lines from `line` (1 is the first); raise AcpError."""
-    text = await asyncio.to_thread(_read, path)
+    text = _read(path)
     if type(line) is not int and type(limit) is not int:
         return text
     first = max(line - 1, 0) if type(line) is int else 0
     last = first + limit if type(limit) is int else None
     return "".join(text.splitlines(keepends=True)[first:last])
-
-
-async def write(path: str, text: str) -> None:
-    """Write a file, and make the folders above it; raise AcpError if the system refuses."""
-    await asyncio.to_thread(_write, path, text)
 
 
 def _read(path: str) -> str:
@@ -52,7 +46,8 @@ def _read(path: str) -> str:
         raise AcpError(f"{path}: {error.strerror}") from error
 
 
-def _write(path: str, text: str) -> None:
+def write(path: str, text: str) -> None:
+    """Write a file, and make the folders above it; raise AcpError if the system refuses."""
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         # The path had no links. One that is there now was made after the decision.

@@ -42,11 +42,11 @@ class Greeting:
     @classmethod
     def of(cls, reply: Mapping[str, Any]) -> Greeting:
         """Read the answer to `initialize`."""
-        told = as_object(reply.get("agentCapabilities"))
-        mcp = as_object(told.get("mcpCapabilities"))
-        prompt = as_object(told.get("promptCapabilities"))
+        capabilities = as_object(reply.get("agentCapabilities"))
+        mcp = as_object(capabilities.get("mcpCapabilities"))
+        prompt = as_object(capabilities.get("promptCapabilities"))
         return cls(
-            loads=told.get("loadSession") is True,
+            loads=capabilities.get("loadSession") is True,
             takes_urls=mcp.get("http") is True,
             takes_images=prompt.get("image") is True,
         )
@@ -66,7 +66,8 @@ class Opened:
     def of(cls, session_id: str, reply: Mapping[str, Any], manifest: Manifest) -> Opened:
         """Read the answer to `session/new` or `session/load`."""
         modes = as_object(reply.get("modes"))
-        option = _model_option(reply)
+        options = as_objects(reply.get("configOptions"))
+        option = next((o for o in options if "model" in (o.get("category"), o.get("id"))), None)
         mode = modes.get("currentModeId")
         return cls(
             session_id=session_id,
@@ -246,28 +247,23 @@ def _no_model(manifest: Manifest, opened: Opened, model: str, why: str) -> Model
     return ModelNotAvailableError(f"{manifest.name} has no model {model!r}: {why}", hint=hint)
 
 
-def _model_option(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    options = as_objects(reply.get("configOptions"))
-    return next((o for o in options if "model" in (o.get("category"), o.get("id"))), None)
-
-
 def _models(
     reply: Mapping[str, Any], option: Mapping[str, Any] | None, pattern: str | None
 ) -> tuple[ModelInfo, ...]:
     """Return the models of an account, from `models` or from the option that sets the model."""
-    told = as_object(reply.get("models"))
-    listed, current = told.get("availableModels"), told.get("currentModelId")
+    listing = as_object(reply.get("models"))
+    listed, current = listing.get("availableModels"), listing.get("currentModelId")
     if listed is None and option is not None:
         groups = [entry.get("options") or [entry] for entry in as_objects(option.get("options"))]
         listed = [choice for group in groups for choice in as_objects(group)]
         current = option.get("currentValue")
-    found = {
+    labels = {
         str(entry.get("modelId") or entry.get("value")): _text(entry.get("name"))
         for entry in as_objects(listed)
     }
     if pattern is not None:
-        found = _taken(found, str(current), re.compile(pattern))
-    return tuple(ModelInfo(model_id=name, display_name=label) for name, label in found.items())
+        labels = _taken(labels, str(current), re.compile(pattern))
+    return tuple(ModelInfo(model_id=name, display_name=label) for name, label in labels.items())
 
 
 def _taken(

@@ -114,11 +114,7 @@ class AcpProvider(Provider):
         return Launch(argv=argv, cwd=cwd, env=env, files=files)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that every process gets.
-
-        Raises ProviderNotAvailableError when the key's variable is not set, ConfigError for a
-        setting that this agent has no variable for.
-        """
+        """Return every process's variables; raise ProviderNotAvailableError or ConfigError."""
         manifest, config = self.manifest, self.config
         passed = (*manifest.passes, *config.pass_env)
         env = {name: os.environ[name] for name in passed if name in os.environ}

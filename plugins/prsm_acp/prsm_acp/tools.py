@@ -42,17 +42,18 @@ _WORD = re.compile(r"\w+")
 def tool_name(call: Json) -> str:
     """Return the canonical name of a tool, the vendor's own where there is none."""
     name = _KINDS.get(_kind(call))
-    if name == "Edit" and any(_is_new(diff) for diff in _diffs(call)):
-        return "Write"
+    for diff in _diffs(call) if name == "Edit" else ():
+        if diff.get("oldText") is None or as_object(diff.get("_meta")).get("kind") == "add":
+            return "Write"
     return name or _vendor_name(call)
 
 
 def own_name(update: Json, *, named_ids: bool) -> str | None:
     """Return the vendor's own name of a tool, which no model can choose; None if not given."""
     meta = as_object(update.get("_meta"))
-    for given in (as_object(meta.get("claudeCode")).get("toolName"), meta.get("toolName")):
-        if isinstance(given, str) and given:
-            return given
+    for name in (as_object(meta.get("claudeCode")).get("toolName"), meta.get("toolName")):
+        if isinstance(name, str) and name:
+            return name
     name, mark, _ = str(update.get("toolCallId", "")).partition("__")
     return name if named_ids and mark else None
 
@@ -66,8 +67,8 @@ def server_tool(call: Json) -> str | None:
     has_command = "command" in as_object(call.get("rawInput")) and call.get(OWN_NAME) is None
     if _kind(call) in _KINDS or has_command:
         return None
-    found = _OURS.fullmatch(_vendor_name(call))
-    return (found["prefixed"] or found["named"]) if found else None
+    match = _OURS.fullmatch(_vendor_name(call))
+    return (match["prefixed"] or match["named"]) if match else None
 
 
 def bare_name(call: Json) -> str | None:
@@ -78,22 +79,22 @@ def bare_name(call: Json) -> str | None:
 
 def knows_arguments(call: Json) -> bool:
     """Return whether a call's arguments are told: a pending shell may have but its folder."""
-    given = as_object(call.get("rawInput"))
-    return bool(given) and (_kind(call) != _EXECUTE or not given.keys() <= _FOLDERS)
+    raw_input = as_object(call.get("rawInput"))
+    return bool(raw_input) and (_kind(call) != _EXECUTE or not raw_input.keys() <= _FOLDERS)
 
 
 def command_of(call: Json) -> str | None:
     """Return the shell command of a call, as the model wrote it; None where it is not shell."""
     if _kind(call) != _EXECUTE:
         return None
-    given = as_object(call.get("rawInput")).get("command")
-    if isinstance(given, (list, tuple)):
-        words = [str(word) for word in given]
+    command = as_object(call.get("rawInput")).get("command")
+    if isinstance(command, (list, tuple)):
+        words = [str(word) for word in command]
         is_shell = PurePosixPath(words[0]).name in _SHELLS if words else False
         is_wrapped = is_shell and len(words) == 3 and words[1] in ("-c", "-lc")
         return words[2] if is_wrapped else shlex.join(words)
-    if isinstance(given, str) and given.strip():
-        return given
+    if isinstance(command, str) and command.strip():
+        return command
     title = str(call.get("title") or "")
     is_quoted = len(title) > 2 and title[0] == title[-1] == "`"
     return title[1:-1] if is_quoted else title
@@ -101,13 +102,13 @@ def command_of(call: Json) -> str | None:
 
 def paths_of(call: Json) -> tuple[str, ...]:
     """Return every path that a call names, each once."""
-    given = as_object(call.get("rawInput"))
-    told = (
+    raw_input = as_object(call.get("rawInput"))
+    paths = (
         *(diff.get("path") for diff in _diffs(call)),
         *(place.get("path") for place in as_objects(call.get("locations"))),
-        *(given.get(key) for key in _PATH_KEYS),
+        *(raw_input.get(key) for key in _PATH_KEYS),
     )
-    return tuple(dict.fromkeys(path for path in told if isinstance(path, str) and path))
+    return tuple(dict.fromkeys(path for path in paths if isinstance(path, str) and path))
 
 
 def arguments_of(call: Json) -> dict[str, Any]:
@@ -118,11 +119,11 @@ def arguments_of(call: Json) -> dict[str, Any]:
     diffs = list(_diffs(call))
     if diffs:
         return {"paths": list(paths_of(call)), "diff": "".join(map(_unified, diffs))}
-    given = call.get("rawInput")
+    arguments = call.get("rawInput")
     if _served(call):
-        given = as_object(given).get("arguments")
-    if isinstance(given, Mapping) and given:
-        return dict(given)
+        arguments = as_object(arguments).get("arguments")
+    if isinstance(arguments, Mapping) and arguments:
+        return dict(arguments)
     paths = {"paths": list(paths_of(call))} if paths_of(call) else {}
     title = {"title": str(call["title"])} if call.get("title") else {}
     return {**title, **paths}
@@ -130,8 +131,8 @@ def arguments_of(call: Json) -> dict[str, Any]:
 
 def new_texts(call: Json) -> dict[str, str]:
     """Return what a call would write, by path."""
-    found = {str(diff.get("path")): diff.get("newText") for diff in _diffs(call)}
-    return {path: text for path, text in found.items() if isinstance(text, str)}
+    texts = {str(diff.get("path")): diff.get("newText") for diff in _diffs(call)}
+    return {path: text for path, text in texts.items() if isinstance(text, str)}
 
 
 def result_of(call: Json) -> str | None:
@@ -159,8 +160,8 @@ def is_whole(call: Json) -> bool:
 def exit_code(call: Json) -> int | None:
     """Return the exit code of a command, if the agent tells it. Of several, not 0 counts."""
     raw = as_object(call.get("rawOutput"))
-    told = (raw.get("exit_code"), raw.get("exitCode"), as_object(raw.get("metadata")).get("exit"))
-    codes = [code for code in told if type(code) is int]
+    values = (raw.get("exit_code"), raw.get("exitCode"), as_object(raw.get("metadata")).get("exit"))
+    codes = [code for code in values if type(code) is int]
     return next(filter(None, codes), 0) if codes and _kind(call) == _EXECUTE else None
 
 
@@ -174,10 +175,10 @@ def _served(call: Json) -> str | None:
 
     Title and input must agree and hold nothing else: no text of a model has this shape.
     """
-    given = as_object(call.get("rawInput"))
-    if given.keys() != _SERVED_KEYS or call.get("title") != "mcp.{server}.{tool}".format_map(given):
+    named = as_object(call.get("rawInput"))
+    if named.keys() != _SERVED_KEYS or call.get("title") != "mcp.{server}.{tool}".format_map(named):
         return None
-    return "mcp__{server}__{tool}".format_map(given)
+    return "mcp__{server}__{tool}".format_map(named)
 
 
 def _vendor_name(call: Json) -> str:
@@ -192,10 +193,6 @@ def _blocks(call: Json, kind: str) -> Iterator[Json]:
 
 def _diffs(call: Json) -> Iterator[Json]:
     return _blocks(call, "diff")
-
-
-def _is_new(diff: Json) -> bool:
-    return diff.get("oldText") is None or as_object(diff.get("_meta")).get("kind") == "add"
 
 
 def _unified(diff: Json) -> str:

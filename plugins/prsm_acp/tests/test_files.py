@@ -9,8 +9,8 @@ from prsm_acp.errors import INVALID_PARAMS, NOT_FOUND, AcpError
 
 async def test_a_text_comes_back_as_it_was_written(tmp_path):
     path = str(tmp_path / "deep" / "a.txt")
-    await files.write(path, "one\r\ntwo\n\u20ac")
-    assert await files.read(path, None, None) == "one\r\ntwo\n\u20ac"
+    files.write(path, "one\r\ntwo\n\u20ac")
+    assert files.read(path, None, None) == "one\r\ntwo\n\u20ac"
 
 
 @pytest.mark.parametrize(
@@ -27,29 +27,29 @@ async def test_a_text_comes_back_as_it_was_written(tmp_path):
 async def test_a_part_of_a_file_is_told_by_lines(tmp_path, line, limit, expected):
     path = tmp_path / "a.txt"
     path.write_text("a\nb\nc\n")
-    assert await files.read(str(path), line, limit) == expected
+    assert files.read(str(path), line, limit) == expected
 
 
 async def test_what_cannot_be_read_says_why(tmp_path):
     with pytest.raises(AcpError, match="Resource not found") as caught:
-        await files.read(str(tmp_path / "none"), None, None)
+        files.read(str(tmp_path / "none"), None, None)
     assert caught.value.number == NOT_FOUND
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(AcpError, match="is not text"):
-        await files.read(str(tmp_path / "bytes"), None, None)
+        files.read(str(tmp_path / "bytes"), None, None)
     with pytest.raises(AcpError, match="directory"):
-        await files.read(str(tmp_path), None, None)
+        files.read(str(tmp_path), None, None)
     with (tmp_path / "huge").open("wb") as huge:
         huge.truncate(17 * 2**20)
     with pytest.raises(AcpError, match="has more than"):
-        await files.read(str(tmp_path / "huge"), None, None)
+        files.read(str(tmp_path / "huge"), None, None)
 
 
 async def test_a_link_that_appears_after_the_decision_is_not_followed(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     link.symlink_to(target)
     with pytest.raises(AcpError, match="symbolic links"):
-        await files.write(str(link), "x")
+        files.write(str(link), "x")
     assert not target.exists()
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import ConfigError
 from prsm_core.kit import (
     Key,
     Parser,
     model_of_keys,
     parse_argv,
+    parse_choice,
     parse_environment,
     parse_models,
     parse_text,
@@ -56,11 +56,7 @@ class GeminiConfig:
 
 
 def _backend(where: str, value: Any) -> Backend:
-    try:
-        return Backend(value)
-    except ValueError:
-        known = ", ".join(Backend)
-        raise ConfigError(f"{where}: one of {known} is needed, not {value!r}") from None
+    return Backend(parse_choice(*Backend)(where, value))
 
 
 KEYS: dict[str, Parser] = {

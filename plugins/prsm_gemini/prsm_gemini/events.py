@@ -158,11 +158,14 @@ class Translator:
         """Warn of a missing server, if no warning came before: Gemini does not say which."""
         if _SERVERS_FAILED not in stderr or self._missing:
             return []
-        silent = [s for s in self._servers if not any(t.startswith(f"mcp_{s}_") for t in self.ran)]
+        silent = [server for server in self._servers if not self._has_answered(server)]
         if len(silent) > 1:
             names = ", ".join(silent)
             return [Notice("warning", one_line(f"One of the MCP servers {names} is not there"))]
         return [_not_there(server) for server in silent]
+
+    def _has_answered(self, server: str) -> bool:
+        return any(tool.startswith(f"mcp_{server}_") for tool in self.ran)
 
     def _error(self, event: Json) -> list[ProviderEvent]:
         message = str(event.get("message", ""))
@@ -196,8 +199,8 @@ def _succeeded(call_id: str, name: str, text: str | None) -> ToolCallFinished:
 
 
 def _usage(stats: Any) -> TokenUsage | None:
-    found = {name: token_count(as_object(stats).get(key)) for name, key in _COUNTS.items()}
-    counts = {name: count for name, count in found.items() if count is not None}
+    values = {name: token_count(as_object(stats).get(key)) for name, key in _COUNTS.items()}
+    counts = {name: count for name, count in values.items() if count is not None}
     if not any(counts.values()):
         return None
     if len(counts) == len(_COUNTS):

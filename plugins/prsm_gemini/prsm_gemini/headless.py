@@ -15,8 +15,9 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
@@ -56,6 +57,15 @@ Json = Mapping[str, Any]
 
 _CONTEXT = "<session_context>"
 _COPY = ".kept"
+GO_ON = "Continue where the conversation stopped."
+
+# Gemini puts the file of that name, or one like it, into the prompt.
+_MENTION = re.compile(r"(?<!\\)@(?=[^\s,;!?()\[\]{}])")
+
+# A prompt that begins so is a command, or not read back when Gemini resumes.
+_NO_PROMPT = ("/", "?", "<session_context>", "<hook_context>")
+_FIRST = "The message:"
+_ESCAPED = "(In this message \\@ stands for @ alone.)"
 
 
 class HeadlessSession(ProviderSession):
@@ -82,16 +92,12 @@ class HeadlessSession(ProviderSession):
     async def open(self) -> None:
         """Check the key and the conversation to resume; raise ProviderNotAvailableError."""
         homes.api_key(self._config, os.environ)
-        if self.resume_token and not await self._chat(self.resume_token).messages():
+        if self.resume_token and not await self._messages():
             raise ProviderNotAvailableError(
                 f"gemini does not know the session {self.resume_token} any more",
                 hint="The conversation is rebuilt from the ledger.",
                 code="resume_failed",
             )
-
-    async def close(self) -> None:
-        """End the running turn."""
-        await self.interrupt()
 
     async def interrupt(self) -> None:
         """End the running turn; see ProviderSession."""
@@ -134,10 +140,10 @@ class HeadlessSession(ProviderSession):
         endpoint: McpEndpoint | None,
         hook_env: Mapping[str, str],
     ) -> tuple[Process, str]:
-        known = await self._chat(self.resume_token).messages() if self.resume_token else []
+        known = await self._messages() if self.resume_token else []
         self._sent = text = turn_text(context, self._lost(known))
         if known and self.resume_token:
-            await self._chat(self.resume_token).mend()
+            await asyncio.to_thread(self._chat().mend)
             session = ("--resume", self.resume_token)
         else:  # Gemini does not resume a session of which nothing is left
             self.resume_token = str(uuid.uuid4())
@@ -173,10 +179,14 @@ class HeadlessSession(ProviderSession):
         texts = homes.files(config, os.environ, home, request, endpoint, own, hook_env, variables)
         has_tools = endpoint is not None
         texts[home.vendor / "GEMINI.md"] = homes.role_file(request, has_tools=has_tools)
-        await homes.prepare(home, texts, homes.login_folder(config, os.environ))
+        login = homes.login_folder(config, os.environ)
+        await asyncio.to_thread(homes.prepare, home, texts, login)
 
-    def _chat(self, session_id: str) -> Chat:
-        return Chat(self._home.vendor, session_id)
+    def _chat(self) -> Chat:
+        return Chat(self._home.vendor, self.resume_token or "")
+
+    async def _messages(self) -> list[Json]:
+        return await asyncio.to_thread(self._chat().messages)
 
 
 def agent_home(state_dir: Path, agent_id: str) -> Home:
@@ -184,15 +194,6 @@ def agent_home(state_dir: Path, agent_id: str) -> Home:
     is_plain = agent_id.isascii() and agent_id.isalnum()  # then it is removed with the session
     name = agent_id if is_plain else hashlib.sha256(agent_id.encode()).hexdigest()[:32]
     return Home(state_dir / "agents" / name)
-
-
-GO_ON = "Continue where the conversation stopped."
-# Gemini puts the file of that name, or one like it, into the prompt.
-_MENTION = re.compile(r"(?<!\\)@(?=[^\s,;!?()\[\]{}])")
-# A prompt that begins so is a command, or not read back when Gemini resumes.
-_NO_PROMPT = ("/", "?", "<session_context>", "<hook_context>")
-_FIRST = "The message:"
-_ESCAPED = "(In this message \\@ stands for @ alone.)"
 
 
 def turn_text(context: AssembledContext, lost: str | None) -> str:
@@ -215,34 +216,29 @@ def escaped(text: str) -> str:
 
 
 class Chat:
-    """The conversation of one session id on disk."""
+    """The conversation of one session id on disk; its methods block."""
 
     def __init__(self, vendor: Path, session_id: str) -> None:
         self._vendor = vendor
         self._session_id = session_id
 
-    async def messages(self) -> list[Json]:
+    def messages(self) -> list[Json]:
         """Return the messages, without those that Gemini adds itself."""
-        return await asyncio.to_thread(self._messages)
+        path = self._path()
+        return _spoken(_current(path)[1]) if path else []
 
-    async def mend(self) -> None:
+    def mend(self) -> None:
         """Make the file fit for a resume. One that is not understood is left alone.
 
         Remove second answers to a call, and the empty files of resumes. Gemini begins a resume by
         emptying the file, so keep a copy in case it dies just then.
         """
-        await asyncio.to_thread(self._mend)
-
-    def _messages(self) -> list[Json]:
-        path = self._path()
-        return _spoken(_current(path)[1]) if path else []
-
-    def _mend(self) -> None:
         if (path := self._path()) is None:
             return
         records, current = _current(path)
         messages = [_own_results(message) for message in current]
-        answered = {call for message in messages for call in _answered(message)}
+        calls = chain.from_iterable(message.get("toolCalls") or () for message in messages)
+        answered = {str(call.get("id")) for call in calls if call.get("result")}
         left = (_without(message, answered) for message in messages)
         mended = [message for message in left if message is not None]
         if not mended or any("$rewindTo" in record for record in records):
@@ -252,7 +248,8 @@ class Chat:
         if mended != _effective(records):
             _write(path, whole)
         for other in self._files():
-            if other != path and _is_empty(other):
+            other_records, other_messages = _current(other)
+            if other != path and other_records and not _spoken(other_messages):
                 other.unlink()
 
     def _path(self) -> Path | None:
@@ -274,11 +271,6 @@ def _current(path: Path) -> tuple[list[Json], list[Json]]:
     if _spoken(messages):
         return records, messages
     return records, _effective(_read(path.with_suffix(_COPY))) or messages
-
-
-def _is_empty(path: Path) -> bool:
-    records, messages = _current(path)
-    return bool(records) and not _spoken(messages)
 
 
 def _read(path: Path) -> list[Json]:
@@ -312,7 +304,6 @@ def _replaced(record: Json) -> list[Any] | None:
 
 
 def _write(path: Path, records: Iterable[Json]) -> None:
-    """Replace a file in one step, for its owner alone."""
     beside = path.with_suffix(".new")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -360,14 +351,7 @@ def _header(records: Iterable[Json]) -> Json:
     return header
 
 
-def _answered(message: Json) -> Iterator[str]:
-    for call in message.get("toolCalls") or ():
-        if call.get("result"):
-            yield str(call.get("id"))
-
-
 def _own_results(message: Json) -> Json:
-    """Return a message whose calls hold no results of other calls."""
     calls = message.get("toolCalls")
     return {**message, "toolCalls": [_with_own(call) for call in calls]} if calls else message
 

@@ -6,7 +6,6 @@ that is denied whatever its arguments is not even offered to the model.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shutil
@@ -96,7 +95,7 @@ def _handed_names(environment: Iterable[str]) -> list[str]:
 def env(config: GeminiConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the other variables of Gemini CLI; raise ProviderNotAvailableError without the key."""
     users = {} if config.home else {name: environ[name] for name in _PASSED if environ.get(name)}
-    given = {
+    variables = {
         **users,
         **config.env,
         "GEMINI_CLI_NO_RELAUNCH": "1",  # or a second process stays that no signal ends
@@ -106,10 +105,10 @@ def env(config: GeminiConfig, environ: Mapping[str, str]) -> dict[str, str]:
         "COLORTERM": "truecolor",
     }
     if key := api_key(config, environ):
-        given[_KEY] = key
+        variables[_KEY] = key
     if config.base_url:
-        given["GOOGLE_GEMINI_BASE_URL"] = config.base_url
-    return given
+        variables["GOOGLE_GEMINI_BASE_URL"] = config.base_url
+    return variables
 
 
 def api_key(config: GeminiConfig, environ: Mapping[str, str]) -> str | None:
@@ -125,9 +124,10 @@ def auth_type(config: GeminiConfig, environ: Mapping[str, str]) -> str:
     """Return Gemini's name of the login that is used."""
     if api_key(config, environ):
         return "gemini-api-key"
-    given = {**({} if config.home else environ), **config.env}
-    is_vertex = given.get("GOOGLE_GENAI_USE_VERTEXAI") == "true" or given.get("GOOGLE_API_KEY")
-    return "vertex-ai" if is_vertex else OAUTH
+    variables = {**({} if config.home else environ), **config.env}
+    if variables.get("GOOGLE_GENAI_USE_VERTEXAI") == "true" or variables.get("GOOGLE_API_KEY"):
+        return "vertex-ai"
+    return OAUTH
 
 
 def login_folder(config: GeminiConfig, environ: Mapping[str, str]) -> Path | None:
@@ -265,15 +265,11 @@ def role_file(request: SessionRequest, *, has_tools: bool) -> str:
     return _IMPORT.sub(r"\\@", text)
 
 
-async def prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
-    """Make the home, for its owner alone, link the login into it and write its files."""
-
-    def work() -> None:
-        make_ready(home, login)
-        make_private(home.temp)
-        write_private(texts)
-
-    await asyncio.to_thread(work)
+def prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
+    """Make the home, for its owner alone, link the login into it and write its files; blocks."""
+    make_ready(home, login)
+    make_private(home.temp)
+    write_private(texts)
 
 
 def make_ready(home: Home, login: Path | None) -> None:
@@ -320,10 +316,8 @@ def policy(
         # Only with a pattern it also covers commands that Gemini takes for safe or dangerous.
         shell = {"toolName": SHELL, "argsPattern": ".", "decision": decision, "priority": _SHELL}
         rules.append({**shell, "allowRedirection": True})
-    return "\n".join(_rule(rule) for rule in rules)
-
-
-def _rule(rule: dict[str, Any]) -> str:
-    # A JSON text, boolean, number or list of texts is a TOML one.
-    lines = [f"{key} = {json.dumps(value)}" for key, value in rule.items()]
-    return "\n".join(["[[rule]]", *lines, ""])
+    lines: list[str] = []
+    for rule in rules:
+        # A JSON text, boolean, number or list of texts is a TOML one.
+        lines += ["[[rule]]", *(f"{key} = {json.dumps(value)}" for key, value in rule.items()), ""]
+    return "\n".join(lines)

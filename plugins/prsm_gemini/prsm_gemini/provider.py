@@ -56,6 +56,12 @@ ACP_GAPS = (
     "what is asked of a search, or of a tool of another MCP server, does not tell its arguments",
     _MENTIONS,
 )
+_BEGIN = re.compile(r"^// packages/core/\S*src/config/models\.[jt]s$")
+_MODEL = re.compile(r'^(?:var|const|export const) \w+ = "((?:gemini|gemma)-[\w.-]+)";$')
+_SHORT = frozenset({"auto", "pro", "flash", "flash-lite"})
+_LINES = 120  # of the module, from its beginning
+_SOURCES = ("bundle/chunk-*.js", "dist/src/config/models.js")
+_CORE = "gemini-cli-core"
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> GeminiProvider:
@@ -98,14 +104,17 @@ class GeminiProvider(Provider):
                     yield over_acp
             return
         session = HeadlessSession(request, host, self._config, self._services, self._gate)
-        await self._require_program()
+        if not self._has_program:
+            env = homes.env(self._config, os.environ)
+            await VERSIONS.found(self._config.command, self._services, env)
+            self._has_program = True
         await session.open()
         self._sessions.add(session)
         try:
             yield session
         finally:
             self._sessions.discard(session)
-            await session.close()
+            await session.interrupt()
 
     async def probe(self) -> ProviderStatus:
         """Look for the program, its version and a login; see Provider."""
@@ -158,13 +167,6 @@ class GeminiProvider(Provider):
             return False
         return login is None or login.joinpath("oauth_creds.json").exists()
 
-    async def _require_program(self) -> None:
-        """Check once, before the first turn, that the program can be started."""
-        if not self._has_program:
-            env = homes.env(self._config, os.environ)
-            await VERSIONS.found(self._config.command, self._services, env)
-            self._has_program = True
-
 
 def is_headless(config: GeminiConfig) -> bool:
     """Return whether a configuration means the headless backend."""
@@ -177,14 +179,6 @@ def _acp(config: GeminiConfig, services: ProviderServices) -> GeminiAcp:
     from prsm_gemini.acp import GeminiAcp  # the headless backend needs none of it
 
     return GeminiAcp(config, services)
-
-
-_BEGIN = re.compile(r"^// packages/core/\S*src/config/models\.[jt]s$")
-_MODEL = re.compile(r'^(?:var|const|export const) \w+ = "((?:gemini|gemma)-[\w.-]+)";$')
-_SHORT = frozenset({"auto", "pro", "flash", "flash-lite"})
-_LINES = 120  # of the module, from its beginning
-_SOURCES = ("bundle/chunk-*.js", "dist/src/config/models.js")
-_CORE = "gemini-cli-core"
 
 
 def known_models(command: Sequence[str]) -> tuple[ModelInfo, ...]:
@@ -205,7 +199,6 @@ def is_known(command: Sequence[str], model: str) -> bool:
 
 
 def _packages(command: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders of the packages that hold the words of a command line."""
     for word in command:
         program = shutil.which(word) or word
         for parent in Path(program).resolve().parents:

@@ -46,6 +46,28 @@ CONNECT_SECONDS = 60.0  # until its proxy has connected
 STOP_GRACE = 1.0
 _YES = json.dumps({"decision": "allow"})
 
+# Gemini exits with the HTTP status, of which the system keeps eight bits.
+_STATUSES = (400, 401, 403, 404, 408, 429, 500, 502, 503, 504)
+_BY_EXIT_CODE = {status & 0xFF: status for status in _STATUSES}
+_EXITS = {
+    41: (ErrorKind.AUTH_FAILURE, "gemini is not logged in"),
+    42: (ErrorKind.UNKNOWN, "gemini refused the session"),
+    53: (ErrorKind.UNKNOWN, "gemini reached its own limit of turns"),
+    55: (ErrorKind.UNKNOWN, "gemini does not trust the folder"),
+}
+_API_ERROR = re.compile(r"\[API Error: (.*?)\](?:\n|$)", re.DOTALL)
+_STATUS = re.compile(r"\b(?:status|code): (\d{3})\b")
+_RETRY_MS = re.compile(r"\bretryDelayMs: (\d+(?:\.\d+)?)")
+_OVERFLOW = ("exceeds the maximum number of tokens", "context window", "input token count")
+
+# What Gemini says once it has asked again and got no usable answer.
+_EMPTY = ("The model returned an empty ", "The model returned reasoning thoughts but no final ")
+_CUT = "Model response was truncated because it exceeded the token limit"
+NOISE = re.compile(
+    r"^at \S|^\W*$|Ripgrep is not available|YOLO mode is enabled|256-color|True color|"
+    r"^Error executing tool |Loaded cached credentials|MCP issues detected"
+)
+
 
 class HeadlessTurn:
     """Runs one process to its end and answers its hooks."""
@@ -79,7 +101,9 @@ class HeadlessTurn:
             async with aclosing(self._events(process)) as events:
                 async for event in events:
                     yield event
-            code = await self._exit_code(process)
+            code = (await Exit.of(process, self._services)).code
+            if code is None:  # it had to be ended
+                await process.wait()
         finally:
             timer.cancel()
             feeder.cancel()
@@ -120,13 +144,6 @@ class HeadlessTurn:
                     return
         except LineTooLongError as error:
             self._break(AgentError(kind=ErrorKind.UNKNOWN, message=error.message))
-
-    async def _exit_code(self, process: Process) -> int | None:
-        """Return the exit code; None of a process that had to be ended."""
-        code = (await Exit.of(process, self._services)).code
-        if code is None:
-            await process.wait()
-        return code
 
     def _check(self, event: ProviderEvent) -> None:
         """Stop Gemini if it acts unasked: it takes a hook that cannot be run for a yes."""
@@ -216,28 +233,6 @@ def _after_complete(event: Json) -> str:
 def refusal(reason: str) -> str:
     """Return the answer of a hook that refuses."""
     return json.dumps({"decision": "deny", "reason": reason})
-
-
-# Gemini exits with the HTTP status, of which the system keeps eight bits.
-_STATUSES = (400, 401, 403, 404, 408, 429, 500, 502, 503, 504)
-_BY_EXIT_CODE = {status & 0xFF: status for status in _STATUSES}
-_EXITS = {
-    41: (ErrorKind.AUTH_FAILURE, "gemini is not logged in"),
-    42: (ErrorKind.UNKNOWN, "gemini refused the session"),
-    53: (ErrorKind.UNKNOWN, "gemini reached its own limit of turns"),
-    55: (ErrorKind.UNKNOWN, "gemini does not trust the folder"),
-}
-_API_ERROR = re.compile(r"\[API Error: (.*?)\](?:\n|$)", re.DOTALL)
-_STATUS = re.compile(r"\b(?:status|code): (\d{3})\b")
-_RETRY_MS = re.compile(r"\bretryDelayMs: (\d+(?:\.\d+)?)")
-_OVERFLOW = ("exceeds the maximum number of tokens", "context window", "input token count")
-# What Gemini says once it has asked again and got no usable answer.
-_EMPTY = ("The model returned an empty ", "The model returned reasoning thoughts but no final ")
-_CUT = "Model response was truncated because it exceeded the token limit"
-NOISE = re.compile(
-    r"^at \S|^\W*$|Ripgrep is not available|YOLO mode is enabled|256-color|True color|"
-    r"^Error executing tool |Loaded cached credentials|MCP issues detected"
-)
 
 
 def answered(message: str) -> StopReason | None:

@@ -50,20 +50,20 @@ async def test_an_answer_that_is_in_its_call_too_is_taken_away(tmp_path):
     kept, path = chat(
         tmp_path, HEADER, user({"text": "go"}), asked("1"), user(answer("1"), message="v")
     )
-    await kept.mend()
+    kept.mend()
     assert records(path) == [HEADER, user({"text": "go"}), asked("1")]
 
 
 async def test_an_answer_that_is_there_once_stays(tmp_path):
     once = (HEADER, asked("1", result=False), user(answer("1"), {"text": "and"}))
     kept, path = chat(tmp_path, *once)
-    await kept.mend()
+    kept.mend()
     assert records(path) == list(once)
 
 
 async def test_only_the_answer_leaves_a_message_that_says_more(tmp_path):
     kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1"), answer("2")))
-    await kept.mend()
+    kept.mend()
     assert records(path)[-1] == user(answer("2"))
 
 
@@ -73,7 +73,7 @@ async def test_a_call_keeps_its_own_answer_of_those_it_was_given_together(tmp_pa
     for call in told["toolCalls"]:
         call["result"] = [answer("1"), answer("2"), picture, answer("3")]
     kept, path = chat(tmp_path, HEADER, told, user(answer("1"), answer("2"), answer("3")))
-    await kept.mend()
+    kept.mend()
     results = [call["result"] for call in records(path)[1]["toolCalls"]]
     assert results == [[answer("1")], [answer("2"), picture], [answer("3")]]
 
@@ -81,7 +81,7 @@ async def test_a_call_keeps_its_own_answer_of_those_it_was_given_together(tmp_pa
 async def test_answers_in_a_replaced_conversation_are_mended_too(tmp_path):
     replaced = {"$set": {"messages": [asked("1"), user(answer("1"))], "lastUpdated": "x"}}
     kept, path = chat(tmp_path, HEADER, replaced)
-    await kept.mend()
+    kept.mend()
     assert records(path) == [{**HEADER, "lastUpdated": "x"}, asked("1")]
 
 
@@ -90,67 +90,67 @@ async def test_an_answer_counts_where_it_stands_not_where_it_stood_before(tmp_pa
     anew = {"$set": {"messages": [asked("1", result=False), user(answer("1"))]}}
     kept, path = chat(tmp_path, HEADER, asked("1"), anew)
     before = path.read_text()
-    await kept.mend()
+    kept.mend()
     assert path.read_text() == before
 
 
 async def test_what_was_taken_back_is_not_in_the_conversation(tmp_path):
     kept, _ = chat(tmp_path, HEADER, CONTEXT, user({"text": "go"}), {"$set": {"messages": []}})
-    assert await kept.messages() == []
+    assert kept.messages() == []
 
 
 async def test_the_last_record_of_a_message_counts_and_the_context_does_not(tmp_path):
     late = {"id": "g", "type": "gemini", "content": "whole"}
     early = {"id": "g", "type": "gemini", "content": "half"}
     kept, _ = chat(tmp_path, HEADER, CONTEXT, user({"text": "go"}), early, late)
-    assert [text_of(message) for message in await kept.messages()] == ["go", "whole"]
+    assert [text_of(message) for message in kept.messages()] == ["go", "whole"]
 
 
 async def test_a_conversation_that_a_killed_resume_has_lost_is_restored(tmp_path):
     kept, path = chat(tmp_path, HEADER, user({"text": "go"}), asked("1"))
-    await kept.mend()
+    kept.mend()
     with path.open("a") as file:
         file.write(json.dumps({"$set": {"messages": [CONTEXT]}}) + "\n")
-    assert [text_of(message) for message in await kept.messages()] == ["go", "look"]
-    await kept.mend()
+    assert [text_of(message) for message in kept.messages()] == ["go", "look"]
+    kept.mend()
     assert records(path) == [HEADER, user({"text": "go"}), asked("1")]
 
 
 async def test_the_empty_file_of_a_later_resume_is_not_the_conversation(tmp_path):
     kept, path = chat(tmp_path, HEADER, user({"text": "go"}))
     _, later = chat(tmp_path, HEADER, {"$set": {"messages": [CONTEXT]}}, minute="07")
-    assert [text_of(message) for message in await kept.messages()] == ["go"]
-    await kept.mend()
+    assert [text_of(message) for message in kept.messages()] == ["go"]
+    kept.mend()
     assert records(path) == [HEADER, user({"text": "go"})]
     assert not later.exists()
 
 
 async def test_a_conversation_that_a_later_resume_has_lost_is_restored_in_its_own_file(tmp_path):
     kept, path = chat(tmp_path, HEADER, user({"text": "go"}), asked("1"))
-    await kept.mend()
+    kept.mend()
     chat(tmp_path, HEADER, {"$set": {"messages": [CONTEXT]}}, minute="07")
     with path.open("a") as file:
         file.write(json.dumps({"$set": {"messages": [CONTEXT]}}) + "\n")
-    await kept.mend()
+    kept.mend()
     assert records(path) == [HEADER, user({"text": "go"}), asked("1")]
 
 
 async def test_a_conversation_that_gemini_has_summed_up_stays_so(tmp_path):
     kept, path = chat(tmp_path, HEADER, user({"text": "go"}), asked("1"))
-    await kept.mend()
+    kept.mend()
     summary = user({"text": "what was said"}, message="s")
     with path.open("a") as file:
         file.write(json.dumps({"$set": {"messages": [summary]}}) + "\n")
-    assert await kept.messages() == [summary]
+    assert kept.messages() == [summary]
 
 
 async def test_a_file_nobody_understands_is_left_alone(tmp_path):
     kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1")))
     broken = '{"half\n' + path.read_text()
     path.write_text(broken)
-    await kept.mend()
+    kept.mend()
     assert path.read_text() == broken
-    assert await kept.messages() == []
+    assert kept.messages() == []
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ async def test_a_file_nobody_understands_is_left_alone(tmp_path):
 async def test_a_file_with_an_odd_record_is_left_alone(tmp_path, odd):
     kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1")), odd, user({"text": "go"}))
     before = path.read_text()
-    await kept.mend()
-    assert (path.read_text(), await kept.messages()) == (before, [])
+    kept.mend()
+    assert (path.read_text(), kept.messages()) == (before, [])
 
 
 @pytest.mark.parametrize("between", ["\u2028", "\u0085", "é", "\ud800"])
@@ -178,8 +178,8 @@ async def test_a_text_may_hold_whatever_json_does(tmp_path, between):
         for line in lines:
             text = json.dumps(line, ensure_ascii=between == "\ud800")
             file.write(text.encode() + b"\n")
-    assert len(await kept.messages()) == 3
-    await kept.mend()
+    assert len(kept.messages()) == 3
+    kept.mend()
     assert records(path) == [HEADER, lines[0], lines[1]]
 
 
@@ -187,14 +187,14 @@ async def test_a_last_line_that_was_cut_off_costs_no_more_than_itself(tmp_path):
     kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1")))
     with path.open("a") as file:
         file.write('{"id": "x", "type": "us')
-    await kept.mend()
+    kept.mend()
     assert records(path) == [HEADER, asked("1")]
 
 
 async def test_without_a_file_there_is_no_conversation(tmp_path):
     kept = Chat(tmp_path, SESSION)
-    await kept.mend()
-    assert await kept.messages() == []
+    kept.mend()
+    assert kept.messages() == []
 
 
 CALLS = st.sampled_from("123")
@@ -221,14 +221,14 @@ def answers_of(messages):
 @given(RECORDS)
 def test_mending_leaves_no_call_two_kinds_of_answer_and_loses_none(tmp_path_factory, told):
     kept, path = chat(tmp_path_factory.mktemp("chat"), HEADER, *told)
-    before = answers_of(kept._messages())
-    kept._mend()
-    after = answers_of(kept._messages())
+    before = answers_of(kept.messages())
+    kept.mend()
+    after = answers_of(kept.messages())
     assert not set(after[0]) & set(after[1])
-    for message in kept._messages():
+    for message in kept.messages():
         found = answers_of([message])
         assert all(len(set(ids)) == len(ids) for ids in found)
     assert {*after[0], *after[1]} == {*before[0], *before[1]}
     again = path.read_text()
-    kept._mend()
+    kept.mend()
     assert path.read_text() == again

@@ -191,12 +191,12 @@ async def test_a_home_is_private_and_the_users_login_is_linked_not_copied(tmp_pa
     login.mkdir()
     (login / "oauth_creds.json").write_text("{}")
     home = Home(tmp_path / "home")
-    await homes.prepare(home, {home.policy: "x"}, login)
+    homes.prepare(home, {home.policy: "x"}, login)
     assert stat.S_IMODE(home.root.stat().st_mode) == 0o700
     assert stat.S_IMODE(home.policy.stat().st_mode) == 0o600
     link = home.vendor / "oauth_creds.json"
     assert link.readlink() == login / "oauth_creds.json"
-    await homes.prepare(home, {home.policy: "y"}, None)
+    homes.prepare(home, {home.policy: "y"}, None)
     assert home.policy.read_text() == "y"
     assert not link.is_symlink()
 
@@ -209,7 +209,7 @@ async def test_a_home_that_is_ready_has_no_lock_of_a_process_before_and_all_else
     kept[0].write_text("a file")
     kept[1].symlink_to(tmp_path)
     kept[2].mkdir(parents=True)
-    await homes.prepare(home, {}, None)
+    homes.prepare(home, {}, None)
     assert not left.exists()
     assert [path.exists() for path in kept] == [True] * 3
     assert tmp_path.is_dir()

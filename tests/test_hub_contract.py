@@ -171,6 +171,8 @@ class TestLocalHub(HubContract):
             async with hub.look(session) as looked:
                 for key, value in (await told_by(looked)).items():
                     assert value == live[key], key
+                async with hub.open(replace(hub.options, session=session)) as app:
+                    assert (await app.view()).seq == live["seq"], "nothing was held, or written"
             assert [one.state for one in live["changes"]] == ["accepted", "pending"]
             assert live["diffs"][0].endswith("+new\n")
 

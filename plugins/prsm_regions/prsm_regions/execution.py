@@ -245,11 +245,8 @@ class Execution:
         """Answer a question: what is about symbols without a token, all else by the planner."""
         self._steps += 1
         agent, text = self.agents[one.index], message["text"]
-
-        async def routed() -> str | None:
-            return await self._at.router.answer(agent, text)
-
-        answer = await self._routed(f"route{self._steps}", routed)
+        ask = partial(self._at.router.answer, agent, text)
+        answer = await self._routed(f"route{self._steps}", ask)
         if answer is None:
             answer = await self._at.planner.answer(
                 f"The agent of subtask {one.name!r} asks: {text}\n"

@@ -18,7 +18,7 @@ _SEPARATORS = re.compile(r"::|[.#/\\]|->")
 MAX_FOUND = 200  # of one name; `__init__` has thousands
 _MAX_SHOWN = 5
 NEAR = 5
-_LENGTHS = 4  # by how many characters a near name may be longer or shorter
+LENGTHS = 4  # by how many characters a near name may be longer or shorter
 _NEAR_ENOUGH = 0.6
 
 
@@ -54,7 +54,9 @@ def best(found: Iterable[Found], within: Sequence[str], near: Sequence[str] = ()
 def _rank(one: Found, within: Sequence[str], near: Sequence[str]) -> tuple[object, ...]:
     defined = one.definition
     is_test = any(part.startswith("test") for part in one.path.split("/"))
-    by_path = not any(is_at(one.path, place) for place in near)
+    # A place such as `core/auth` may be anywhere in the path, by whole names.
+    path = f"/{without_suffix(one.path)}/{one.path.rpartition('/')[2]}/"
+    by_path = not any(f"/{place.strip('/')}/" in path for place in near)
     depth = defined.scope.count(".") + bool(defined.scope)
     return (not _fits(one, within), by_path, is_test, depth, defined.kind == "impl", one.path)
 
@@ -65,11 +67,6 @@ def _fits(one: Found, within: Sequence[str]) -> bool:
         return True
     whole = [*without_suffix(one.path).split("/"), *filter(None, one.definition.scope.split("."))]
     return whole[-len(within) :] == list(within)
-
-
-def is_at(path: str, place: str) -> bool:
-    """Return whether a path has a place, `core/auth`, somewhere in it, by whole names."""
-    return f"/{place.strip('/')}/" in f"/{without_suffix(path)}/{path.rpartition('/')[2]}/"
 
 
 def render(found: Sequence[Found]) -> str:
@@ -103,11 +100,6 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
         key=lambda one: (-one[0], one[1]),
     )
     return [other for ratio, other in by_likeness[:NEAR] if ratio >= _NEAR_ENOUGH]
-
-
-def lengths_near(name: str) -> tuple[int, int]:
-    """Return how long a near name may be: from and to."""
-    return max(1, len(name) - _LENGTHS), len(name) + _LENGTHS
 
 
 def _pairs(text: str) -> set[str]:

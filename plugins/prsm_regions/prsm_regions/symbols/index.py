@@ -118,7 +118,9 @@ class Index:
                 prune(db)
             self._pruned = True
         version = self._version(db)  # from before: what others write meanwhile is read next time
-        tree = self._trees[self._store.opened, root] = tree_id(db, root)
+        db.execute("INSERT OR IGNORE INTO tree (root) VALUES (?)", (root,))
+        self._trees.pop((self._store.opened, root), None)  # another process may have pruned it
+        tree = self._tree(db, root)
         known = self._known_files(db, tree, version)
         self._known.pop(tree, None)  # what is changed below is right only once all of it is done
         stamps = {path: stamp for path in paths if (stamp := look(root, path)) is not None}
@@ -350,13 +352,6 @@ def _is_torn(error: sqlite3.OperationalError) -> bool:
     """Return whether the file is to blame: its tables are gone, or the disk gives none of it."""
     said = str(error)
     return any(part in said for part in ("no such table", "no such column", "disk I/O error"))
-
-
-def tree_id(db: sqlite3.Connection, root: str) -> int:
-    """Return the number of a tree, a new one for one that is not known."""
-    db.execute("INSERT OR IGNORE INTO tree (root) VALUES (?)", (root,))
-    (number,) = db.execute("SELECT id FROM tree WHERE root = ?", (root,)).fetchone()
-    return int(number)
 
 
 def put_blob(

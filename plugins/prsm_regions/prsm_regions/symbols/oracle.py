@@ -102,7 +102,7 @@ class Oracle:
     async def near(self, root: str, name: str) -> list[str]:
         """Return names of the tree that are like one that it does not have, best first."""
         own = answers.split_name(name)[1]
-        lengths = answers.lengths_near(own)
+        lengths = len(own) - answers.LENGTHS, len(own) + answers.LENGTHS
         return await self._run(lambda: answers.near_names(own, self._index.names(root, *lengths)))
 
     async def unread(self, root: str) -> list[tuple[str, str]]:

@@ -40,11 +40,9 @@ class Answering(Protocol):
 
     async def resolve(self, request: str, verdict: str) -> bool:
         """Answer a permission request; False when it was already answered."""
-        ...
 
     async def answer(self, request: str, answer: Answer) -> bool:
         """Answer a question; False when it was already answered."""
-        ...
 
 
 class LineReader:

@@ -58,7 +58,6 @@ class Prompting(Protocol):
 
     async def prompt(self, agent: str, text: str, delivery: str = "queue") -> str:
         """Send a person's prompt to an agent."""
-        ...
 
 
 class Prompter:

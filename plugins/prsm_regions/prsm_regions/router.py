@@ -92,11 +92,9 @@ class AskOwner(Protocol):
 
     async def __call__(self, owner: str, question: str, max_tokens: int) -> OwnerReply:
         """Return its answer; may raise TimeoutError, or PrsmError where it cannot be asked."""
-        ...
 
     async def give_up(self, owner: str) -> int | None:
         """End who was answering for an owner, late; return its tokens, None where nobody knows."""
-        ...
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,19 +65,15 @@ class Ear(Protocol):
 
     async def moved(self, here: Mapping[str, Any]) -> None:
         """Take note of the state that the agent is in now; it is committed."""
-        ...
 
     async def completed(self, summary: str) -> None:
         """Take note that the agent is done; it is committed."""
-        ...
 
     async def alive(self) -> None:
         """Let the engine know that the program lives."""
-        ...
 
     async def step(self, event: StepEnded) -> None:
         """Let the engine know that a call waits."""
-        ...
 
 
 class Desk:

@@ -144,7 +144,11 @@ class Assembly:
         self.router = MessageRouter()
         self._leases = LeaseTable(self._roster, self.files.folders)
         self._idle = IdleChildren()
-        self.detector = self._make_detector()
+        self.detector = DeadlockDetector(
+            is_ready=lambda _, wait: bool(wait.key.ready()),
+            is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
+            on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
+        )
         mail = self._roster, self.router, self.detector
         self.steps = AgentSteps(journal, *mail, self._idle.read, clock, config.ids, self._look)
         self.peers = Peers(*mail, self.steps, journal, self._lives.wait_anew)
@@ -236,13 +240,6 @@ class Assembly:
         plugged = PluginTools(table.added, parts, self.journal, self.providers.program_of)
         dealt = table.handled_by(plugged.handlers)
         return lambda agent: plugged.deal(dealt, agent, settings)
-
-    def _make_detector(self) -> DeadlockDetector:
-        return DeadlockDetector(
-            is_ready=lambda _, wait: bool(wait.key.ready()),
-            is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
-            on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
-        )
 
     def _make_holds(self) -> Holds:
         config = self.config

@@ -426,7 +426,8 @@ class CurrentRun:
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             if again is None:
-                self._mend()
+                self.enter()
+                self.parts.journal.soundness.mend()
             await self.sinks.aclose()
             raise
         except BaseException:
@@ -585,7 +586,3 @@ class CurrentRun:
             used=used,
         )
         await self.write(finished)
-
-    def _mend(self) -> None:
-        self.enter()
-        self.parts.journal.soundness.mend()

@@ -91,8 +91,7 @@ async def _point(store: Store, session_id: str, at: str | None) -> tuple[str, in
 
 
 async def _end_of_turn(store: Store, session_id: str, name: str, number: int) -> int:
-    rows = await store.agents(session_id)
-    agent_id = ConversationStore.resolve_agent_id(name, rows)
+    agent_id = ConversationStore.resolve_agent_id(name, await store.agents(session_id))
     turn, newest = None, 0
     async for event in store.events(session_id, agent=agent_id):
         if event.type == "turn_started":

@@ -178,8 +178,7 @@ class Starting(Struct, eq=False):
         Raises PrsmError if it can neither be finished nor undone: nobody may work on files that are
         neither old nor new.
         """
-        done = await self.parts.files.recover(Path(self.cwd))
-        return [Notice("warning", text) for text in done]
+        return [Notice("warning", text) for text in await self.parts.files.recover(Path(self.cwd))]
 
     def begin_naming(
         self,

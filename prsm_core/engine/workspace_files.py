@@ -52,8 +52,7 @@ _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 def not_installed() -> ConfigError:
     """Return the error of an act on files that no plugin keeps."""
-    message = "no plugin keeps files here"
-    return ConfigError(message, hint=KEEP, code="no_files")
+    return ConfigError("no plugin keeps files here", hint=KEEP, code="no_files")
 
 
 class ToldTurn(Protocol):

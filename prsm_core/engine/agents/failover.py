@@ -69,8 +69,7 @@ class Failover(Struct, eq=False):
 
     def opening(self) -> None:
         """Note the login with which the next session is opened."""
-        provider = self._record.descriptor.provider
-        self._login = self._parts.providers.profiles(provider).current
+        self._login = self._parts.providers.profiles(self._record.descriptor.provider).current
 
     def pause_to_open(self, error: PrsmError) -> float | None:
         """Return the seconds before a cut-off life retries an opening; None means never."""

@@ -94,8 +94,7 @@ class Labelling(Struct, eq=False):
     ) -> dict[str, str]:
         from prsm_core.domain.labels import relabelled  # few runs have labels
 
-        fit = self.journal.redact(sanitize(changes))
-        return relabelled(known, fit, owner=owner, error=error)
+        return relabelled(known, self.journal.redact(sanitize(changes)), owner=owner, error=error)
 
     def owner_of(
         self, agent: AgentDescriptor, error: type[OrchestrationError] = OrchestrationError
@@ -181,10 +180,7 @@ def tell_unread(
     unread = {name: nearest(name, read) for name in sorted(set(labels).difference(read))}
     if not unread:
         return []
-    listed = ", ".join(f"{name}{_meant(near)}" for name, near in unread.items())
-    text = f"no active plugin says that it reads the label{'s' * (len(unread) > 1)} {listed}"
+    meant = (f"{name} (did you mean {near}?)" if near else name for name, near in unread.items())
+    label = "labels" if len(unread) > 1 else "label"
+    text = f"no active plugin says that it reads the {label} {', '.join(meant)}"
     return [Notice("warning", text, once=not any(unread.values()))]
-
-
-def _meant(near: str | None) -> str:
-    return f" (did you mean {near}?)" if near else ""

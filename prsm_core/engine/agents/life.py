@@ -395,8 +395,7 @@ class SessionHost(Struct, eq=False):
 
     @property
     def _is_program(self) -> bool:
-        provider = self._life.record.descriptor.provider
-        return self._parts.labelling.program_of(provider) is not None
+        return self._parts.labelling.program_of(self._life.record.descriptor.provider) is not None
 
     def is_orchestration(self, vendor_name: str) -> bool:
         """Return whether a vendor's tool name is an orchestration tool."""

@@ -300,8 +300,7 @@ class Contexts(Record, frozen=True, kw_only=True):
 
     async def remember(self, record: AgentRecord, without: Collection[str] = ()) -> Remembered:
         """Rebuild an agent's conversation from the log, without the prompts of these ids."""
-        events = await self.conversations.told(record.agent_id)
-        return remember(events, self.ids.ulid, without)
+        return remember(await self.conversations.told(record.agent_id), self.ids.ulid, without)
 
     async def open_turn(self, record: AgentRecord) -> TurnState:
         """Return an agent's open turn from the ledger."""

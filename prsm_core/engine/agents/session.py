@@ -238,8 +238,7 @@ class AgentSession:
         received = {call: answer.messages for call, answer in lost.items()}
         await parts.steps.write(record, ReceivesUndone(turn_id=turn.turn_id, received=received))
         going_on.undo(received)
-        unread = await parts.contexts.conversations.unread(record.agent_id)
-        parts.inbox.restore(record, unread)
+        parts.inbox.restore(record, await parts.contexts.conversations.unread(record.agent_id))
 
     async def _opening(
         self, carried: Carried | None

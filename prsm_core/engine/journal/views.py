@@ -354,8 +354,7 @@ class ConversationStore(Struct, eq=False, dict=True):
         self, agent_id: str, detail_level: str = "full"
     ) -> list[Mapping[str, Any]]:
         """Return an agent's conversation as `conversation` and `filter_detail` shape it."""
-        events = await _collect(self.events(agent_id))
-        return filter_detail(conversation(events), detail_level)
+        return filter_detail(conversation(await _collect(self.events(agent_id))), detail_level)
 
     @staticmethod
     def resolve_agent_id(text: str, rows: Sequence[AgentRow]) -> str:

@@ -310,8 +310,7 @@ class ProcessWire(asyncio.SubprocessProtocol):
         """Begin the end: read the rest of the output for a while."""
         transport = self._connected()
         self._returncode = transport.get_returncode() or 0
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(DRAIN_SECONDS, transport.close)
+        self._deadline = asyncio.get_running_loop().call_later(DRAIN_SECONDS, transport.close)
         for sink in self._sinks.values():
             sink.release()
         if self._stdin is not None:

@@ -299,8 +299,7 @@ async def _failed_start(report: socket.socket, name: str) -> int:
 
 
 def _shim_argv(mark: str, argv: Sequence[str], grace: float, status: str) -> tuple[str, ...]:
-    shim = (sys.executable, "-I", "-S", _shim_file())
-    return (*shim, mark, str(grace), status, *argv)
+    return (sys.executable, "-I", "-S", _shim_file(), mark, str(grace), status, *argv)
 
 
 @cache

@@ -62,8 +62,7 @@ class Communication(Record, frozen=True, kw_only=True):
 
     async def ask_parent(self, call: Call) -> Reply:
         """Send a QUESTION to the parent and wait for its ANSWER."""
-        record = call.record
-        parent = self.roster.get(record.descriptor.parent_id or "")
+        parent = self.roster.get(call.record.descriptor.parent_id or "")
         asked = call.recall("question")
         if asked is None:
             question = self._question(call, parent)
@@ -151,8 +150,7 @@ class Communication(Record, frozen=True, kw_only=True):
         return self._wait(call)
 
     async def _resume(self, call: Call) -> Reply | ToolOutcome:
-        earlier = call.calls.turn.earlier
-        outcome = await earlier.resume(call, call.args["token"], _seconds(call))
+        outcome = await call.calls.turn.earlier.resume(call, call.args["token"], _seconds(call))
         return await self._wait(call) if outcome is None else outcome
 
     async def _wait(self, call: Call) -> Reply:

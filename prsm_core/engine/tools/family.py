@@ -478,8 +478,7 @@ def await_child(
             and message.message_id > since
         )
 
-    name = child.descriptor.name
-    return call.receive_from(child, fits, lambda: child.has_ended, state, name)
+    return call.receive_from(child, fits, lambda: child.has_ended, state, child.descriptor.name)
 
 
 def _named(child: AgentRecord) -> dict[str, Any]:

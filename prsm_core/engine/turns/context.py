@@ -113,8 +113,7 @@ def fit(conversation: Conversation, room: int) -> Fitted:
     whole = conversation.all
     if not whole or history_tokens(whole) <= room:
         return Fitted(whole)
-    mark = _mark(whole, len(whole))
-    rest = room - message_tokens(mark)
+    rest = room - message_tokens(_mark(whole, len(whole)))
     if rest < 0:
         return Fitted((), len(whole))
     head, is_cut = _fit_head(conversation.head, rest)

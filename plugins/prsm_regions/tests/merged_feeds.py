@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_regions.extension.messages import Message, Register
+    from prsm_regions.extension.messages import Message
+
+    Register = tuple[int, str, str]  # seq, agent, action: the greater one wins
 
 
 class Graph:

@@ -5,7 +5,7 @@ import os
 import select
 import termios
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prsm_console.keyboard import Keyboard
@@ -32,7 +32,7 @@ class Hands:
 
     def __init__(self, *, is_live=True, **options):
         self._person, self.terminal = os.openpty()
-        self.view: Any = View()
+        self.view = cast("Any", View())
         self.prompts: list[str] = []
         self.told: list[str] = []
         self.keyboard = Keyboard(

@@ -7,6 +7,7 @@ import os
 import time
 
 import pytest
+from msgspec.structs import replace
 from prsm_files.care import ShadowCare
 
 from prsm_core.cli.places import DELETIONS, workspace_ledger, workspace_paths
@@ -50,7 +51,8 @@ def cannot(folder, names):
 
 
 def keepers(state, forget):
-    return Keepers([spec(forget)], [ShadowCare(state, state.parent / "trees")])
+    paths = replace(workspace_paths(os.sep), state=state, trees=state.parent / "trees")
+    return Keepers([spec(forget)], [ShadowCare(paths)])
 
 
 def finished(state, forget):

@@ -19,6 +19,7 @@ from prsm_tui.model.comments import placed, told_to
 from prsm_tui.model.requests import parse_answer
 from prsm_tui.model.spoken import shown
 from prsm_tui.pump import said
+from prsm_tui.queue import ActQueue, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,15 +31,13 @@ if TYPE_CHECKING:
     from prsm_tui.model.board import Board
     from prsm_tui.model.review import Comment
     from prsm_tui.model.session import Session
+    from prsm_tui.queue import Do
 
-    Act = Callable[[], Awaitable[None]]
-    Do = Callable[[Act], None]
 
 VIA = "prsm tui"
 DELIVERIES = ("inject", "queue", "interrupt")
 PAGE = 200  # entries of a history
 _NAMED = 3  # paths that a line names
-_WAITING = 100  # acts that have not begun
 _WHEN = {
     "injected": "it has it now",
     "queued": "it reads it at its next step",
@@ -107,12 +106,13 @@ class Acts:
         self._starts = starts
         self._session = session
         self._tell = listener
-        self._queue: asyncio.Queue[Act] = asyncio.Queue(_WAITING)
-        self._slow: asyncio.Queue[Act] = asyncio.Queue(_WAITING)  # what may take seconds
+        self._queue, self._slow = ActQueue(listener.told), ActQueue(listener.told)
+        self._do = self._queue.put
+        do_slowly = self._slow.put  # what may take seconds: no answer waits for it
         self._runs: asyncio.TaskGroup | None = None
         self._loading: set[str] = set()
-        self.looks = Looks(app, session, listener, self._do_slowly)
-        self.files = FileActs(app, session, listener, self._do_slowly)
+        self.looks = Looks(app, session, listener, do_slowly)
+        self.files = FileActs(app, session, listener, do_slowly)
 
     def turn_to(self, app: AppHandle) -> None:
         """Do it by another handle of the session from now on."""
@@ -123,27 +123,14 @@ class Acts:
     async def serve(self) -> None:
         """Do what is asked for, until cancelled."""
         async with asyncio.TaskGroup() as self._runs:
-            _ = self._runs.create_task(self._drain(self._slow), name="what takes seconds")
-            await self._drain(self._queue)
-
-    async def _drain(self, queue: asyncio.Queue[Act]) -> None:
-        """Do what is in a queue, one after the other, until cancelled."""
-        while True:
-            act = await queue.get()
-            try:
-                await act()
-            except PrsmError as error:
-                self._tell.told("error", said(error))
+            _ = self._runs.create_task(self._slow.serve(), name="what takes seconds")
+            await self._queue.serve()
 
     def begin(self) -> None:
         """Start the task of the command line, or go on with the run that it names."""
         options = self._app.options
         if options.task or options.resumes:
             self._do(lambda: self._start(options.task or "", None))
-
-    def say(self, agent: str | None, text: str, delivery: str) -> None:
-        """Say something to an agent; to a master that has ended it is a further task."""
-        self._do(lambda: self._say(agent, text, delivery))
 
     def attach(self, image: str) -> None:
         """Have an image shown with what is said next; a blank path: none of them."""
@@ -154,61 +141,16 @@ class Acts:
         self._tell.told("info", told if image else "no image is shown with what you say next")
         self._tell.changed()
 
-    def kill(self, agent: str) -> None:
-        """End an agent and all below it."""
-        self._do(lambda: self._kill(agent))
-
-    def restart(self, agent: str, prompt: str) -> None:
-        """Start an ended agent again."""
-        self._do(lambda: self._restart(agent, prompt))
-
-    def stop(self) -> None:
-        """End the open run."""
-        self._do(self._stop)
-
-    def mode(self, name: str) -> None:
-        """Set the mode of further runs."""
-        self._do(lambda: self._mode(name))
-
-    def fork(self) -> None:
-        """Begin another session as this one is now."""
-        self._do(self._fork)
-
     def resolve(self, requests: Sequence[str], verdict: str) -> None:
         """Answer permissions."""
         for request in requests:
             self._do(partial(self._resolve, request, verdict))
-
-    def answer(self, request: str, typed: str) -> None:
-        """Answer a question."""
-        self._do(lambda: self._answer(request, typed))
 
     def page(self, agent: str) -> None:
         """Load a page of an agent's history, unless one is on its way."""
         if agent not in self._loading:
             self._loading.add(agent)
             self._do(lambda: self._page(agent))
-
-    def edit(self, agent: str | None, text: str) -> None:
-        """Let a person go on with a text in an editor."""
-        self._do(lambda: self._edit(agent, text))
-
-    def complete(self, text: str) -> None:
-        """Find what the last word of a text may become."""
-        self._do(lambda: self._complete(text))
-
-    def _do(self, act: Act) -> None:
-        self._put(self._queue, act)
-
-    def _do_slowly(self, act: Act) -> None:
-        """Do what may take seconds: no answer waits for it."""
-        self._put(self._slow, act)
-
-    def _put(self, queue: asyncio.Queue[Act], act: Act) -> None:
-        try:
-            queue.put_nowait(act)
-        except asyncio.QueueFull:
-            self._tell.told("error", f"not done: {_WAITING} things before it wait already")
 
     async def _start(self, task: str, agent: str | None) -> None:
         images = self._taken_images()
@@ -245,7 +187,9 @@ class Acts:
             self._session.note("error", f"the run broke: {said(error)}", 0.0)
             self._tell.told("error", f"the run broke: {said(error)}")
 
-    async def _say(self, agent: str | None, text: str, delivery: str) -> None:
+    @in_order
+    async def say(self, agent: str | None, text: str, delivery: str) -> None:
+        """Say something to an agent; to a master that has ended it is a further task."""
         known = self._session.agents.get(agent or "")
         if known is None or not known.is_live:
             await self._begin(known, text)
@@ -306,11 +250,15 @@ class Acts:
         self._session.note("error", said(error), 0.0)
         self._tell.told("error", f"not sent: {said(error)}")
 
-    async def _kill(self, agent: str) -> None:
+    @in_order
+    async def kill(self, agent: str) -> None:
+        """End an agent and all below it."""
         names = [escape_exact(name) for name in await self._app.agents.kill(agent)]
         self._tell.told("info", f"killed: {', '.join(names) or 'nobody'}")
 
-    async def _restart(self, agent: str, prompt: str) -> None:
+    @in_order
+    async def restart(self, agent: str, prompt: str) -> None:
+        """Start an ended agent again."""
         try:
             await self._app.agents.restart(agent, prompt)
         except PrsmError as error:
@@ -318,11 +266,15 @@ class Acts:
             return
         self._tell.told("info", f"{self._session.name_of(agent)} begins again")
 
-    async def _stop(self) -> None:
+    @in_order
+    async def stop(self) -> None:
+        """End the open run."""
         stopped = await self._app.runs.interrupt()
         self._tell.told("info", "the run is interrupted" if stopped else "no run is open")
 
-    async def _mode(self, name: str) -> None:
+    @in_order
+    async def mode(self, name: str) -> None:
+        """Set the mode of further runs."""
         modes = [mode.value for mode in PermissionMode]
         if name not in modes:
             self._tell.told("warning", f"the modes are: {', '.join(modes)}")
@@ -331,14 +283,18 @@ class Acts:
         self._session.mode = name
         self._tell.told("info", f"runs that begin from now on have the mode {name}")
 
-    async def _fork(self) -> None:
+    @in_order
+    async def fork(self) -> None:
+        """Begin another session as this one is now."""
         session = escape_exact(await self._app.sessions.fork())
         self._tell.told("info", f"forked as session {session}: prsm resume {session}")
 
     async def _resolve(self, request: str, verdict: str) -> None:
         await self._settle(request, self._app.requests.resolve(request, verdict, via=VIA))
 
-    async def _answer(self, request: str, typed: str) -> None:
+    @in_order
+    async def answer(self, request: str, typed: str) -> None:
+        """Answer a question."""
         asked = self._session.requests.get(request)
         answer = None if asked is None else parse_answer(typed, asked)
         if answer is not None:
@@ -361,12 +317,16 @@ class Acts:
             self._loading.discard(agent)
         self._tell.paged(agent)
 
-    async def _edit(self, agent: str | None, text: str) -> None:
+    @in_order
+    async def edit(self, agent: str | None, text: str) -> None:
+        """Let a person go on with a text in an editor."""
         with self._tell.lent() as ends:
             text = await edit(text, ends)
         self._tell.edited(agent, text)
 
-    async def _complete(self, text: str) -> None:
+    @in_order
+    async def complete(self, text: str) -> None:
+        """Find what the last word of a text may become."""
         found = await self._app.complete(text)
         self._tell.completed(text, [one.text for one in found])
 
@@ -393,15 +353,9 @@ class Looks:
         """Go by another handle of the session from now on."""
         self._app = app
 
-    def load(self, name: str) -> None:
+    @in_order
+    async def load(self, name: str) -> None:
         """Make a page again."""
-        self._do(lambda: self._load(name))
-
-    def choose_model(self, wanted: str, agent: str | None) -> None:
-        """Let an agent, else the newest master, go on with a model; without one the first task."""
-        self._do(lambda: self._choose_model(wanted, agent))
-
-    async def _load(self, name: str) -> None:
         try:
             board = await self._makers[name]()
         except PrsmError as error:
@@ -424,7 +378,9 @@ class Looks:
     async def _settings(self) -> Board:
         return boards.settings_board(self._app.options, self._session, owns=self.owns)
 
-    async def _choose_model(self, wanted: str, chosen: str | None) -> None:
+    @in_order
+    async def choose_model(self, wanted: str, chosen: str | None) -> None:
+        """Let an agent, else the newest master, go on with a model; without one the first task."""
         agent = self._session.agents.get(chosen or "") or self._session.master()
         if agent is None:
             await self._choose_first(wanted)
@@ -487,17 +443,15 @@ class FileActs:
         self._is_loading = True
         self._do(self._load)
 
-    def open(self, change: str) -> None:
-        """Read what one change did to lines."""
-        self._do(lambda: self._open(change))
-
-    def accept(self, changes: Sequence[str]) -> None:
+    @in_order
+    async def accept(self, changes: Sequence[str]) -> None:
         """Accept changes."""
-        self._do(lambda: self._decide(self._app.changes.accept(changes)))
+        await self._tell_decided(await self._app.changes.accept(changes))
 
-    def reject(self, changes: Sequence[str]) -> None:
+    @in_order
+    async def reject(self, changes: Sequence[str]) -> None:
         """Take changes back."""
-        self._do(lambda: self._decide(self._app.changes.reject(changes)))
+        await self._tell_decided(await self._app.changes.reject(changes))
 
     def comment(self, comments: Sequence[Comment], delivery: str) -> None:
         """Send comments to the agents that wrote the lines, all of one agent at once.
@@ -507,33 +461,9 @@ class FileActs:
         self._session.review.let_go(comments)
         self._do(lambda: self._comment(comments, delivery))
 
-    def explain(self, path: str, line: int) -> None:
-        """Tell who made a line, and why."""
-        self._do(lambda: self._explain(path, line))
-
-    def find(self, agent: str, call: str) -> None:
-        """Load an agent's history until a call of it is there."""
-        self._do(lambda: self._find(agent, call))
-
     def load_snapshots(self) -> None:
         """Read the snapshots again."""
         self._do(self._load_snapshots)
-
-    def take_snapshot(self, description: str) -> None:
-        """Keep the files as they are."""
-        self._do(lambda: self._take_snapshot(description))
-
-    def plan(self, snapshot: str) -> None:
-        """Tell what a restore would change."""
-        self._do(lambda: self._plan(snapshot))
-
-    def restore(self, snapshot: str) -> None:
-        """Let the files be as in a snapshot."""
-        self._do(lambda: self._restored(self._app.snapshots.restore(snapshot)))
-
-    def undo_act(self) -> None:
-        """Take back what was done to files last: a restore, a rejection, a merge or an undo."""
-        self._do(self._undone)
 
     async def _load(self) -> None:
         review = self._session.review
@@ -548,7 +478,9 @@ class FileActs:
             self._is_outdated = False
             self.load()
 
-    async def _open(self, change: str) -> None:
+    @in_order
+    async def open(self, change: str) -> None:
+        """Read what one change did to lines."""
         review = self._session.review
         try:
             review.take_detail(await self._app.changes.show(change))
@@ -556,9 +488,8 @@ class FileActs:
             review.fail_detail(change, said(error))
         self._tell.changed()
 
-    async def _decide(self, deciding: Awaitable[Sequence[DecidedChange]]) -> None:
+    async def _tell_decided(self, made: Sequence[DecidedChange]) -> None:
         """Tell what became of changes; what stays although it was to go is a warning."""
-        made = await deciding
         states: dict[str, list[str]] = {}
         for one in made:
             states.setdefault(escape_exact(one.state), []).append(shown(one.path))
@@ -604,13 +535,17 @@ class FileActs:
         what = "the comment is" if len(comments) == 1 else f"{len(comments)} comments are"
         self._tell.told(level, f"not sent: {why}; {what} kept")
 
-    async def _explain(self, path: str, line: int) -> None:
+    @in_order
+    async def explain(self, path: str, line: int) -> None:
+        """Tell who made a line, and why."""
         told = await self._app.changes.rationale(path, line)
         name = escape_exact(told.name or "nobody known")
         why = "it gave no reason" if told.reason is None else first_line(told.reason.text, 1000)
         self._tell.told("info", f"line {line} as it is now is of {name}: {why}")
 
-    async def _find(self, agent: str, call: str) -> None:
+    @in_order
+    async def find(self, agent: str, call: str) -> None:
+        """Load an agent's history until a call of it is there."""
         known = self._session.agents.get(agent)
         if known is None:
             self._tell.told("warning", "that agent is of an earlier run, and not in the tree")
@@ -629,7 +564,9 @@ class FileActs:
             shelf.fail(said(error))
         self._tell.changed()
 
-    async def _take_snapshot(self, description: str) -> None:
+    @in_order
+    async def take_snapshot(self, description: str) -> None:
+        """Keep the files as they are."""
         taken = await self._app.snapshots.take(description)
         unquiet = "; ".join(map(shown, taken.unquiet))
         level = "warning" if unquiet else "info"
@@ -637,7 +574,9 @@ class FileActs:
         self._tell.told(level, f"snapshot {escape_exact(taken.id)} is taken{wrote}")
         await self._load_snapshots()
 
-    async def _plan(self, snapshot: str) -> None:
+    @in_order
+    async def plan(self, snapshot: str) -> None:
+        """Tell what a restore would change."""
         shelf = self._session.shelf
         try:
             shelf.take_plan(snapshot, await self._app.snapshots.restore(snapshot, dry_run=True))
@@ -645,8 +584,12 @@ class FileActs:
             shelf.fail_plan(snapshot, said(error))
         self._tell.changed()
 
-    async def _undone(self) -> None:
-        """Tell what came of the undo of an act; what stays although it was to go is a warning."""
+    @in_order
+    async def undo_act(self) -> None:
+        """Take back what was done to files last: a restore, a rejection, a merge or an undo.
+
+        What stays although it was to go is a warning.
+        """
         done = await self._app.changes.undo("act")
         if done.restored is not None:
             await self._tell_restored(done)
@@ -657,8 +600,10 @@ class FileActs:
         self._tell.told("warning" if stays else "info", " · ".join(parts))
         await self._load()
 
-    async def _restored(self, restoring: Awaitable[UndoReport]) -> None:
-        await self._tell_restored(await restoring)
+    @in_order
+    async def restore(self, snapshot: str) -> None:
+        """Let the files be as in a snapshot."""
+        await self._tell_restored(await self._app.snapshots.restore(snapshot))
 
     async def _tell_restored(self, done: UndoReport) -> None:
         self._session.shelf.forget_plans()

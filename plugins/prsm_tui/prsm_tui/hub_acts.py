@@ -23,6 +23,7 @@ from prsm_core.kit import escape_exact
 from prsm_tui.acts import Acts, Listening
 from prsm_tui.model.session import Session
 from prsm_tui.pump import Pump, said
+from prsm_tui.queue import ActQueue, in_order
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 _TRIES = 20  # how often a door may be found closed that was open a moment ago
 _PAUSE_SECONDS = 0.1  # between two of them
-
-_WAITING = 100  # acts that have not begun
 
 
 class Showing(Protocol):
@@ -213,7 +212,8 @@ class HubActs:
         self._hub = hub
         self._host = host
         self._answers = answers
-        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_WAITING)
+        self._queue = ActQueue(host.told)
+        self._do = self._queue.put
         self._visits: asyncio.TaskGroup | None = None
         self._turns = 0  # to another place, that were asked for and are not done
         self._visit: Visit | None = None
@@ -222,13 +222,7 @@ class HubActs:
     async def serve(self) -> None:
         """Do what is asked for, until cancelled, which leaves the visit, too."""
         async with asyncio.TaskGroup() as self._visits:
-            while True:
-                act = await self._queue.get()
-                try:
-                    await act()
-                except PrsmError as error:
-                    self._host.told("error", said(error))
-                self._host.listed()
+            await self._queue.serve(self._host.listed)
 
     @property
     def visited(self) -> str | None:
@@ -251,34 +245,6 @@ class HubActs:
         """Leave the session that is visited; what runs in it goes on."""
         self._turn(self._leave)
 
-    def new(self, workspace: str, task: str) -> None:
-        """Begin a task in a session of its own, and visit that."""
-        self._do(lambda: self._new(workspace, task))
-
-    def resume(self, session: str) -> None:
-        """Go on with a run that was cut off."""
-        self._do(lambda: self._resume(session))
-
-    def stop(self, session: str) -> None:
-        """End the open run of a session as interrupted."""
-        self._do(lambda: self._stop(session))
-
-    def rename(self, session: str, name: str) -> None:
-        """Give a session a name."""
-        self._do(lambda: self._rename(session, name))
-
-    def fork(self, session: str) -> None:
-        """Make another session that begins as this one is now."""
-        self._do(lambda: self._fork(session))
-
-    def delete(self, session: str) -> None:
-        """Delete a session for good."""
-        self._do(lambda: self._delete(session))
-
-    def export(self, session: str, output: str) -> None:
-        """Write a session to a file, whose ending says in which form."""
-        self._do(lambda: self._export(session, output))
-
     @property
     def is_turning(self) -> bool:
         """Whether another place is on its way: what is typed now would reach nobody."""
@@ -292,15 +258,6 @@ class HubActs:
                 self._turns -= 1
 
         self._turns += self._do(turn)
-
-    def _do(self, act: Callable[[], Awaitable[None]]) -> bool:
-        """Have something done; return whether it will be."""
-        try:
-            self._queue.put_nowait(act)
-        except asyncio.QueueFull:
-            self._host.told("error", f"not done: {_WAITING} things before it wait already")
-            return False
-        return True
 
     async def _open(self, session: str) -> None:
         if self.visited == session or self._visits is None:
@@ -327,7 +284,9 @@ class HubActs:
             await asyncio.wait({task})
             self._host.left()
 
-    async def _new(self, workspace: str, task: str) -> None:
+    @in_order
+    async def new(self, workspace: str, task: str) -> None:
+        """Begin a task in a session of its own, and visit that."""
         options = replace(self._hub.options, workspace=workspace, session=None, task=task)
         try:
             begun = await self._hub.start(options)
@@ -339,7 +298,9 @@ class HubActs:
         self._host.begun(session)
         await self._open(session)
 
-    async def _resume(self, session: str) -> None:
+    @in_order
+    async def resume(self, session: str) -> None:
+        """Go on with a run that was cut off."""
         if self._visit is not None and self._visit.id == session:
             self._visit.resume()
             return
@@ -351,29 +312,39 @@ class HubActs:
         notes = [escape_exact(note) for note in begun.notes]
         self._host.told("info", "  ".join(notes) or "it goes on")
 
-    async def _stop(self, session: str) -> None:
+    @in_order
+    async def stop(self, session: str) -> None:
+        """End the open run of a session as interrupted."""
         async with self._hub.attach(session) as app:
             stopped = await app.runs.interrupt()
         self._host.told("info", "the run is interrupted" if stopped else "no run is open")
 
-    async def _rename(self, session: str, name: str) -> None:
+    @in_order
+    async def rename(self, session: str, name: str) -> None:
+        """Give a session a name."""
         await self._hub.rename(session, name)
         said_of = (
             f"it is called {escape_exact(name.strip())}" if name.strip() else "its name is gone"
         )
         self._host.told("info", said_of)
 
-    async def _fork(self, session: str) -> None:
+    @in_order
+    async def fork(self, session: str) -> None:
+        """Make another session that begins as this one is now."""
         fork = escape_exact(await self._hub.fork(session))
         self._host.told("info", f"forked as session {fork}; it shares the files of the folder")
 
-    async def _delete(self, session: str) -> None:
+    @in_order
+    async def delete(self, session: str) -> None:
+        """Delete a session for good."""
         if self.visited == session:
             await self._leave()
         await self._hub.delete(session)
         self._host.told("info", f"deleted: {session}")
 
-    async def _export(self, session: str, output: str) -> None:
+    @in_order
+    async def export(self, session: str, output: str) -> None:
+        """Write a session to a file, whose ending says in which form."""
         ending = output.rpartition(".")[2]
         form = ending if ending in {"jsonl", "html"} else "json"
         path = await self._hub.export(session, output, form)

@@ -49,43 +49,33 @@ _MESSAGES = {
 }
 
 
-def delta(session: Session, event: Event) -> None:
+def delta(_: Session, agent: Agent, event: Event) -> None:
     """Take a piece of text; a late one changes nothing."""
-    agent = session.agents.get(event.agent or "")
-    if agent is not None:
-        agent.transcript.say(_DELTAS[event.type], event.data)
+    agent.transcript.say(_DELTAS[event.type], event.data)
 
 
-def output(session: Session, event: Event) -> None:
+def output(_: Session, agent: Agent, event: Event) -> None:
     """Take a piece of what a call writes."""
-    agent = session.agents.get(event.agent or "")
-    if agent is not None:
-        agent.transcript.write(event.data)
+    agent.transcript.write(event.data)
 
 
-def message(session: Session, event: Event) -> None:
+def message(_: Session, agent: Agent, event: Event) -> None:
     """A message is whole."""
-    agent = session.agents.get(event.agent or "")
-    if agent is not None:
-        agent.transcript.commit(event.seq, event.ts, event.data)
-        if event.data.get("role") != "assistant":
-            agent.prompts = max(0, agent.prompts - 1)
+    agent.transcript.commit(event.seq, event.ts, event.data)
+    if event.data.get("role") != "assistant":
+        agent.prompts = max(0, agent.prompts - 1)
 
 
-def call_started(session: Session, event: Event) -> None:
+def call_started(_: Session, agent: Agent, event: Event) -> None:
     """A tool is called."""
-    agent = session.agents.get(event.agent or "")
-    if agent is not None:
-        call = call_of(event.seq, event.ts, event.data)
-        agent.transcript.begin(call)
-        agent.tools[call.call] = call.tool, event.ts
+    call = call_of(event.seq, event.ts, event.data)
+    agent.transcript.begin(call)
+    agent.tools[call.call] = call.tool, event.ts
 
 
-def call_finished(session: Session, event: Event) -> None:
+def call_finished(_: Session, agent: Agent, event: Event) -> None:
     """A call has ended."""
-    agent, data = session.agents.get(event.agent or ""), event.data
-    if agent is None:
-        return
+    data = event.data
     name = str(data.get("call"))
     agent.tools.pop(name, None)
     told = {
@@ -254,36 +244,29 @@ def spawned(session: Session, event: Event) -> None:
         call.change()
 
 
-def other_model(session: Session, event: Event) -> None:
+def other_model(session: Session, agent: Agent, event: Event) -> None:
     """Take over the model that an agent goes on with."""
-    agent, data = session.agents.get(event.agent or ""), event.data
-    if agent is not None:
-        session.stirs += 1
-        agent.provider, agent.model = _exact(data.get("provider")), _exact(data.get("model"))
-        agent.next_model = ""
+    data = event.data
+    session.stirs += 1
+    agent.provider, agent.model = _exact(data.get("provider")), _exact(data.get("model"))
+    agent.next_model = ""
 
 
-def other_mode(session: Session, event: Event) -> None:
+def other_mode(session: Session, agent: Agent, event: Event) -> None:
     """Take over the permission mode that an agent lives on in."""
-    agent = session.agents.get(event.agent or "")
-    if agent is not None:
-        session.stirs += 1
-        agent.mode = _exact(event.data.get("mode"))
+    session.stirs += 1
+    agent.mode = _exact(event.data.get("mode"))
 
 
-def held(session: Session, event: Event) -> None:
+def held(session: Session, agent: Agent, event: Event) -> None:
     """Take over what holds an agent: a login or a limit, or nothing any more."""
-    agent = session.agents.get(event.agent or "")
-    if agent is not None:
-        session.stirs += 1
-        agent.waiting_on, agent.retry_at = _exact(event.data.get("waiting_on")), None
+    session.stirs += 1
+    agent.waiting_on, agent.retry_at = _exact(event.data.get("waiting_on")), None
 
 
-def changed(session: Session, event: Event) -> None:
+def changed(session: Session, agent: Agent, event: Event) -> None:
     """Take over a state; at its end an agent says nothing more."""
-    agent, data = session.agents.get(event.agent or ""), event.data
-    if agent is None:
-        return
+    data = event.data
     session.stirs += 1
     agent.state = _exact(data.get("to"))
     agent.waiting_on = _exact(data.get("waiting_on"))
@@ -307,20 +290,16 @@ def changed(session: Session, event: Event) -> None:
     _note(agent, event, level, "\n".join(lines))
 
 
-def turn_started(session: Session, event: Event) -> None:
+def turn_started(_: Session, agent: Agent, event: Event) -> None:
     """An agent works from its first turn on."""
-    agent = session.agents.get(event.agent or "")
-    if agent is not None:
-        agent.started_at = agent.started_at or event.ts
-        agent.retry_at = None
-        agent.tools.clear()
+    agent.started_at = agent.started_at or event.ts
+    agent.retry_at = None
+    agent.tools.clear()
 
 
-def turn_finished(session: Session, event: Event) -> None:
+def turn_finished(session: Session, agent: Agent, event: Event) -> None:
     """What a turn used is known: what the tree says of that is old."""
-    agent, data = session.agents.get(event.agent or ""), event.data
-    if agent is None:
-        return
+    data = event.data
     agent.context = data.get("context")
     agent.tools.clear()
     agent.transcript.close(str(data.get("turn") or ""))
@@ -331,19 +310,16 @@ def turn_finished(session: Session, event: Event) -> None:
         _note(agent, event, "error", f"the turn failed: {shown(said)}")
 
 
-def progress(session: Session, event: Event) -> None:
+def progress(_: Session, agent: Agent, event: Event) -> None:
     """Keep how far an agent says it is."""
-    agent, data = session.agents.get(event.agent or ""), event.data
-    if agent is not None:
-        share = f"{data['percent']}% " if data.get("percent") is not None else ""
-        agent.progress = escape_exact(share) + first_line(str(data.get("status") or ""))
+    data = event.data
+    share = f"{data['percent']}% " if data.get("percent") is not None else ""
+    agent.progress = escape_exact(share) + first_line(str(data.get("status") or ""))
 
 
-def retrying(session: Session, event: Event) -> None:
+def retrying(_: Session, agent: Agent, event: Event) -> None:
     """A turn is tried again after a pause."""
-    agent, data = session.agents.get(event.agent or ""), event.data
-    if agent is None:
-        return
+    data = event.data
     delay = float(data.get("delay_s") or 0.0)
     agent.retry_at = event.ts + delay
     error = data.get("error")
@@ -477,8 +453,9 @@ class Session:
         agent = self.agents.get(event.agent or "")
         if agent is not None:
             agent.heard_at = event.ts
-        taker = _TAKERS.get(event.type)
-        if taker is not None:
+            if (of_agent := _OF_AGENTS.get(event.type)) is not None:
+                of_agent(self, agent, event)
+        if (taker := _TAKERS.get(event.type)) is not None:
             taker(self, event)
 
     def newest(self, *kinds: str) -> int:
@@ -677,6 +654,17 @@ _TAKERS: Mapping[str, Callable[[Session, Event], None]] = {
     "run_resumed": _run_resumed,
     "run_finished": _run_finished,
     "agent_spawned": spawned,
+    "plan_updated": planned,
+    "message_routed": routed,
+    "file_changed": file_changed,
+    "permission_requested": _asked,
+    "question_asked": _asked,
+    "permission_resolved": _answered,
+    "question_answered": _answered,
+    **dict.fromkeys(TOLD, told),
+}
+# … and those that only an agent there is can take: late ones change nothing.
+_OF_AGENTS: Mapping[str, Callable[[Session, Agent, Event], None]] = {
     "agent_state_changed": changed,
     "agent_held": held,
     "agent_model_changed": other_model,
@@ -691,12 +679,4 @@ _TAKERS: Mapping[str, Callable[[Session, Event], None]] = {
     "message_completed": message,
     "tool_call_started": call_started,
     "tool_call_finished": call_finished,
-    "plan_updated": planned,
-    "message_routed": routed,
-    "file_changed": file_changed,
-    "permission_requested": _asked,
-    "question_asked": _asked,
-    "permission_resolved": _answered,
-    "question_answered": _answered,
-    **dict.fromkeys(TOLD, told),
 }

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 FRAME_SECONDS = 1 / 15
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
 ENOUGH_BLOCKS = 50  # of a transcript that is opened: where there are fewer, a page is loaded
+_SCREENS = ("budget", "models", "providers", "policy", "settings", "changes")  # of commands
 _PLACES = {"tree": TREE, "transcript": TRANSCRIPT, "prompt": PROMPT}
 
 BELL = "\x07"
@@ -711,35 +712,33 @@ class Commanding:
     def __init__(self, tui: Tui, acts: Acts) -> None:
         self._tui = tui
         self._acts = acts
-        self._doing: Mapping[str, Callable[[str], str]] = {
-            "help": self._help,
+        go, many = tui.action_place, self._many
+        self._doing: Mapping[str, Callable[[str], str | None]] = {
+            "help": lambda _: tui.action_help(),
             "open": self._open,
             "kill": self._kill_named,
             "restart": self._restart,
-            "stop": self._stop,
-            "budget": lambda _: self._go("budget"),
+            "stop": lambda _: tui.ask(
+                "End the run as interrupted? Its agents are killed.", acts.stop
+            ),
             "model": self._model,
-            "models": lambda _: self._go("models"),
-            "providers": lambda _: self._go("providers"),
-            "policy": lambda _: self._go("policy"),
-            "settings": lambda _: self._go("settings"),
-            "mode": self._mode,
-            "attach": self._attach,
-            "fork": self._fork,
-            "changes": lambda _: self._go("changes"),
-            "snapshot": self._snapshot,
-            "quit": self._quit,
-            "sessions": self._many(lambda many, _: many.leave()),
-            "new": self._many(lambda _, folder: self._tui.begin_new(folder)),
-            "resume": self._many(lambda many, _: many.resume(self._tui.session.id)),
-            "rename": self._many(lambda many, name: many.rename(self._tui.session.id, name)),
+            "mode": acts.mode,
+            "attach": acts.attach,
+            "fork": lambda _: acts.fork(),
+            "snapshot": lambda what: acts.files.take_snapshot(what) if what else go("snapshots"),
+            "quit": lambda _: tui.action_leave(),
+            "sessions": many(lambda hub, _: hub.leave()),
+            "new": many(lambda _, folder: tui.begin_new(folder)),
+            "resume": many(lambda hub, _: hub.resume(tui.session.id)),
+            "rename": many(lambda hub, name: hub.rename(tui.session.id, name)),
             "export": self._export,
+            **{place: self._going_to(place) for place in _SCREENS},
         }
 
     def do(self, command: Typed) -> str:
         """Do what a command says."""
         doing = self._doing.get(command.name)
-        return unknown(command.name) if doing is None else doing(command.rest)
+        return unknown(command.name) if doing is None else doing(command.rest) or ""
 
     def kill(self, agent_id: str) -> str:
         """Kill an agent and all below it, once the person is sure."""
@@ -750,10 +749,6 @@ class Commanding:
         below = sum(one.is_live for one in session.below(agent_id))
         others = f" and the {below} below it" if below else ""
         self._tui.ask(f"Kill {agent.name}{others}?", lambda: self._acts.kill(agent_id))
-        return ""
-
-    def _help(self, _: str) -> str:
-        self._tui.action_help()
         return ""
 
     def _open(self, name: str) -> str:
@@ -779,27 +774,11 @@ class Commanding:
         self._acts.restart(agent.id, prompt)
         return ""
 
-    def _stop(self, _: str) -> str:
-        self._tui.ask("End the run as interrupted? Its agents are killed.", self._acts.stop)
-        return ""
-
-    def _model(self, name: str) -> str:
-        if not name:
-            return self._go("models")
-        self._acts.looks.choose_model(name, self._tui.chosen)
-        return ""
-
-    def _mode(self, name: str) -> str:
-        self._acts.mode(name)
-        return ""
-
-    def _attach(self, image: str) -> str:
-        self._acts.attach(image)
-        return ""
-
-    def _fork(self, _: str) -> str:
-        self._acts.fork()
-        return ""
+    def _model(self, name: str) -> None:
+        if name:
+            self._acts.looks.choose_model(name, self._tui.chosen)
+        else:
+            self._tui.action_place("models")
 
     def _export(self, output: str) -> str:
         many, session = self._tui.many, self._tui.session.id
@@ -810,30 +789,19 @@ class Commanding:
         many.export(session, output)
         return ""
 
-    def _many(self, act: Callable[[HubActs, str], None]) -> Callable[[str], str]:
+    def _going_to(self, place: str) -> Callable[[str], None]:
+        return lambda _: self._tui.action_place(place)
+
+    def _many(self, act: Callable[[HubActs, str], None]) -> Callable[[str], str | None]:
         """Return what does something with whole sessions, where there are many."""
 
-        def do(rest: str) -> str:
+        def do(rest: str) -> str | None:
             if self._tui.many is None:
                 return "this shows one session: `prsm` alone shows all, and can do that"
             act(self._tui.many, rest)
-            return ""
+            return None
 
         return do
-
-    def _go(self, place: str) -> str:
-        self._tui.action_place(place)
-        return ""
-
-    def _snapshot(self, description: str) -> str:
-        if description:
-            self._acts.files.take_snapshot(description)
-            return ""
-        return self._go("snapshots")
-
-    def _quit(self, _: str) -> str:
-        self._tui.action_leave()
-        return ""
 
     def _named(self, name: str) -> Agent | None:
         """Return the agent of a name, the newest of several; without one, the chosen one."""

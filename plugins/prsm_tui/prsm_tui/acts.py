@@ -1,14 +1,12 @@
-"""The one place that does something with a session, one after the other, in the order asked for.
+"""Act on a session: one act after the other, in the order asked for.
 
-What is read of files, providers and models may take seconds: it has an order of its own.
-
-What goes wrong is told, and what a person typed for nobody is given back: nothing is lost.
+What may take seconds to read, of files, providers and models, has a queue of its own. What goes
+wrong is told, and a text that reached nobody is given back.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from prsm_core import PermissionMode, PrsmError
@@ -22,7 +20,7 @@ from prsm_tui.pump import said
 from prsm_tui.queue import ActQueue, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Sequence
     from contextlib import AbstractContextManager
 
     from prsm_core import AppHandle, RunHandle
@@ -92,7 +90,18 @@ class Starting(Protocol):
         """Begin a task, by a model if one is named, or give the last master a further one."""
 
 
-class Acts:
+class _Acting:
+    """Has what acts of all kinds need; `do` puts an act into its queue."""
+
+    def __init__(self, app: AppHandle, session: Session, listener: Listening, do: Do) -> None:
+        self._app, self._session, self._tell, self._do = app, session, listener, do
+
+    def turn_to(self, app: AppHandle) -> None:
+        """Act by another handle of the session from now on."""
+        self._app = app
+
+
+class Acts(_Acting):
     """Owns all that is done in a session; runs begin in this process, or where `starts` says."""
 
     def __init__(
@@ -102,21 +111,19 @@ class Acts:
         listener: Listening,
         starts: Starting | None = None,
     ) -> None:
-        self._app = app
-        self._starts = starts
-        self._session = session
-        self._tell = listener
         self._queue, self._slow = ActQueue(listener.told), ActQueue(listener.told)
-        self._do = self._queue.put
-        do_slowly = self._slow.put  # what may take seconds: no answer waits for it
+        super().__init__(app, session, listener, self._queue.put)
+        # What may take seconds: no answer waits for it.
+        do_slowly = self._slow.put
+        self._starts = starts
         self._runs: asyncio.TaskGroup | None = None
         self._loading: set[str] = set()
         self.looks = Looks(app, session, listener, do_slowly)
         self.files = FileActs(app, session, listener, do_slowly)
 
     def turn_to(self, app: AppHandle) -> None:
-        """Do it by another handle of the session from now on."""
-        self._app = app
+        """Act by another handle of the session from now on."""
+        super().turn_to(app)
         self.looks.turn_to(app)
         self.files.turn_to(app)
 
@@ -144,7 +151,7 @@ class Acts:
     def resolve(self, requests: Sequence[str], verdict: str) -> None:
         """Answer permissions."""
         for request in requests:
-            self._do(partial(self._resolve, request, verdict))
+            self._resolve(request, verdict)
 
     def page(self, agent: str) -> None:
         """Load a page of an agent's history, unless one is on its way."""
@@ -165,7 +172,6 @@ class Acts:
             self._give_back(agent, task, error)
 
     def _taken_images(self) -> tuple[str, ...]:
-        """Return the images that are shown with what is said now, and with nothing after it."""
         images, self._session.images = self._session.images, ()
         return images
 
@@ -219,7 +225,6 @@ class Acts:
         return when
 
     async def _begin(self, agent: Agent | None, task: str) -> None:
-        """Start a run, or give the last master a further task."""
         master, run = self._session.master(), self._session.run
         if agent is not None and agent is not master:
             why = f"{agent.name} has ended: /restart TEXT starts it again"
@@ -289,6 +294,7 @@ class Acts:
         session = escape_exact(await self._app.sessions.fork())
         self._tell.told("info", f"forked as session {session}: prsm resume {session}")
 
+    @in_order
     async def _resolve(self, request: str, verdict: str) -> None:
         await self._settle(request, self._app.requests.resolve(request, verdict, via=VIA))
 
@@ -331,52 +337,36 @@ class Acts:
         self._tell.completed(text, [one.text for one in found])
 
 
-class Looks:
+class Looks(_Acting):
     """Makes the pages of what a session has around it, and chooses the next model."""
 
     def __init__(self, app: AppHandle, session: Session, listener: Listening, do: Do) -> None:
-        self._app = app
-        self._session = session
-        self._tell = listener
-        self._do = do
+        super().__init__(app, session, listener, do)
         session.asked_model = escape_exact(app.options.model or "")
         self.owns = True  # whether runs end with this process
-        self._makers: Mapping[str, Callable[[], Awaitable[Board]]] = {
-            boards.MODELS: self._models,
-            boards.PROVIDERS: self._providers,
-            boards.BUDGET: self._budget,
-            boards.POLICY: self._policy,
-            boards.SETTINGS: self._settings,
-        }
-
-    def turn_to(self, app: AppHandle) -> None:
-        """Go by another handle of the session from now on."""
-        self._app = app
 
     @in_order
     async def load(self, name: str) -> None:
         """Make a page again."""
         try:
-            board = await self._makers[name]()
+            board = await self._make(name)
         except PrsmError as error:
             board = boards.failed(name, said(error))
         self._session.boards.put(name, board)
         self._tell.changed()
 
-    async def _models(self) -> Board:
-        return boards.models_board(await self._app.models(), self._session)
-
-    async def _providers(self) -> Board:
-        return boards.providers_board(await self._app.providers())
-
-    async def _budget(self) -> Board:
-        return boards.budget_board(await self._app.runs.budget(), self._session)
-
-    async def _policy(self) -> Board:
-        return boards.policy_board(await self._app.policy(), self._session)
-
-    async def _settings(self) -> Board:
-        return boards.settings_board(self._app.options, self._session, owns=self.owns)
+    async def _make(self, name: str) -> Board:
+        app, session = self._app, self._session
+        match name:
+            case boards.MODELS:
+                return boards.models_board(await app.models(), session)
+            case boards.PROVIDERS:
+                return boards.providers_board(await app.providers())
+            case boards.BUDGET:
+                return boards.budget_board(await app.runs.budget(), session)
+            case boards.POLICY:
+                return boards.policy_board(await app.policy(), session)
+        return boards.settings_board(app.options, session, owns=self.owns)
 
     @in_order
     async def choose_model(self, wanted: str, chosen: str | None) -> None:
@@ -414,26 +404,13 @@ def _names(row: ModelRow) -> set[str]:
     return {row.model, f"{row.provider}/{row.model}", *row.aliases}
 
 
-class FileActs:
-    """Does something with changes and snapshots of files; `do` puts an act into the queue."""
+class FileActs(_Acting):
+    """Does something with changes and snapshots of files."""
 
-    def __init__(
-        self,
-        app: AppHandle,
-        session: Session,
-        listener: Listening,
-        do: Do,
-    ) -> None:
-        self._app = app
-        self._session = session
-        self._tell = listener
-        self._do = do
+    def __init__(self, app: AppHandle, session: Session, listener: Listening, do: Do) -> None:
+        super().__init__(app, session, listener, do)
         self._is_loading = False  # or is about to
         self._is_outdated = False  # something came while they were read
-
-    def turn_to(self, app: AppHandle) -> None:
-        """Go by another handle of the session from now on."""
-        self._app = app
 
     def load(self) -> None:
         """Read the changes again; where that is under way, once more after it."""
@@ -461,9 +438,10 @@ class FileActs:
         self._session.review.let_go(comments)
         self._do(lambda: self._comment(comments, delivery))
 
-    def load_snapshots(self) -> None:
+    @in_order
+    async def load_snapshots(self) -> None:
         """Read the snapshots again."""
-        self._do(self._load_snapshots)
+        await self._load_snapshots()
 
     async def _load(self) -> None:
         review = self._session.review

@@ -1,19 +1,15 @@
-"""The one place that does something with whole sessions, one after the other, as asked for.
+"""Act on whole sessions, one act after the other, and visit one of them at a time.
 
-It visits one session at a time. What breaks in it is told, and leads back to the list.
-
-One session that a person looks at: the door to it, whoever owns it now, and what runs beside.
-
-A run is owned by a process of its own, which ends with it. So the door changes while somebody
-looks: it leads to that process while there is one, else the session is opened here, which is what
-it takes to accept changes or to fork. Before a run begins elsewhere what is open here is left.
+A run is owned by a process of its own, which ends with it. So the door to a session changes during
+a visit. It leads to that process while there is one. Otherwise the session is opened here, which
+it takes to accept changes or to fork, and left again before a run begins elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
@@ -26,7 +22,7 @@ from prsm_tui.pump import Pump, said
 from prsm_tui.queue import ActQueue, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core import AppHandle, Hub, RunOptions
@@ -36,27 +32,12 @@ _TRIES = 20  # how often a door may be found closed that was open a moment ago
 _PAUSE_SECONDS = 0.1  # between two of them
 
 
-class Showing(Protocol):
-    """Who shows the session."""
-
-    def enter(self, session: Session, acts: Acts) -> None:
-        """Show a session, or another picture of the one that is shown."""
-
-    def changed(self) -> None:
-        """Hear that the session has changed."""
-
-
 class Visit:
     """Owns the door to one session, until it is left."""
 
-    def __init__(
-        self, hub: Hub, session: str, shows: Showing, listener: Listening, *, answers: bool
-    ) -> None:
+    def __init__(self, hub: Hub, session: str, host: Hosting, *, answers: bool) -> None:
         self.id = session
-        self._hub = hub
-        self._shows = shows
-        self._tell = listener
-        self._answers = answers
+        self._hub, self._host, self._answers = hub, host, answers
         self._options = hub.options  # of its workspace, once that is known
         self._status = ""  # of its newest run, when the door was looked for
         self._session: Session | None = None
@@ -85,10 +66,11 @@ class Visit:
     async def run(self) -> None:
         """Show the session until cancelled; raises what keeps it from being opened."""
         while True:
-            async with self._door() as app:
+            async with AsyncExitStack() as stack:
+                app = await self._enter(stack)
                 self._look_through(app, await app.view() if self._is_torn else None)
                 if self._why_cut:
-                    self._tell.told("error", self._why_cut)
+                    self._host.told("error", self._why_cut)
                 self._why_cut = await self._stay(app)
             if self._wanted is not None:
                 await self._begin(self._wanted)
@@ -114,9 +96,9 @@ class Visit:
         if session.run is not None and session.run.is_open and self._status != "running":
             session.run.status = self._status  # nobody runs it any more, nor waits for answers
             session.requests.clear()
-        self._acts = Acts(app, session, self._tell, starts=self)
+        self._acts = Acts(app, session, self._host, starts=self)
         self._acts.looks.owns = False  # runs that begin here have a process of their own
-        self._shows.enter(session, self._acts)
+        self._host.enter(session, self._acts)
 
     async def _stay(self, app: AppHandle) -> str:
         """Keep the picture and do what is asked for, until the door closes or is to be left.
@@ -125,7 +107,7 @@ class Visit:
         """
         session, acts = self._session, self._acts
         assert session is not None and acts is not None  # noqa: S101, PT018 - it was looked through
-        pump = Pump(app, session, self._shows.changed)
+        pump = Pump(app, session, self._host.changed)
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(pump.read())
             turned = group.create_task(self._turned.wait())
@@ -141,27 +123,21 @@ class Visit:
 
     async def _begin(self, options: RunOptions) -> None:
         """Begin the run in a process of its own; what cannot begin comes back to be typed."""
-        self._tell.told("info", "it begins in a process of its own")
+        self._host.told("info", "it begins in a process of its own")
         try:
             begun = await self._hub.start(options)
         except PrsmError as error:
             if options.task:
-                self._tell.unsent(None, options.task)
+                self._host.unsent(None, options.task)
             if self._session is not None:
                 self._session.images = options.images
-            self._tell.told("error", f"not begun: {said(error)}")
+            self._host.told("error", f"not begun: {said(error)}")
             return
-        self._tell.told("info", "  ".join(begun.notes))
+        self._host.told("info", "  ".join(begun.notes))
 
     def _want(self, **others: Any) -> None:
         self._wanted = replace(self._options, **others)
         self._turned.set()
-
-    @asynccontextmanager
-    async def _door(self) -> AsyncIterator[AppHandle]:
-        """Reach the session at its owner, or open it here where it has none."""
-        async with AsyncExitStack() as stack:
-            yield await self._enter(stack)
 
     async def _enter(self, stack: AsyncExitStack, tries: int = _TRIES) -> AppHandle:
         """Go through the door, and look again where the session has changed hands just now."""
@@ -175,7 +151,10 @@ class Visit:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _next_door(self) -> AbstractAsyncContextManager[AppHandle]:
-        """Look who owns the session; raises ConfigError where it is gone."""
+        """Return the door to the session's owner, or one that opens it here where it has none.
+
+        Raises ConfigError where the session is gone.
+        """
         rows = await self._hub.sessions()
         row = next((row for row in rows if row.session == self.id), None)
         if row is None:
@@ -189,8 +168,11 @@ class Visit:
         return self._hub.attach(self.id)
 
 
-class Hosting(Listening, Showing, Protocol):
+class Hosting(Listening, Protocol):
     """Who shows the list, and the session that is visited."""
+
+    def enter(self, session: Session, acts: Acts) -> None:
+        """Show a session, or another picture of the one that is shown."""
 
     def begun(self, session: str) -> None:
         """Hear that a task that was typed for a new session has begun."""
@@ -263,7 +245,7 @@ class HubActs:
         if self.visited == session or self._visits is None:
             return
         await self._leave()
-        visit = Visit(self._hub, session, self._host, self._host, answers=self._answers)
+        visit = Visit(self._hub, session, self._host, answers=self._answers)
         self._visit = visit
         self._visiting = self._visits.create_task(self._run(visit), name=f"visit {session}")
 
@@ -309,8 +291,7 @@ class HubActs:
             self._hub.options, session=session, workspace=workspace, task=None, resumes=True
         )
         begun = await self._hub.start(options)
-        notes = [escape_exact(note) for note in begun.notes]
-        self._host.told("info", "  ".join(notes) or "it goes on")
+        self._host.told("info", "  ".join(map(escape_exact, begun.notes)) or "it goes on")
 
     @in_order
     async def stop(self, session: str) -> None:
@@ -323,10 +304,8 @@ class HubActs:
     async def rename(self, session: str, name: str) -> None:
         """Give a session a name."""
         await self._hub.rename(session, name)
-        said_of = (
-            f"it is called {escape_exact(name.strip())}" if name.strip() else "its name is gone"
-        )
-        self._host.told("info", said_of)
+        shown = escape_exact(name.strip())
+        self._host.told("info", f"it is called {shown}" if shown else "its name is gone")
 
     @in_order
     async def fork(self, session: str) -> None:

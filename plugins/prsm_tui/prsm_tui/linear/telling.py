@@ -144,7 +144,7 @@ class Teller:
         if told.open:
             yield from self._ended(agent, told)
         known = self._session.agents.get(agent or "")
-        transcript = self._session.transcript if known is None else known.transcript
+        transcript = self._session.transcript_of(agent)
         if len(transcript.blocks) != told.count:
             for block in _behind(transcript.blocks, told.last):
                 if not self._is_silent(agent, block):
@@ -197,10 +197,7 @@ class Teller:
 
     def _keep(self, agent: str | None) -> None:
         """Count all that is there as told."""
-        known = self._session.agents.get(agent or "")
-        transcript = self._session.transcript if known is None else known.transcript
-        told = self._told_of(agent)
-        blocks = transcript.blocks
+        told, blocks = self._told_of(agent), self._session.transcript_of(agent).blocks
         told.count = len(blocks)
         told.first, told.last = (blocks[0], blocks[-1]) if blocks else (None, None)
 

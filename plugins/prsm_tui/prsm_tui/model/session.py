@@ -1,13 +1,12 @@
-"""A session as it is shown: it begins as a view, takes every event after that, and owns all of it.
+"""A session as it is shown: it begins as a view and takes every event after that.
 
-Agents stay in the order in which they were spawned. What was used is never added up here: the tree
-of the session tells it, turns that run included, and `is_spent_old` says when to ask for it again.
-
-What events say of an agent as a whole: that it is there, its state, what it waits for.
+What was used is never added up here. The tree of the session tells it, running turns included, and
+`is_spent_old` says when to ask for it again.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -49,32 +48,28 @@ _MESSAGES = {
 }
 
 
-def delta(_: Session, agent: Agent, event: Event) -> None:
+def _delta(_: Session, agent: Agent, event: Event) -> None:
     """Take a piece of text; a late one changes nothing."""
     agent.transcript.say(_DELTAS[event.type], event.data)
 
 
-def output(_: Session, agent: Agent, event: Event) -> None:
-    """Take a piece of what a call writes."""
+def _output(_: Session, agent: Agent, event: Event) -> None:
     agent.transcript.write(event.data)
 
 
-def message(_: Session, agent: Agent, event: Event) -> None:
-    """A message is whole."""
+def _message(_: Session, agent: Agent, event: Event) -> None:
     agent.transcript.commit(event.seq, event.ts, event.data)
     if event.data.get("role") != "assistant":
         agent.prompts = max(0, agent.prompts - 1)
 
 
-def call_started(_: Session, agent: Agent, event: Event) -> None:
-    """A tool is called."""
+def _call_started(_: Session, agent: Agent, event: Event) -> None:
     call = call_of(event.seq, event.ts, event.data)
     agent.transcript.begin(call)
     agent.tools[call.call] = call.tool, event.ts
 
 
-def call_finished(_: Session, agent: Agent, event: Event) -> None:
-    """A call has ended."""
+def _call_finished(_: Session, agent: Agent, event: Event) -> None:
     data = event.data
     name = str(data.get("call"))
     agent.tools.pop(name, None)
@@ -93,8 +88,7 @@ def call_finished(_: Session, agent: Agent, event: Event) -> None:
         call.child = child_of(call.result)
 
 
-def planned(session: Session, event: Event) -> None:
-    """An agent's whole plan."""
+def _planned(session: Session, event: Event) -> None:
     entries = [
         (
             escape_exact(str(entry.get("status") or "")),
@@ -103,10 +97,10 @@ def planned(session: Session, event: Event) -> None:
         for entry in event.data.get("entries") or ()
         if isinstance(entry, dict)
     ]
-    session.transcript_of(event).put(Plan(seq=event.seq, at=event.ts, entries=tuple(entries)))
+    session.transcript_of(event.agent).put(Plan(seq=event.seq, at=event.ts, entries=tuple(entries)))
 
 
-def routed(session: Session, event: Event) -> None:
+def _routed(session: Session, event: Event) -> None:
     """Tell both sides of a question between agents, and of its answer."""
     data = event.data
     words = _MESSAGES.get(str(data.get("kind")))
@@ -115,15 +109,13 @@ def routed(session: Session, event: Event) -> None:
         target.prompts += 1
     if words is None or source is None or target is None:
         return
-    _note_message(source, event, f"{words[0]} {target.name}")
-    _note_message(target, event, f"{words[1]} {source.name}")
+    _note(source, event, "info", f"{words[0]} {target.name}")
+    _note(target, event, "info", f"{words[1]} {source.name}")
 
 
-def file_changed(session: Session, event: Event) -> None:
-    """A file is another."""
+def _file_changed(session: Session, event: Event) -> None:
     data = event.data
-    names = [session.name_of(agent) for agent in data.get("beside") or ()]
-    session.transcript_of(event).put(
+    session.transcript_of(event.agent).put(
         Changed(
             seq=event.seq,
             at=event.ts,
@@ -131,28 +123,23 @@ def file_changed(session: Session, event: Event) -> None:
             kind=escape_exact(str(data.get("kind") or "")),
             added=data.get("added"),
             removed=data.get("removed"),
-            others=tuple(names),
+            others=tuple(map(session.name_of, data.get("beside") or ())),
             is_unsure=data.get("how") in UNSURE,
         )
     )
 
 
-def told(session: Session, event: Event) -> None:
+def _told(session: Session, event: Event) -> None:
     """Note what is worth telling and has no block of its own."""
-    level, text = _TOLD[event.type](session, event.data)
+    level, text = _NOTES[event.type](session, event.data)
     if text:
         note = Note(seq=event.seq, at=event.ts, level=level, text=text)
-        session.transcript_of(event).put(note)
+        session.transcript_of(event.agent).put(note)
 
 
 def _notice(_: Session, data: Any) -> tuple[str, str]:
     level = str(data.get("level") or "info")
     return level if level in {"info", "warning", "error"} else "info", shown(data.get("text"))
-
-
-def _denied(_: Session, data: Any) -> tuple[str, str]:
-    what = f"the check {data.get('check')} forbids {data.get('tool')}: {data.get('reason')}"
-    return "warning", shown(what)
 
 
 def _decided(_: Session, data: Any) -> tuple[str, str]:
@@ -176,53 +163,39 @@ def _deadlock(session: Session, data: Any) -> tuple[str, str]:
     return "warning", f"deadlock between {names}{act}"
 
 
-def _budget(_: Session, data: Any) -> tuple[str, str]:
-    share = f"{data.get('used')} of {data.get('limit')}"
-    return "warning", shown(f"of the budget of {data.get('kind')} are used: {share}")
-
-
-def _compacting(_: Session, data: Any) -> tuple[str, str]:
-    return "info", shown(f"the conversation is summarised at {data.get('tokens')} tokens")
-
-
 def _compacted(_: Session, data: Any) -> tuple[str, str]:
-    error = data.get("error")
-    if error:
-        said = error.get("message") if isinstance(error, dict) else error
-        return "error", shown(f"it could not be summarised: {said}")
+    if data.get("error"):
+        return "error", shown(f"it could not be summarised: {_message_of(data['error'])}")
     before, after = data.get("tokens_before"), data.get("tokens_after")
     return "info", shown(f"it goes on from a summary: {before} tokens are {after} now")
 
 
-def _sink(_: Session, data: Any) -> tuple[str, str]:
-    return "warning", shown(f"sink {data.get('sink')} lost {data.get('count')} events")
+def _noted(level: str, text: str) -> Callable[[Session, Any], tuple[str, str]]:
+    """Return what tells of an event by a text with the names of its fields."""
+    return lambda _, data: (level, shown(text.format_map(defaultdict(lambda: None, data))))
 
 
-def _plugin(_: Session, data: Any) -> tuple[str, str]:
-    return "warning", shown(f"plugin {data.get('plugin')} is not used: {data.get('error')}")
-
-
-_TOLD = {
+_BUDGET = _noted("warning", "of the budget of {kind} are used: {used} of {limit}")
+_NOTES: Mapping[str, Callable[[Session, Any], tuple[str, str]]] = {
     "notice": _notice,
-    "check_denied": _denied,
+    "check_denied": _noted("warning", "the check {check} forbids {tool}: {reason}"),
     "changes_decided": _decided,
     "snapshot_taken": _snapshot,
     "deadlock_detected": _deadlock,
-    "budget_warned": _budget,
-    "budget_exceeded": _budget,
-    "compaction_started": _compacting,
+    "budget_warned": _BUDGET,
+    "budget_exceeded": _BUDGET,
+    "compaction_started": _noted("info", "the conversation is summarised at {tokens} tokens"),
     "compaction_finished": _compacted,
-    "sink_dropped": _sink,
-    "plugin_quarantined": _plugin,
+    "sink_dropped": _noted("warning", "sink {sink} lost {count} events"),
+    "plugin_quarantined": _noted("warning", "plugin {plugin} is not used: {error}"),
 }
-TOLD: Sequence[str] = tuple(_TOLD)
 
 
-def _note_message(agent: Agent, event: Event, text: str) -> None:
-    agent.transcript.put(Note(seq=event.seq, at=event.ts, text=text))
+def _message_of(error: object) -> object:
+    return error.get("message") if isinstance(error, dict) else error
 
 
-def spawned(session: Session, event: Event) -> None:
+def _spawned(session: Session, event: Event) -> None:
     """Add an agent, or begin the next life of one that had ended."""
     data, id_ = event.data, event.agent or ""
     agent = session.agents.get(id_)
@@ -244,27 +217,24 @@ def spawned(session: Session, event: Event) -> None:
         call.change()
 
 
-def other_model(session: Session, agent: Agent, event: Event) -> None:
-    """Take over the model that an agent goes on with."""
+def _other_model(session: Session, agent: Agent, event: Event) -> None:
     data = event.data
     session.stirs += 1
     agent.provider, agent.model = _exact(data.get("provider")), _exact(data.get("model"))
     agent.next_model = ""
 
 
-def other_mode(session: Session, agent: Agent, event: Event) -> None:
-    """Take over the permission mode that an agent lives on in."""
+def _other_mode(session: Session, agent: Agent, event: Event) -> None:
     session.stirs += 1
     agent.mode = _exact(event.data.get("mode"))
 
 
-def held(session: Session, agent: Agent, event: Event) -> None:
-    """Take over what holds an agent: a login or a limit, or nothing any more."""
+def _held(session: Session, agent: Agent, event: Event) -> None:
     session.stirs += 1
     agent.waiting_on, agent.retry_at = _exact(event.data.get("waiting_on")), None
 
 
-def changed(session: Session, agent: Agent, event: Event) -> None:
+def _changed(session: Session, agent: Agent, event: Event) -> None:
     """Take over a state; at its end an agent says nothing more."""
     data = event.data
     session.stirs += 1
@@ -290,40 +260,34 @@ def changed(session: Session, agent: Agent, event: Event) -> None:
     _note(agent, event, level, "\n".join(lines))
 
 
-def turn_started(_: Session, agent: Agent, event: Event) -> None:
-    """An agent works from its first turn on."""
+def _turn_started(_: Session, agent: Agent, event: Event) -> None:
     agent.started_at = agent.started_at or event.ts
     agent.retry_at = None
     agent.tools.clear()
 
 
-def turn_finished(session: Session, agent: Agent, event: Event) -> None:
+def _turn_finished(session: Session, agent: Agent, event: Event) -> None:
     """What a turn used is known: what the tree says of that is old."""
     data = event.data
     agent.context = data.get("context")
     agent.tools.clear()
     agent.transcript.close(str(data.get("turn") or ""))
     session.is_spent_old = True
-    error = data.get("error")
-    if error:
-        said = error.get("message") if isinstance(error, dict) else error
-        _note(agent, event, "error", f"the turn failed: {shown(said)}")
+    if data.get("error"):
+        _note(agent, event, "error", f"the turn failed: {shown(_message_of(data['error']))}")
 
 
-def progress(_: Session, agent: Agent, event: Event) -> None:
-    """Keep how far an agent says it is."""
+def _progress(_: Session, agent: Agent, event: Event) -> None:
     data = event.data
     share = f"{data['percent']}% " if data.get("percent") is not None else ""
     agent.progress = escape_exact(share) + first_line(str(data.get("status") or ""))
 
 
-def retrying(_: Session, agent: Agent, event: Event) -> None:
-    """A turn is tried again after a pause."""
+def _retrying(_: Session, agent: Agent, event: Event) -> None:
     data = event.data
     delay = float(data.get("delay_s") or 0.0)
     agent.retry_at = event.ts + delay
-    error = data.get("error")
-    why = error.get("message") if isinstance(error, dict) else error
+    why = _message_of(data.get("error"))
     text = f"tries again in {format_duration(delay)}: {first_line(str(why or ''), 400)}"
     _note(agent, event, "warning", text)
 
@@ -527,13 +491,12 @@ class Session:
         known = self.agents.get(str(agent))
         return known.name if known is not None else escape_exact(str(agent)[:8])
 
-    def transcript_of(self, event: Event) -> Transcript:
-        """Return where an event is told: at its agent, else at the session."""
-        agent = self.agents.get(event.agent or "")
-        return self.transcript if agent is None else agent.transcript
+    def transcript_of(self, agent: str | None) -> Transcript:
+        """Return the transcript of an agent, else of what is no agent's."""
+        known = self.agents.get(agent or "")
+        return self.transcript if known is None else known.transcript
 
     def _take_turn(self, turn: RunningTurn) -> None:
-        """Take what a running turn has said so far."""
         agent = self.agents.get(turn.agent)
         if agent is None:
             return
@@ -617,7 +580,7 @@ def _asked(session: Session, event: Event) -> None:
     session._ask(request)
     verb = "asks to use" if request.kind == PERMISSION else "asks you"
     block = Asked(seq=event.seq, at=event.ts, request=request.id, text=f"{verb} {request.head}")
-    session.transcript_of(event).put(block)
+    session.transcript_of(event.agent).put(block)
 
 
 def _answered(session: Session, event: Event) -> None:
@@ -626,7 +589,7 @@ def _answered(session: Session, event: Event) -> None:
     session.stirs += 1
     if request is not None:
         session._mark(request, "runs")
-    transcript = session.transcript_of(event)
+    transcript = session.transcript_of(event.agent)
     for block in reversed(transcript.blocks):
         if isinstance(block, Asked) and block.request == data.get("request"):
             block.outcome = _outcome(data)
@@ -653,30 +616,30 @@ _TAKERS: Mapping[str, Callable[[Session, Event], None]] = {
     "run_started": _run_started,
     "run_resumed": _run_resumed,
     "run_finished": _run_finished,
-    "agent_spawned": spawned,
-    "plan_updated": planned,
-    "message_routed": routed,
-    "file_changed": file_changed,
+    "agent_spawned": _spawned,
+    "plan_updated": _planned,
+    "message_routed": _routed,
+    "file_changed": _file_changed,
     "permission_requested": _asked,
     "question_asked": _asked,
     "permission_resolved": _answered,
     "question_answered": _answered,
-    **dict.fromkeys(TOLD, told),
+    **dict.fromkeys(_NOTES, _told),
 }
 # … and those that only an agent there is can take: late ones change nothing.
 _OF_AGENTS: Mapping[str, Callable[[Session, Agent, Event], None]] = {
-    "agent_state_changed": changed,
-    "agent_held": held,
-    "agent_model_changed": other_model,
-    "agent_mode_changed": other_mode,
-    "turn_started": turn_started,
-    "turn_finished": turn_finished,
-    "progress_reported": progress,
-    "retry_scheduled": retrying,
-    "text_delta": delta,
-    "thinking_delta": delta,
-    "tool_output_delta": output,
-    "message_completed": message,
-    "tool_call_started": call_started,
-    "tool_call_finished": call_finished,
+    "agent_state_changed": _changed,
+    "agent_held": _held,
+    "agent_model_changed": _other_model,
+    "agent_mode_changed": _other_mode,
+    "turn_started": _turn_started,
+    "turn_finished": _turn_finished,
+    "progress_reported": _progress,
+    "retry_scheduled": _retrying,
+    "text_delta": _delta,
+    "thinking_delta": _delta,
+    "tool_output_delta": _output,
+    "message_completed": _message,
+    "tool_call_started": _call_started,
+    "tool_call_finished": _call_finished,
 }

@@ -478,7 +478,7 @@ class Tui(App[None]):
         """Show an agent, or the session; what was typed for the one before is kept for it."""
         self.chosen = agent
         known = self.session.agents.get(agent or "")
-        model = self.session.transcript if known is None else known.transcript
+        model = self.session.transcript_of(agent)
         self.panes.prompt.turn_to(agent)
         self.panes.agents.choose(agent)
         if self.panes.transcript.model is not model:

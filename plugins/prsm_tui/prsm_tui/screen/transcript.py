@@ -189,9 +189,8 @@ class Transcript(ScrollView, can_focus=True):
     def put_filters(self, texts: Mapping[str | None, str]) -> None:
         """Filter the transcripts of these agents again."""
         for agent, text in texts.items():
-            known = self._session.agents.get(agent or "")
-            if known is not None or agent is None:
-                model = self._session.transcript if known is None else known.transcript
+            if agent is None or agent in self._session.agents:
+                model = self._session.transcript_of(agent)
                 self._readings.setdefault(model, Reading()).filter.text = text
         self._begin()
 

@@ -13,11 +13,11 @@ from prsm_core.kit import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from typing import Unpack
 
     from prsm_core import AppHandle, Hub
-    from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
-    from prsm_tui.screen.app import Tui
+    from prsm_tui.screen.app import ScreenOptions, Tui
     from prsm_tui.screen.hub_app import HubTui
     from prsm_tui.settings import TuiSettings
 
@@ -26,90 +26,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # the exit code where a run was open that ends with this process
 
 
-class SessionsFrontend(HubFrontend):
-    """Shows the sessions until a person leaves.
-
-    Settings: `interactive` (default true); false leaves every request to the engine.
-    """
-
-    def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
-        self._own = own
-        self._interactive = bool(settings.get("interactive", True))
-        self._terminals = Terminals.of_process()
-
-    async def run(self, hub: Hub) -> int:
-        """Show the list and what is opened of it; return once it was left.
-
-        Raises ConfigError where there is no terminal. In the linear mode lines are written.
-        """
-        from prsm_tui.settings import switched_on_by
-
-        is_linear = self._own is not None and self._own.linear
-        switch = switched_on_by(os.environ, setting=is_linear)
-        terminal, keyboard = self._terminals.needed("sessions")
-        if switch is not None:
-            from prsm_tui.linear.opening import tell_many
-
-            typed = await tell_many(
-                hub,
-                switch=switch,
-                terminal=terminal,
-                keyboard=keyboard,
-                answers=self._interactive,
-            )
-            return _left(typed, terminal)
-        tui, beside = compose_hub(
-            hub,
-            answers=self._interactive,
-            terminal=terminal,
-            keyboard=keyboard,
-            keymap=None if self._own is None else self._own.keymap,
-        )
-        await draw(tui, beside, self._own)
-        return _left(tui.drafts(), terminal)
-
-
-def _left(typed: Sequence[str], terminal: TextIO) -> int:
-    """Tell what was not sent; return the exit code."""
-    for text in typed:
-        terminal.write(f"prsm: not sent: {first_line(text)}\n")
-    terminal.flush()
-    return 0
-
-
-def compose_hub(
-    hub: Hub,
-    *,
-    answers: bool = True,
-    terminal: TextIO | None = None,
-    keyboard: int | None = None,
-    keymap: Keymap | None = None,
-    clock: Callable[[], float] = time.time,
-) -> tuple[HubTui, Sequence[Beside]]:
-    """Return the screen of many sessions, and what has to run beside it."""
-    from prsm_tui.hub_acts import HubActs
-    from prsm_tui.model.sessions import Sessions
-    from prsm_tui.rounds import Rounds
-    from prsm_tui.screen.hub_app import HubTui
-
-    sessions = Sessions()
-    sessions.chosen = hub.options.session
-    tui = HubTui(
-        sessions,
-        workspace=hub.options.workspace,
-        terminal=terminal,
-        keyboard=keyboard,
-        answers=answers,
-        keymap=keymap,
-        clock=clock,
-    )
-    tui.many = acts = HubActs(hub, tui, answers=answers)
-    tui.rounds = rounds = Rounds(hub, sessions, tui.changed, answers=answers)
-    return tui, [rounds.follow, acts.serve]
-
-
-class TuiFrontend(Frontend):
-    """Shows one session until a person leaves it.
+class _OnTerminal:
+    """Knows the settings and the terminal of a frontend.
 
     Settings: `interactive` (default true); false leaves every request to the engine. With the
     section's `linear` it writes lines and draws nothing.
@@ -120,34 +38,83 @@ class TuiFrontend(Frontend):
         self._interactive = bool(settings.get("interactive", True))
         self._terminals = Terminals.of_process()
 
+    def _switch(self) -> str | None:
+        """Return what turned the linear mode on, None where it is off."""
+        from prsm_tui.settings import switched_on_by
+
+        return switched_on_by(os.environ, setting=self._own is not None and self._own.linear)
+
+    def _options(self, terminal: TextIO, keyboard: int) -> ScreenOptions:
+        keymap = None if self._own is None else self._own.keymap
+        return {
+            "terminal": terminal,
+            "keyboard": keyboard,
+            "answers": self._interactive,
+            "keymap": keymap,
+        }
+
+
+class SessionsFrontend(_OnTerminal, HubFrontend):
+    """Shows the sessions until a person leaves."""
+
+    async def run(self, hub: Hub) -> int:
+        """Show the list and what is opened of it; return once it was left.
+
+        Raises ConfigError where there is no terminal.
+        """
+        switch = self._switch()
+        terminal, keyboard = self._terminals.needed("sessions")
+        if switch is not None:
+            from prsm_tui.linear.opening import tell_many
+
+            typed = await tell_many(hub, switch, terminal, keyboard, answers=self._interactive)
+            return _left(typed, terminal)
+        tui, beside = compose_hub(hub, **self._options(terminal, keyboard))
+        await draw(tui, beside, self._own)
+        return _left(tui.drafts(), terminal)
+
+
+def _left(typed: Sequence[str], terminal: TextIO) -> int:
+    for text in typed:
+        terminal.write(f"prsm: not sent: {first_line(text)}\n")
+    terminal.flush()
+    return 0
+
+
+def compose_hub(hub: Hub, **options: Unpack[ScreenOptions]) -> tuple[HubTui, Sequence[Beside]]:
+    """Return the screen of many sessions, and what has to run beside it."""
+    from prsm_tui.hub_acts import HubActs
+    from prsm_tui.model.sessions import Sessions
+    from prsm_tui.rounds import Rounds
+    from prsm_tui.screen.hub_app import HubTui
+
+    sessions = Sessions()
+    sessions.chosen = hub.options.session
+    tui = HubTui(sessions, workspace=hub.options.workspace, **options)
+    answers = options.get("answers", True)
+    tui.many = acts = HubActs(hub, tui, answers=answers)
+    tui.rounds = rounds = Rounds(hub, sessions, tui.changed, answers=answers)
+    return tui, [rounds.follow, acts.serve]
+
+
+class TuiFrontend(_OnTerminal, Frontend):
+    """Shows one session until a person leaves it."""
+
     async def run(self, app: AppHandle) -> int:
         """Show the session, begin the task of the command line, and return once it was left.
 
         Raises ConfigError where there is no terminal.
         """
-        from prsm_tui.settings import switched_on_by
-
         terminal, keyboard = self._terminals.needed("tui")
-        is_linear = self._own is not None and self._own.linear
-        switch = switched_on_by(os.environ, setting=is_linear)
+        switch = self._switch()
         if switch is not None:
             from prsm_tui.linear.opening import tell
 
             session, owns, typed = await tell(
-                app,
-                switch=switch,
-                terminal=terminal,
-                keyboard=keyboard,
-                answers=self._interactive,
+                app, switch, terminal, keyboard, answers=self._interactive
             )
             return _leave_session(session, typed, terminal, owns=owns)
-        tui, beside = await compose(
-            app,
-            answers=self._interactive,
-            terminal=terminal,
-            keyboard=keyboard,
-            keymap=None if self._own is None else self._own.keymap,
-        )
+        tui, beside = await compose(app, **self._options(terminal, keyboard))
         await draw(tui, beside, self._own)
         return _leave_session(tui.session, tui.drafts(), terminal, owns=tui.owns)
 
@@ -176,7 +143,6 @@ class Terminals(NamedTuple):
 
 
 def _leave_session(session: Session, typed: Sequence[str], terminal: TextIO, *, owns: bool) -> int:
-    """Tell what becomes of the run and of what was not sent; return the exit code."""
     run, lines = session.run, []
     is_cut_off = owns and run is not None and run.is_open
     if is_cut_off:
@@ -188,15 +154,7 @@ def _leave_session(session: Session, typed: Sequence[str], terminal: TextIO, *, 
     return INTERRUPTED if is_cut_off else 0
 
 
-async def compose(
-    app: AppHandle,
-    *,
-    answers: bool = True,
-    terminal: TextIO | None = None,
-    keyboard: int | None = None,
-    keymap: Keymap | None = None,
-    clock: Callable[[], float] = time.time,
-) -> tuple[Tui, Sequence[Beside]]:
+async def compose(app: AppHandle, **options: Unpack[ScreenOptions]) -> tuple[Tui, Sequence[Beside]]:
     """Return the screen of a session, and what has to run beside it; its task is begun there."""
     from prsm_tui.acts import Acts
     from prsm_tui.leaving import owns_runs
@@ -204,22 +162,14 @@ async def compose(
     from prsm_tui.pump import Pump
     from prsm_tui.screen.app import Tui
 
-    session = Session.of_view(await app.view(), clock())
+    session = Session.of_view(await app.view(), options.get("clock", time.time)())
     owns = await owns_runs(app, session.id)
-    tui = Tui(
-        session,
-        terminal=terminal,
-        keyboard=keyboard,
-        answers=answers,
-        owns=owns,
-        keymap=keymap,
-        clock=clock,
-    )
+    tui = Tui(session, owns=owns, **options)
     tui.acts = acts = Acts(app, session, tui)
     acts.looks.owns = owns
     pump = Pump(app, session, tui.changed)
     acts.begin()
-    attending = [pump.attend] if answers else []
+    attending = [pump.attend] if options.get("answers", True) else []
     return tui, [pump.follow, pump.keep_spent, pump.keep_name, acts.serve, *attending]
 
 
@@ -268,7 +218,6 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _descriptor(stream: TextIO | None) -> int | None:
-    """Return the descriptor of a stream, None where there is none."""
     try:
         return None if stream is None else stream.fileno()
     except (OSError, ValueError):  # closed, or held in memory

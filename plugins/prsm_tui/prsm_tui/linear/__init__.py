@@ -8,7 +8,6 @@ telling     what is new in the model, as lines: each thing once
 keyboard    what is typed, key by key
 page        the lines that are written, and the one that is being typed
 commands    what may be typed: commands, numbers, a yes
-unedited    what of a screen has no place here
 files       changes and snapshots by numbers, with their rows, decisions and comments
 person      what a person typed, as acts; and what became of these
 opening     the mode on a session, or on many

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from prsm_tui.linear.commands import numbered
@@ -37,7 +38,7 @@ class Desk(Protocol):
     """Where a person is."""
 
     session: Session
-    acts: Acts | None
+    acts: Acts
     delivery: str
 
     def say(self, lines: Iterable[str]) -> None:
@@ -66,7 +67,9 @@ class Shelving:
             "snapshots": lambda _: self._ask_all(),
             "snapshot": self._take,
             "restore": self._ask_plan,
-            "undo": lambda _: self._undo(),
+            "undo": lambda _: self._desk.ask(
+                "take back what was done to files last", self._desk.acts.files.undo_act
+            ),
         }
 
     def news(self) -> Iterator[str]:
@@ -79,15 +82,13 @@ class Shelving:
             snapshot, self._planned = self._planned, None
             plan = shelf.plans[snapshot]
             yield from self._plan(snapshot, plan)
-            acts = self._desk.acts
-            if plan.lines and acts is not None:
-                what = f"restore {self._label(snapshot)}"
-                self._desk.ask(what, lambda: acts.files.restore(snapshot))
+            if plan.lines:
+                restore = partial(self._desk.acts.files.restore, snapshot)
+                self._desk.ask(f"restore {self._label(snapshot)}", restore)
 
     def _ask_all(self) -> None:
-        if self._desk.acts is not None:
-            self._listing = self._desk.session.shelf.reads
-            self._desk.acts.files.load_snapshots()
+        self._listing = self._desk.session.shelf.reads
+        self._desk.acts.files.load_snapshots()
 
     def _list(self) -> Iterator[str]:
         shelf = self._desk.session.shelf
@@ -101,17 +102,17 @@ class Shelving:
     def _take(self, description: str) -> None:
         if not description:
             self._ask_all()
-        elif self._desk.acts is not None:
+        else:
             self._desk.acts.files.take_snapshot(description)
 
     def _ask_plan(self, number: str) -> None:
-        found, acts = numbered(number, self._numbers), self._desk.acts
-        if not found or len(found) > 1 or acts is None:
+        found = numbered(number, self._numbers)
+        if not found or len(found) > 1:
             self._desk.told("warning", "which snapshot? /snapshots tells their numbers")
             return
         self._planned = found[0]
         self._desk.session.shelf.plans.pop(found[0], None)  # files may be others by now
-        acts.files.plan(found[0])
+        self._desk.acts.files.plan(found[0])
 
     def _plan(self, snapshot: str, plan: Plan) -> Iterator[str]:
         label = self._label(snapshot)
@@ -119,11 +120,6 @@ class Shelving:
         for line in plan.lines:
             sign, _, path = line.partition(" ")
             yield f"{label}: {f'{path} {_DOES[sign]}' if sign in _DOES else line}"
-
-    def _undo(self) -> None:
-        acts = self._desk.acts
-        if acts is not None:
-            self._desk.ask("take back what was done to files last", acts.files.undo_act)
 
     def _label(self, snapshot: str) -> str:
         """Return what lines of a snapshot begin with: it keeps its number."""
@@ -178,9 +174,8 @@ class Reviewing:
                 yield from self._rows(known, review.details[change], first)
 
     def _changes(self, rest: str) -> None:
-        if self._desk.acts is not None:
-            self._listing = self._desk.session.review.reads, rest == "all"
-            self._desk.acts.files.load()
+        self._listing = self._desk.session.review.reads, rest == "all"
+        self._desk.acts.files.load()
 
     def _list(self, *, shows_all: bool) -> Iterator[str]:
         review = self._desk.session.review
@@ -200,7 +195,7 @@ class Reviewing:
         number, _, row = rest.partition(" ")
         change = self._change(number)
         first = int(row) if row.isascii() and row.isdigit() and len(row) < 7 else 1
-        if change is None or self._desk.acts is None:
+        if change is None:
             self._desk.told("warning", "which change? /changes tells their numbers")
             return
         self._lines.append((change.id, max(1, first)))
@@ -229,26 +224,24 @@ class Reviewing:
             yield f"{label}: end of its rows"
 
     def _accept(self, rest: str) -> None:
-        changes, acts = self._open(rest), self._desk.acts
-        if not changes or acts is None:
-            return
-        ids = [one.id for one in changes]
-        if len(ids) == 1:
-            acts.files.accept(ids)
-        else:
-            self._desk.ask(f"accept {_counted(changes)}", lambda: acts.files.accept(ids))
+        changes = self._open(rest)
+        accept = partial(self._desk.acts.files.accept, [one.id for one in changes])
+        if len(changes) == 1:
+            accept()
+        elif changes:
+            self._desk.ask(f"accept {_counted(changes)}", accept)
 
     def _reject(self, rest: str) -> None:
-        changes, acts = self._open(rest), self._desk.acts
-        if not changes or acts is None:
+        changes = self._open(rest)
+        if not changes:
             return
         changes, left = without_unsure(changes) if rest == "all" else (changes, "")
         if not changes:
             self._desk.told("warning", f"{left}; give their numbers")
             return
-        ids = [one.id for one in changes]
+        reject = partial(self._desk.acts.files.reject, [one.id for one in changes])
         what = f"take back {_counted(changes)}" + (f" ({left})" if left else "")
-        self._desk.ask(what, lambda: acts.files.reject(ids))
+        self._desk.ask(what, reject)
 
     def _open(self, rest: str) -> Sequence[Change]:
         """Return the changes that are meant and can be decided; else say why there are none."""
@@ -269,7 +262,7 @@ class Reviewing:
     def _comment(self, rest: str, *, sends: bool) -> None:
         found = _COMMENT.fullmatch(rest)
         change = None if found is None else self._change(found[1])
-        if found is None or change is None or self._desk.acts is None:
+        if found is None or change is None:
             self._desk.told("warning", f"a comment needs {_HOW}")
             return
         detail = self._desk.session.review.details.get(change.id)
@@ -292,23 +285,22 @@ class Reviewing:
 
     def _send(self) -> None:
         """Have the changes read again: whose they are is to be known before comments are sent."""
-        review, acts = self._desk.session.review, self._desk.acts
-        if not review.kept or acts is None:
+        review = self._desk.session.review
+        if not review.kept:
             self._desk.told("info", "no comment is kept; /keep keeps one")
             return
         self._sending = review.reads
-        acts.files.load()
+        self._desk.acts.files.load()
 
     def _ask_to_send(self) -> None:
-        """Send the comments that are kept, once the person is sure."""
-        acts, kept = self._desk.acts, list(self._desk.session.review.kept.values())
-        if not kept or acts is None:
+        kept = list(self._desk.session.review.kept.values())
+        if not kept:
             return
         self._desk.say(f"review: {comment.short}" for comment in kept)
-        delivery = self._desk.delivery
+        send = partial(self._desk.acts.files.comment, kept, self._desk.delivery)
         question = sending(self._desk.session, kept).rstrip(".").replace("? ", ": ")
         question = question[:1].lower() + question[1:]
-        self._desk.ask(question, lambda: acts.files.comment(kept, delivery))
+        self._desk.ask(question, send)
 
     def _change(self, number: str) -> Change | None:
         found = numbered(number, self._numbers)

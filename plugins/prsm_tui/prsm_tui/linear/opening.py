@@ -1,9 +1,7 @@
-"""The linear mode on a session, or on many: readers, acts and a person, until they leave.
+"""The linear mode on a session, or on many: the list by numbers, and the session that is visited.
 
-Many sessions line by line: the list by numbers, and the session that is visited.
-
-What is typed is a task for a new session at the list, and of the session while one is visited. What
-waits in others is told as it comes.
+At the list a typed line is a task for a new session, in a visit it is for that session. What waits
+in others is told as it comes.
 """
 
 from __future__ import annotations
@@ -11,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import TYPE_CHECKING, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any, TextIO
 
 from prsm_core.kit import first_line
 from prsm_tui.acts import Acts
@@ -21,8 +20,7 @@ from prsm_tui.leaving import owns_runs
 from prsm_tui.linear.commands import MANY, help_lines, is_yes, numbered
 from prsm_tui.linear.keyboard import Keyboard, columns_of
 from prsm_tui.linear.page import Page
-from prsm_tui.linear.person import LEAVE_SECONDS, Person
-from prsm_tui.linear.unedited import Unedited
+from prsm_tui.linear.person import LEAVE_SECONDS, Person, Unedited
 from prsm_tui.model import words
 from prsm_tui.model.session import Session
 from prsm_tui.model.sessions import NEEDS_YOU, Sessions
@@ -30,7 +28,7 @@ from prsm_tui.pump import Pump
 from prsm_tui.rounds import Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from prsm_core import AppHandle, Hub
     from prsm_tui.model.review import Comment
@@ -45,12 +43,7 @@ _OWN: Mapping[str, Command] = {
 
 
 async def tell(
-    app: AppHandle,
-    *,
-    switch: str,
-    terminal: TextIO,
-    keyboard: int,
-    answers: bool,
+    app: AppHandle, switch: str, terminal: TextIO, keyboard: int, *, answers: bool
 ) -> tuple[Session, bool, Sequence[str]]:
     """Tell a session until its person leaves.
 
@@ -75,13 +68,7 @@ async def tell(
     works = [follow, pump.keep_spent, pump.keep_name, acts.serve, person.keyboard.serve]
     works += [pump.attend] if answers else []
     try:
-        async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(work()) for work in works]
-            helpers.append(group.create_task(flush_in_pauses(page, person.keyboard)))
-            helpers.append(group.create_task(every_second(person.tick)))
-            await left.wait()
-            for helper in helpers:
-                helper.cancel()
+        await _run(works, page, person, left)
     except ExceptionGroup as errors:
         if len(errors.exceptions) > 1:
             raise
@@ -90,7 +77,7 @@ async def tell(
 
 
 async def tell_many(
-    hub: Hub, *, switch: str, terminal: TextIO, keyboard: int, answers: bool
+    hub: Hub, switch: str, terminal: TextIO, keyboard: int, *, answers: bool
 ) -> Sequence[str]:
     """Tell many sessions until their person leaves; return what was typed and not sent."""
     page = Page(terminal, columns_of(terminal.fileno()))
@@ -99,17 +86,24 @@ async def tell_many(
     left = asyncio.Event()
     many.leave = left.set
     many.begin(switch)
-    acts = many.acts
-    assert acts is not None  # noqa: S101 - it was composed
-    works = [rounds.follow, acts.serve, many.keyboard.serve]
+    await _run([rounds.follow, many.acts.serve, many.keyboard.serve], page, many, left)
+    return many.drafts()
+
+
+async def _run(
+    works: Sequence[Callable[[], Coroutine[Any, Any, None]]],
+    page: Page,
+    person: Person | Many,
+    left: asyncio.Event,
+) -> None:
+    """Run all that serves a person, until they have left."""
     async with asyncio.TaskGroup() as group:
         helpers = [group.create_task(work()) for work in works]
-        helpers.append(group.create_task(flush_in_pauses(page, many.keyboard)))
-        helpers.append(group.create_task(every_second(many.tick)))
+        helpers.append(group.create_task(_flush_in_pauses(page, person.keyboard)))
+        helpers.append(group.create_task(_tick(person)))
         await left.wait()
         for helper in helpers:
             helper.cancel()
-    return many.drafts()
 
 
 def compose_many(hub: Hub, page: Page, *, answers: bool) -> tuple[Many, Rounds]:
@@ -121,7 +115,7 @@ def compose_many(hub: Hub, page: Page, *, answers: bool) -> tuple[Many, Rounds]:
     return many, rounds
 
 
-async def flush_in_pauses(page: Page, keyboard: Keyboard) -> None:
+async def _flush_in_pauses(page: Page, keyboard: Keyboard) -> None:
     """Write what is held while nobody goes on with the line that is begun."""
     before = ""
     while True:
@@ -131,11 +125,10 @@ async def flush_in_pauses(page: Page, keyboard: Keyboard) -> None:
         before = keyboard.draft
 
 
-async def every_second(do: Callable[[], None]) -> None:
-    """Do something every second, until cancelled."""
+async def _tick(person: Person | Many) -> None:
     while True:
         await asyncio.sleep(1.0)
-        do()
+        person.tick()
 
 
 class Many(Unedited):
@@ -151,9 +144,10 @@ class Many(Unedited):
         answers: bool = True,
     ) -> None:
         """Begin at the list; `workspace` is where a new session works unless a person says else."""
-        self.acts: HubActs | None = None  # given before anything is typed, as are these
-        self.rounds: Rounds | None = None
-        self.keyboard: Keyboard | None = None
+        # These three are given before anything is typed.
+        self.acts: HubActs
+        self.rounds: Rounds
+        self.keyboard: Keyboard
         self.leave: Callable[[], None] = lambda: None
         self.person: Person | None = None  # in the session that is visited
         self._sessions, self._page, self._now = sessions, page, now
@@ -188,8 +182,7 @@ class Many(Unedited):
         for one in self._sessions.listed:
             before, state = self._told.get(one.id), _state(one)
             self._told[one.id] = state
-            is_here = self.acts is not None and self.acts.visited == one.id
-            if is_here and self.person is not None:
+            if self.acts.visited == one.id and self.person is not None:
                 self.person.session.name = one.name
                 self.person.changed()
             elif state != before and (before or one.waits):
@@ -213,14 +206,9 @@ class Many(Unedited):
         if listed is not None:
             session.name = listed.name
         self._sure, self._meant = None, None
-        self.person = Person(
-            session,
-            self._page,
-            self._now,
-            answers=self._answers,
-            owns=False,
-            more={name: (MANY[name], do) for name, do in self._commands().items()},
-        )
+        more = {name: (MANY[name], do) for name, do in self._commands().items()}
+        answers = self._answers
+        self.person = Person(session, self._page, self._now, answers=answers, owns=False, more=more)
         self.person.acts, self.person.keyboard, self.person.leave = acts, self.keyboard, self.leave
         self.person.begin()
         self.listed()
@@ -242,15 +230,13 @@ class Many(Unedited):
 
     def listed(self) -> None:
         """Have the list read again."""
-        if self.rounds is not None:
-            self.rounds.soon()
+        self.rounds.soon()
 
     def drafts(self) -> Sequence[str]:
         """Return what was typed and reached nobody."""
         self._put_away()
-        draft = "" if self.keyboard is None else self.keyboard.draft
         kept = [comment.text for comments in self._kept.values() for comment in comments.values()]
-        return [*self._unsent, *kept, *filter(str.strip, [draft])]
+        return [*self._unsent, *kept, *filter(str.strip, [self.keyboard.draft])]
 
     # What became of acts: of those of the session, where one is visited.
 
@@ -285,7 +271,7 @@ class Many(Unedited):
         """Do what a line says, where the person still is where it was begun."""
         meant, self._meant = self._meant, None
         is_elsewhere = meant is not None and meant is not (self.person or self._sure or self)
-        if self.acts is not None and self.acts.is_turning:
+        if self.acts.is_turning:
             self._page.end_line()
             self.told("warning", f"not used: {line.strip()!r}: another place is on its way")
         elif is_elsewhere:
@@ -312,7 +298,7 @@ class Many(Unedited):
         self.told("warning", f"Ctrl+C again leaves: {goes_on}")
 
     def _at_list(self, typed: str) -> None:
-        if not typed or self.acts is None:
+        if not typed:
             return
         if self._sure is not None:
             do, self._sure = self._sure, None
@@ -348,8 +334,6 @@ class Many(Unedited):
         }
 
     def _go_to_list(self) -> None:
-        if self.acts is None:
-            return
         is_left = self.person is not None  # which says itself what is selected then
         if is_left:
             self.acts.leave()
@@ -361,7 +345,6 @@ class Many(Unedited):
         self.listed()
 
     def _list(self, *, selects: bool = True) -> None:
-        """Tell all sessions, in their groups."""
         lines = self._sessions.lines()
         rows = [
             f"{self._label(row)}: {self._about(row)}" for row in lines if not isinstance(row, str)
@@ -373,20 +356,19 @@ class Many(Unedited):
 
     def _visit(self, number: str) -> None:
         one, _ = self._meant_by(number, needs_number=True)
-        if one is not None and self.acts is not None:
+        if one is not None:
             self.acts.open(one.id)
 
     def _new(self, folder: str) -> None:
         self._workspace = folder or self._workspace
-        if self.acts is not None:
-            if self.person is not None:
-                self.acts.leave()
-            else:
-                self._page.say([self._selected()])
+        if self.person is not None:
+            self.acts.leave()
+        else:
+            self._page.say([self._selected()])
 
     def _resume(self, number: str) -> None:
         one, _ = self._meant_by(number)
-        if one is None or self.acts is None:
+        if one is None:
             return
         if one.status != "interrupted":
             self.told("warning", f"{one.name} is {one.word}: only what was cut off goes on")
@@ -394,22 +376,23 @@ class Many(Unedited):
         self.acts.resume(one.id)
 
     def _end(self, number: str) -> None:
-        one, acts = self._meant_by(number, needs_number=True)[0], self.acts
-        if one is None or acts is None:
+        one, _ = self._meant_by(number, needs_number=True)
+        if one is None:
             return
         if one.status != "running":
             self.told("warning", f"no run of {one.name} is open")
             return
-        self._ask(f"end the run of {one.name}, with its agents killed", lambda: acts.stop(one.id))
+        stop = partial(self.acts.stop, one.id)
+        self._ask(f"end the run of {one.name}, with its agents killed", stop)
 
     def _rename(self, rest: str) -> None:
         one, name = self._meant_by(rest)
-        if one is not None and self.acts is not None:
+        if one is not None:
             self.acts.rename(one.id, name)
 
     def _export(self, rest: str) -> None:
         one, path = self._meant_by(rest)
-        if one is None or self.acts is None:
+        if one is None:
             return
         if not path:
             self.told("warning", "to which file? Its ending says how: .json, .jsonl or .html")
@@ -417,14 +400,14 @@ class Many(Unedited):
         self.acts.export(one.id, os.path.join(self._workspace, path))  # noqa: PTH118 - as typed
 
     def _delete(self, number: str) -> None:
-        one, acts = self._meant_by(number, needs_number=True)[0], self.acts
-        if one is None or acts is None:
+        one, _ = self._meant_by(number, needs_number=True)
+        if one is None:
             return
         if one.status == "running" and one.is_owned:
             self.told("warning", f"{one.name} still runs: /end it first")
             return
         question = f"delete {one.name} for good; files that its agents wrote stay"
-        self._ask(question, lambda: acts.delete(one.id))
+        self._ask(question, partial(self.acts.delete, one.id))
 
     def _meant_by(self, rest: str, *, needs_number: bool = False) -> tuple[Listed | None, str]:
         """Return the session that is meant, and what else was typed; says why there is none.
@@ -446,9 +429,8 @@ class Many(Unedited):
             self.person.ask(what, do)
             return
         self._sure = do
-        if self.keyboard is not None:
-            # Before the choices are shown: an answer may come at once.
-            self.keyboard.forget()
+        # Before the choices are shown: an answer may come at once.
+        self.keyboard.forget()
         self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
 
     def _selected(self) -> str:
@@ -501,7 +483,6 @@ class Hands:
 
 
 def _state(one: Listed) -> str:
-    """Return what a session does, and what it waits for."""
     if one.group == NEEDS_YOU:
         return f"{NEEDS_YOU}: {'; '.join(one.waits)}"
     return one.word

@@ -7,23 +7,26 @@ dropped, and that is said. Every change of what is selected is said.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.kit import escape_exact
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, read_command, unknown
+from prsm_tui.editor import Ends
 from prsm_tui.leaving import what_follows
 from prsm_tui.linear.commands import LINEAR, MANY, PAGES, help_lines, is_yes
 from prsm_tui.linear.files import Reviewing, Shelving
 from prsm_tui.linear.phrases import lines_of, verdict_of, whole
 from prsm_tui.linear.telling import Teller
-from prsm_tui.linear.unedited import Unedited
 from prsm_tui.model.requests import PERMISSION, Request, parse_answer
 from prsm_tui.model.silence import Silence
 from prsm_tui.model.words import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from prsm_tui.acts import Acts
     from prsm_tui.commands import Command
@@ -35,6 +38,23 @@ if TYPE_CHECKING:
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
 _TOO_LONG = 7  # digits of a number that names one of what was shown
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
+
+
+class Unedited:
+    """Hears of acts that only a screen has use for: completion, an editor, going to a call."""
+
+    def completed(self, text: str, found: Sequence[str]) -> None:
+        """Nothing is completed here."""
+
+    def edited(self, agent: str | None, text: str) -> None:
+        """Nothing is edited here."""
+
+    def lent(self) -> AbstractContextManager[Ends]:
+        """Nothing is edited here."""
+        return nullcontext(Ends())
+
+    def found(self, agent: str, call: str | None) -> None:
+        """No call is looked for here."""
 
 
 class Person(Unedited):
@@ -50,21 +70,17 @@ class Person(Unedited):
         owns: bool = True,
         more: Mapping[str, tuple[Command, Callable[[str], None]]] | None = None,
     ) -> None:
-        """Begin with nothing selected.
+        """Begin with nothing selected; `now` tells Unix seconds.
 
-        Args:
-            session: What is told.
-            page: What is written to.
-            now: The time, in Unix seconds.
-            answers: Whether a person may answer.
-            owns: Whether the session's runs end with this process.
-            more: Further commands, of who has many sessions.
+        The person may answer requests if `answers`; the session's runs end with this process if it
+        `owns` them; `more` are further commands, where there are many sessions.
         """
         self._more = more or {}
         self._known = {**LINEAR, **{name: one for name, (one, _) in self._more.items()}}
         self.session, self.owns = session, owns
-        self.acts: Acts | None = None  # given before anything is typed
-        self.keyboard: Keyboard | None = None
+        # Both are given before anything is typed.
+        self.acts: Acts
+        self.keyboard: Keyboard
         self.leave: Callable[[], None] = lambda: None
         self._page = page
         self._now = now
@@ -122,9 +138,8 @@ class Person(Unedited):
 
     def drafts(self) -> Sequence[str]:
         """Return what was typed and reached nobody."""
-        draft = "" if self.keyboard is None else self.keyboard.draft
         kept = [comment.text for comment in self.session.review.kept.values()]
-        return [*self._unsent, *kept, *filter(str.strip, [draft])]
+        return [*self._unsent, *kept, *filter(str.strip, [self.keyboard.draft])]
 
     # What became of acts.
 
@@ -177,7 +192,7 @@ class Person(Unedited):
             self._command(command)
         elif self._at is not None:
             self._answer(self._at, typed)
-        elif self.acts is not None:
+        else:
             self.acts.say(self._chosen, line, self.delivery)
 
     def left(self, *, at_once: bool) -> None:
@@ -194,6 +209,7 @@ class Person(Unedited):
         self.told("warning", f"Ctrl+C again leaves: {follows}")
 
     def _command(self, command: Typed) -> None:
+        acts = self.acts
         doing: Mapping[str, Callable[[str], None]] = {
             "help": lambda _: self._page.say(help_lines(self._known)),
             "agents": lambda _: self._agents(),
@@ -204,9 +220,17 @@ class Person(Unedited):
             "history": lambda _: self._history(),
             "deliver": self._deliver,
             "kill": self._kill,
+            "restart": self._restart,
+            "stop": lambda _: self.ask(
+                "end the run as interrupted, with its agents killed", acts.stop
+            ),
+            "model": self._model,
+            "mode": acts.mode,
+            "attach": acts.attach,
+            "fork": lambda _: acts.fork(),
             "quit": lambda _: self.left(at_once=False),
+            **{name: partial(self._look, name) for name in PAGES},
             **{name: do for part in self._files for name, do in part.commands.items()},
-            **self._acting(),
             **{name: do for name, (_, do) in self._more.items()},
         }
         if command.name in doing:
@@ -216,39 +240,16 @@ class Person(Unedited):
         else:
             self.told("warning", unknown(command.name, self._known))
 
-    def _acting(self) -> Mapping[str, Callable[[str], None]]:
-        """Return the commands that are acts, each with one argument at most."""
-        acts = self.acts
-        if acts is None:
-            return {}
-        return {
-            "restart": self._restart,
-            "stop": lambda _: self.ask(
-                "end the run as interrupted, with its agents killed", acts.stop
-            ),
-            **{name: self._looking(name) for name in PAGES},
-            "mode": acts.mode,
-            "attach": acts.attach,
-            "model": self._model,
-            "fork": lambda _: acts.fork(),
-        }
-
     def _model(self, name: str) -> None:
-        """Choose a model, or tell of all which is in force."""
-        if name and self.acts is not None:
+        if name:
             self.acts.looks.choose_model(name, self._chosen)
         else:
-            self._looking("models")("")
+            self._look("models")
 
-    def _looking(self, name: str) -> Callable[[str], None]:
-        """Return what asks for a page, which is told once it is there."""
-
-        def look(_: str) -> None:
-            if self.acts is not None:
-                self._pages_asked.append(name)
-                self.acts.looks.load(name)
-
-        return look
+    def _look(self, page: str, _: str = "") -> None:
+        """Ask for a page, which is told once it is there."""
+        self._pages_asked.append(page)
+        self.acts.looks.load(page)
 
     def _pages(self) -> Iterator[str]:
         """Yield the lines of the pages that were asked for and have come."""
@@ -292,7 +293,7 @@ class Person(Unedited):
         lines = [*lines_of(request, self.session, self._now(), permissions)]
         if not self._answers:
             lines[-1] = _NOBODY
-        self._forget_typed()
+        self.keyboard.forget()
         self._page.say([f"selected: {lead} of {len(waiting)} that wait"])
         self._page.say(f"{lead}: {line}" for line in lines)
 
@@ -301,8 +302,6 @@ class Person(Unedited):
         self._page.say([self._selected()])
 
     def _answer(self, request: Request, typed: str) -> None:
-        if self.acts is None:
-            return
         if request.kind != PERMISSION:
             if parse_answer(typed, request) is None:
                 self.told("warning", "that is none of the choices")
@@ -337,7 +336,7 @@ class Person(Unedited):
         self._page.say(f"number {place}: {line}" for line in whole(shown[place - 1]))
 
     def _history(self) -> None:
-        if self._chosen is None or self.acts is None:
+        if self._chosen is None:
             self.told("warning", "which agent? /open AGENT selects one")
         elif self.session.agents[self._chosen].transcript.is_whole:
             self._page.say(self._teller.history(self._chosen))
@@ -354,7 +353,7 @@ class Person(Unedited):
 
     def _kill(self, name: str) -> None:
         agent = self._named(name) if name else self.session.agents.get(self._chosen or "")
-        if agent is None or self.acts is None:
+        if agent is None:
             self.told("warning", f"there is no agent {name}" if name else "no agent is selected")
             return
         if not agent.is_live:
@@ -362,12 +361,12 @@ class Person(Unedited):
             return
         below = sum(one.is_live for one in self.session.below(agent.id))
         others = f" and the {below} below it" if below else ""
-        kill = self.acts.kill
-        self.ask(f"kill {self._teller.label(agent.id)}{others}", lambda: kill(agent.id))
+        kill = partial(self.acts.kill, agent.id)
+        self.ask(f"kill {self._teller.label(agent.id)}{others}", kill)
 
     def _restart(self, prompt: str) -> None:
         agent = self.session.agents.get(self._chosen or "")
-        if agent is None or agent.is_live or not prompt or self.acts is None:
+        if agent is None or agent.is_live or not prompt:
             self.told("warning", "select an agent that has ended, then: /restart TEXT")
             return
         self.acts.restart(agent.id, prompt)
@@ -375,13 +374,9 @@ class Person(Unedited):
     def ask(self, what: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes; what they type next is the answer."""
         self._at, self._sure = None, do
-        self._forget_typed()
+        # Before the choices are shown: afterwards what is typed may be an answer.
+        self.keyboard.forget()
         self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
-
-    def _forget_typed(self) -> None:
-        """Drop what was typed so far, before a choice is shown: afterwards it may be an answer."""
-        if self.keyboard is not None:
-            self.keyboard.forget()
 
     def _confirm(self, typed: str) -> None:
         do, self._sure = self._sure, None
@@ -409,7 +404,6 @@ class Person(Unedited):
         return f"selected: agent {number}, {agent.name}, {word}; {self._to_whom()}"
 
     def _to_whom(self) -> str:
-        """Return what becomes of what is typed."""
         agent, run = self.session.agents.get(self._chosen or ""), self.session.run
         master, comes = self.session.master(), escape_exact(self.session.next_model)
         if agent is not None and agent.is_live:

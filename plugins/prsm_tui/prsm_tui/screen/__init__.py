@@ -9,7 +9,6 @@ transcript  the blocks of the chosen agent
 filtering   a filter while it is typed
 drawing     blocks as lines
 wrapping    text as lines of a width
-pasting     what a terminal pastes, as text
 prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
 status      the line at the bottom

@@ -2,12 +2,6 @@
 
 The focus moves by what a person does and by nothing else. Whatever comes is drawn at most fifteen
 times a second.
-
-To whom what is typed goes, how, and by which model: the line above the prompt.
-
-A question of the screen's own, about what a person has just begun: yes or no.
-
-Leaves the terminal to another program for a while: nothing is read or drawn meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO, TypedDict
 
 from rich.cells import cell_len
 from textual import on
@@ -91,6 +85,16 @@ class FrameDue(Message):
     """Something has changed, and is drawn now."""
 
 
+class ScreenOptions(TypedDict, total=False):
+    """What a screen is opened with, of one session or of many; `clock` tells Unix seconds."""
+
+    terminal: TextIO | None
+    keyboard: int | None
+    answers: bool
+    keymap: Keymap | None
+    clock: Callable[[], float]
+
+
 class Tui(App[None]):
     """Shows one session."""
 
@@ -115,16 +119,10 @@ class Tui(App[None]):
         keymap: Keymap | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Show a session.
+        """Show a session on a terminal, None in tests; read the descriptor `keyboard`.
 
-        Args:
-            session: What is shown.
-            terminal: What is drawn on; None in tests, which have none.
-            keyboard: The descriptor that is read.
-            answers: Whether a person may answer.
-            owns: Whether the session's runs end when this process does.
-            keymap: The keys, as the person has set them.
-            clock: Tells the time, in Unix seconds.
+        The person may answer requests if `answers`; the session's runs end with this process if it
+        `owns` them; `clock` tells Unix seconds.
         """
         self.terminal, self.keyboard = terminal, keyboard
         super().__init__(driver_class=TerminalDriver)
@@ -457,7 +455,6 @@ class Tui(App[None]):
             self._draw()
 
     def _draw(self) -> None:
-        """Draw all that has changed."""
         if self._loop is None or self.is_lent or not self.is_running or not self.panes.is_mounted:
             return
         now, self._drawn_at = self._clock(), self._loop.time()
@@ -488,7 +485,6 @@ class Tui(App[None]):
         self.changed()
 
     def _to_whom(self) -> str:
-        """Return to whom what is typed goes, and how."""
         about = self.session, self.chosen, self.delivery, self.keymap
         parts = to_whom(*about, is_one_of_many=self.many is not None)
         return fitting(parts, self.panes.to.size.width or self.size.width)

@@ -1,14 +1,11 @@
 """The application of many sessions: the list, and above it the session that is visited.
 
 It is the application of one session, which shows another one each time; blank while none is.
-
-A question of the screen's own that is answered by one line: a name, a file.
 """
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
@@ -30,12 +27,12 @@ from prsm_tui.screen.messages import (
 )
 from prsm_tui.screen.needs_you import AnswerLine, NeedsYou
 from prsm_tui.screen.panes import Panes
-from prsm_tui.screen.pasting import PastesText
-from prsm_tui.screen.prompt import Prompt
+from prsm_tui.screen.prompt import PastesText, Prompt
 from prsm_tui.screen.sessions import SessionsScreen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from textual import events
     from textual.app import ComposeResult
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
     from prsm_tui.model.review import Comment
     from prsm_tui.model.sessions import Listed, Sessions
     from prsm_tui.rounds import Rounds
+    from prsm_tui.screen.app import ScreenOptions
     from prsm_tui.screen.messages import SessionPassed, SessionWanted, SteppedOut
 
     Drafts = Mapping[str | None, str]
@@ -75,26 +73,10 @@ class HubTui(Tui):
     ]
 
     def __init__(
-        self,
-        sessions: Sessions,
-        *,
-        workspace: str,
-        terminal: TextIO | None = None,
-        keyboard: int | None = None,
-        answers: bool = True,
-        keymap: Keymap | None = None,
-        clock: Callable[[], float] = time.time,
+        self, sessions: Sessions, *, workspace: str, **options: Unpack[ScreenOptions]
     ) -> None:
         """Show the list; `workspace` is where a new session works unless a person says else."""
-        super().__init__(
-            Session(),
-            terminal=terminal,
-            keyboard=keyboard,
-            answers=answers,
-            owns=False,
-            keymap=keymap,
-            clock=clock,
-        )
+        super().__init__(Session(), owns=False, **options)
         self.sessions = sessions
         self.overview = SessionsScreen(sessions, self.keymap)
         self.rounds: Rounds | None = None  # given before it is run, as `many` is
@@ -342,7 +324,6 @@ class HubTui(Tui):
         return self._form
 
     def _close_form(self) -> None:
-        """Keep what was typed for a new session."""
         if self._form is not None:
             self._new, self._form = self._form.typed, None
 
@@ -365,7 +346,6 @@ class HubTui(Tui):
             self._kept[self.session.id] = Kept(self.chosen, drafts, comments, *filters)
 
     def _take_up(self) -> None:
-        """Show the session as it was left."""
         kept = self._kept.pop(self.session.id, None)
         if kept is None:
             return
@@ -388,7 +368,6 @@ class HubTui(Tui):
             self.rounds.soon()
 
     def _draw(self) -> None:
-        """Draw all that has changed."""
         if self._loop is None or self.is_lent or not self.is_running:
             return
         visited = self.sessions.find(self.session.id)
@@ -404,7 +383,6 @@ class HubTui(Tui):
             self.screen.sync(self._clock())
 
     def _tick(self) -> None:
-        """Draw times again."""
         self._draw()
 
     def _title_now(self) -> tuple[str, int]:
@@ -417,7 +395,6 @@ class HubTui(Tui):
         return f"({waiting}) prsm needs you" if waiting else "prsm", waiting
 
     def _why_notify(self, waiting: int) -> str:
-        """Return what a person who looks elsewhere should know, blank for nothing new."""
         if self._is_visited:
             return super()._why_notify(waiting)
         return f"{waiting} need you" if waiting > self.attention.waiting else ""

@@ -27,7 +27,7 @@ from prsm_tui.model.requests import (
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.messages import QuestionAnswered, SteppedBack, VerdictGiven
-from prsm_tui.screen.pasting import PastesText
+from prsm_tui.screen.prompt import PastesText
 from prsm_tui.screen.wrapping import hanging
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""Where a person types: one text of several lines, what was typed before, and what a word becomes.
-
-To whom it goes, and how, stands above it at any time.
-"""
+"""Where a person types: one text of several lines, what was typed before, what a word becomes."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ from prsm_tui.screen.messages import (
     SteppedBack,
     WordWanted,
 )
-from prsm_tui.screen.pasting import PastesText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +24,14 @@ if TYPE_CHECKING:
     from textual import events
 
 _REMEMBERED = 200  # texts
+
+
+class PastesText:
+    """Stands before a widget of Textual: what is pasted into it can be drawn."""
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Write out signs that act; Textual then calls the widget's own handler."""
+        event.text = escape_prose(event.text)
 
 
 class Prompt(PastesText, TextArea):
@@ -156,7 +160,6 @@ class Prompt(PastesText, TextArea):
         self._set(self._sent[place] if place < len(self._sent) else self._now)
 
     def _word(self) -> str:
-        """Return the last word, blank where a blank is behind it."""
         return "" if self.text[-1:].isspace() else (self.text.split() or [""])[-1]
 
     def _set(self, text: str) -> None:

@@ -32,6 +32,21 @@ if TYPE_CHECKING:
     from prsm_files.shadow.acts import Act, Operation
 
 
+# Fields that a change in the ledger and one that is told have alike.
+_ALIKE = (
+    "path",
+    "folder",
+    "kind",
+    "old_mode",
+    "new_mode",
+    "before",
+    "after",
+    "added",
+    "removed",
+    "how",
+)
+
+
 class Choice(Struct, frozen=True, kw_only=True):
     """Changes that are meant: those of some ids, or of agents, or of a call; else of all agents.
 
@@ -209,26 +224,23 @@ def told_decision(one: Decision, act: str | UnsetType | None = UNSET) -> Decided
     return DecidedChange(change=one.id, path=one.path, state=one.state, why=one.why, act=act)
 
 
+def told_author(row: ChangeRow, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the likeliest author of a change, as `Change` and `Rationale` tell it."""
+    author = row.change.author
+    if author is None:
+        return dict.fromkeys(("agent", "name", "call", "turn"))
+    agent, call = author.agent, author.call or None
+    return {"agent": agent, "name": names.get(agent), "call": call, "turn": author.turn}
+
+
 def told_change(row: ChangeRow, names: Mapping[str, str]) -> Change:
     """Return a change as `Changes.list` tells it."""
-    change, author = row.change, row.change.author
+    change = row.change
     return Change(
+        **{name: getattr(change, name) for name in _ALIKE},
+        **told_author(row, names),
         change=change.id,
-        path=change.path,
-        folder=change.folder,
         repository=change.root,
-        kind=change.kind,
-        old_mode=change.old_mode,
-        new_mode=change.new_mode,
-        before=change.before,
-        after=change.after,
-        added=change.added,
-        removed=change.removed,
-        how=change.how,
-        agent=None if author is None else author.agent,
-        name=None if author is None else names.get(author.agent),
-        call=None if author is None else author.call or None,
-        turn=None if author is None else author.turn,
         authors=tuple(
             ChangeAuthor(agent=one.agent, name=names.get(one.agent), call=one.call or None)
             for one in change.authors

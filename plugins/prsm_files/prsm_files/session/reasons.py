@@ -10,6 +10,7 @@ from prsm_core import ConfigError
 from prsm_core.door import Rationale, Reason
 from prsm_core.engine.journal.views import TALK, conversation
 from prsm_core.files import REJECTED, path_text, text_path
+from prsm_files.session.deciding import told_author
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +41,11 @@ def of_path(rows: Sequence[ChangeRow], folder: str, path: str) -> Sequence[Chang
     The path may be from `folder`, or as a change has it. Raises ConfigError, `unchanged_path`.
     """
     wanted = _place(os.path.join(folder, path))  # noqa: PTH118 - a name that need not be UTF-8
-    found = [row for row in rows if _place_of(row) == wanted]
+    found = [
+        row
+        for row in rows
+        if f"{text_path(row.change.folder)}/{text_path(row.change.path)}" == wanted
+    ]
     found = found or [row for row in rows if row.change.path in {path, path_text(path)}]
     if not found:
         raise ConfigError(
@@ -61,11 +66,6 @@ def of_line(rows: Sequence[ChangeRow], origin: Origin, line: int) -> ChangeRow:
         )
         raise ConfigError(f"line {line} of {path} {what}", hint=_LOOK, code="unchanged_line")
     return next(row for row in rows if row.change.id == origin.change)
-
-
-def _place_of(row: ChangeRow) -> str:
-    change = row.change
-    return os.path.join(text_path(change.folder), text_path(change.path))  # noqa: PTH118
 
 
 def _place(path: str) -> str:
@@ -97,14 +97,11 @@ class Reasons:
 
 def told_reason(row: ChangeRow, names: Mapping[str, str], reason: Reason | None) -> Rationale:
     """Return why a file was changed, as `Changes.rationale` tells it."""
-    change, author = row.change, row.change.author
+    change = row.change
     return Rationale(
+        **told_author(row, names),
         change=change.id,
         path=change.path,
-        agent=None if author is None else author.agent,
-        name=None if author is None else names.get(author.agent),
-        call=None if author is None else author.call or None,
-        turn=None if author is None else author.turn,
         how=change.how,
         state=row.state,
         at=row.at,
@@ -118,23 +115,17 @@ def find_reason(entries: Iterable[Mapping[str, Any]], call: str) -> Reason | Non
     Of what was said or thought shortly before it that counts which scores most, then the newest.
     """
     all_ = list(entries)
-    calls = [
-        place
-        for place, entry in enumerate(all_)
-        if entry["kind"] == "tool_call" and entry.get("call") == call
+    is_call = [one["kind"] == "tool_call" and one.get("call") == call for one in all_]
+    # Vendors use an id again in a later turn: the last one counts.
+    last = max((place for place, is_it in enumerate(is_call) if is_it), default=0)
+    reasons = [
+        Reason(sentence[:LONGEST], entry["kind"], points, entry.get("seq"))
+        for entry in reversed(all_[max(0, last - LOOKED_AT) : last])
+        if entry["kind"] in _SAID
+        for sentence in _SENTENCE.split(entry["text"].strip())
+        if (points := score(sentence))
     ]
-    if not calls:
-        return None
-    last = calls[-1]  # vendors use an id again in a later turn
-    best: Reason | None = None
-    for entry in reversed(all_[max(0, last - LOOKED_AT) : last]):
-        if entry["kind"] not in _SAID:
-            continue
-        for sentence in _SENTENCE.split(entry["text"].strip()):
-            points = score(sentence)
-            if points and (best is None or points > best.score):
-                best = Reason(sentence[:LONGEST], entry["kind"], points, entry.get("seq"))
-    return best
+    return max(reasons, key=lambda one: one.score, default=None)
 
 
 def score(text: str) -> int:

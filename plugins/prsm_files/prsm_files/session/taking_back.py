@@ -14,7 +14,8 @@ snapshot holds, three ways. Where these do not merge the file stays as it is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,7 +33,7 @@ from prsm_files.shadow.records import Left, Sparing, joined
 from prsm_files.shadow.trackers import KNOWN, TRACKERS, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core import Store
     from prsm_core.door import DecidedChange
@@ -97,14 +98,13 @@ async def known_since(store: Store, prompt: Prompt, shadow: Shadow) -> Known:
     if prompt.owner is not None:
         then = await store.state(prompt.owner, prompt.snapshot.last_commit)
         before = {row.change.id for row in then.changes}
-    steps: dict[str, list[Step]] = {}
+    steps = defaultdict[str, list[Step]](list)
     for row in await store.changes(prompt.session):
         if row.change.id not in before and row.state != REJECTED:
             [change] = wanted([row])
-            step = Step(change.before, change.after, is_of_agents(row))
-            steps.setdefault(change.path, []).append(step)
+            steps[change.path].append(Step(change.before, change.after, is_of_agents(row)))
     is_whole = not (shadow.place / TRACKERS / name_of(prompt.session) / KNOWN).exists()
-    return Known(steps={path: tuple(all_) for path, all_ in steps.items()}, is_whole=is_whole)
+    return Known(steps=dict(steps), is_whole=is_whole)
 
 
 def nothing_kept(session: str) -> ConfigError:
@@ -166,7 +166,7 @@ async def _before(store: Store, state: SessionState, position: int) -> tuple[str
     shared = (one.session_id for one in state.origins if position <= one.position)
     owner = next(shared, state.session_id)
     before = await store.state(owner, position)
-    return (owner if before.agents else None), before.seq
+    return owner if before.agents else None, before.seq
 
 
 async def _said(store: Store, session: str, after: int) -> int:
@@ -180,18 +180,15 @@ async def _said(store: Store, session: str, after: int) -> int:
 
 def told(prompt: Prompt | None, session: str | None, restored: Restored | None) -> UndoReport:
     """Return what was taken back, as `Changes.undo` tells it."""
-    said: dict[str, Any] = {"session": session}
+    report = UndoReport()
+    if restored is not None:
+        safety, differs = restored.safety.id, tuple(restored.differs)
+        plan = told_plan(restored.plan, restored.notes)
+        report = replace(plan, snapshot=safety, act=safety, differs=differs)
     if prompt is not None:
-        said |= {
-            "origin": prompt.session,
-            "prompt": prompt.snapshot.description,
-            "later": prompt.later,
-        }
-    if restored is None:
-        return UndoReport(**said)
-    safety, differs = restored.safety.id, tuple(restored.differs)
-    plan = told_plan(restored.plan, restored.notes)
-    return replace(plan, snapshot=safety, act=safety, differs=differs, **said)
+        what = prompt.snapshot.description
+        report = replace(report, origin=prompt.session, prompt=what, later=prompt.later)
+    return replace(report, session=session)
 
 
 def told_plan(plan: Plan, notes: Sequence[str] = ()) -> UndoReport:
@@ -224,15 +221,15 @@ def told_acted(acted: Acted, decided: Iterable[DecidedChange]) -> UndoReport:
 def find_act(shadow: Shadow, wanted: str | None) -> Act:
     """Return the act that is meant, the last one if none is said. Raises ConfigError."""
     act = shadow.acts.last() if wanted is None else shadow.acts.find(wanted)
-    if act is None and wanted is not None:
-        raise ConfigError(
-            f"there is no act {wanted!r} in this folder",
-            hint="`prsm undo --list` shows those there are",
-            code="unknown_act",
-        )
-    if act is None:
+    if act is not None:
+        return act
+    if wanted is None:
         raise nothing_to_undo()
-    return act
+    raise ConfigError(
+        f"there is no act {wanted!r} in this folder",
+        hint="`prsm undo --list` shows those there are",
+        code="unknown_act",
+    )
 
 
 class Step(NamedTuple):
@@ -246,7 +243,7 @@ class Step(NamedTuple):
 class Known(Struct, frozen=True, kw_only=True):
     """Who has changed which files since a snapshot."""
 
-    steps: dict[str, tuple[Step, ...]]  # of each file, from the top of the folder, oldest first
+    steps: Mapping[str, Sequence[Step]]  # of each file, from the top of the folder, oldest first
     is_whole: bool  # agents have changed nothing else: each of their calls was looked at
 
     def spare(self, root: Root, plan: RootPlan) -> Sparing:
@@ -354,8 +351,8 @@ async def way_back(store: Store, last: Act, ids: Ids) -> Owed | None:
     left = None if now is None else LeftSession(now, (await store.state(now)).position)
     if before is None:
         return None if left is None else set_aside_owed(left, ids)
-    to = LeftSession(*before)
-    way = {"act": TAKE_UP, "session": to.session, "as_of": to.position, "id": ids.ulid()}
+    session, position = before
+    way = {"act": TAKE_UP, "session": session, "as_of": position, "id": ids.ulid()}
     return {**way, "left": None if left is None else list(left)}
 
 
@@ -414,10 +411,8 @@ async def finish_owed(store: Store, owed: Owed, *, ids: Ids, now: float) -> str:
     except StoreError as error:
         if error.code not in _GONE:
             raise
-        return (
-            f"an undo {what}was cut off: the files are {where}, and the conversation "
-            f"stays: {error.message}"
-        )
+        why = f"the conversation stays: {error.message}"
+        return f"an undo {what}was cut off: the files are {where}, and {why}"
     has = f"session {session} has the conversation before it"
     if not is_fork:
         has = "the next run begins anew" if session is None else f"session {session} is the newest"

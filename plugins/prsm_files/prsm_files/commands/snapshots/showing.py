@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 _HEADERS = ("SNAPSHOT", "TAKEN", "KIND", "SESSION", "BRANCH", "HEAD", "LEFT OUT", "DESCRIPTION")
 _SPARE = ("HEAD", "LEFT OUT", "BRANCH", "SESSION")
 _COMMIT = 12  # characters that name one
+_TOLD = (
+    *("id", "created_at", "kind", "description", "session", "position", "agent", "unquiet"),
+    *("folder", "skipped_count", "bytes_skipped", "notes"),
+)
 _MARKS = {"added": "+", "deleted": "-", "modified": "~", "mode": "%"}
 _WORDS = {"added": "come back", "deleted": "go", "modified": "change", "mode": "change permissions"}
 
@@ -62,8 +67,7 @@ def print_snapshot(workspace: str, wanted: str, *, as_json: bool) -> None:
         say(f"  session: {snapshot.session}, after its commit {snapshot.position or 0}{agent}")
     for line in _unquiet(snapshot):
         say(line)
-    if len(snapshot.roots) > 1:
-        names = ", ".join(escape_exact(root.path) for root in snapshot.roots[1:])
+    if names := ", ".join(escape_exact(root.path) for root in snapshot.roots[1:]):
         say(f"  repositories in it: {names}")
     for line in _left_out(snapshot):
         say(line)
@@ -73,26 +77,12 @@ def print_snapshot(workspace: str, wanted: str, *, as_json: bool) -> None:
 def told(snapshot: Snapshot) -> Mapping[str, Any]:
     """Return a snapshot as JSON values."""
     return {
-        "id": snapshot.id,
-        "created_at": snapshot.created_at,
-        "kind": snapshot.kind,
-        "description": snapshot.description,
-        "session": snapshot.session,
-        "position": snapshot.position,
-        "agent": snapshot.agent,
-        "unquiet": list(snapshot.unquiet),
-        "folder": snapshot.folder,
-        "branch": snapshot.main.branch,
-        "head": snapshot.main.head,
-        "under_way": snapshot.main.under_way,
-        "tree": snapshot.main.tree,
+        **{name: getattr(snapshot, name) for name in _TOLD},
+        **{name: getattr(snapshot.main, name) for name in ("branch", "head", "under_way", "tree")},
         "repositories": [root.path for root in snapshot.roots[1:]],
         "skipped": [
             {"path": one.path, "reason": one.reason, "bytes": one.size} for one in snapshot.skipped
         ],
-        "skipped_count": snapshot.skipped_count,
-        "bytes_skipped": snapshot.bytes_skipped,
-        "notes": list(snapshot.notes),
     }
 
 
@@ -110,9 +100,8 @@ def say_plan(plan: Plan) -> None:
     lines = [f"  {_MARKS[kind]} {escape_exact(path)}" for kind, path in files]
     for line in shown(lines, "  … {} more (--json names all)"):
         say(line)
-    counts = {kind: sum(1 for one, _ in files if one == kind) for kind in _WORDS}
-    parts = [f"{count} {_WORDS[kind]}" for kind, count in counts.items() if count]
-    if parts:
+    counts = Counter(kind for kind, _ in files)
+    if parts := [f"{counts[kind]} {word}" for kind, word in _WORDS.items() if counts[kind]]:
         say(f"a restore: {', '.join(parts)}; files: {len(files)}")
     lines = [f"  = {escape_exact(path)} is yours, and stays" for path in plan.spared]
     for line in shown(lines, "  = … {} more that are yours"):

@@ -124,7 +124,10 @@ class Acting:
             act = self._shadow.acts.add(act)
         self._intent.unlink(missing_ok=True)
         sync(self._intent.parent)
-        self._trim()
+        for old in self._shadow.acts.all()[: -self._most]:
+            if not old.owed:
+                forget(self._shadow, old)
+                self._shadow.acts.drop(old)
         return Acted(act, tuple(Left(one.name, why) for one, why in lost.items()))
 
     def _write(self, one: Operation, name: str) -> str:
@@ -142,12 +145,6 @@ class Acting:
     def root(self, path: str) -> Root | None:
         """Return the shadow of a root; None where it is gone."""
         return self._shadow.root(path) if self._shadow.has_root(path) else None
-
-    def _trim(self) -> None:
-        for act in self._shadow.acts.all()[: -self._most]:
-            if not act.owed:
-                forget(self._shadow, act)
-                self._shadow.acts.drop(act)
 
 
 def _without(act: Act, lost: Mapping[Operation, str]) -> Act:

@@ -149,15 +149,11 @@ def _taken_back(before: bytes, after: bytes, replacements: Sequence[Replacement]
         old, new = (_with_ends_of(after, _bytes(side)) for side in (one.old, one.new))
         if new in before or text.count(new) != 1 or not _tells(new):
             return None
-        if one.is_lines and not _is_at_lines(text, new):
+        place = text.find(new)
+        if one.is_lines and place and text[place - 1 : place] != b"\n":
             return None
         text = text.replace(new, old)
     return text if replacements else None
-
-
-def _is_at_lines(text: bytes, part: bytes) -> bool:
-    place = text.find(part)
-    return place == 0 or text[place - 1 : place] == b"\n"
 
 
 def _is_cell(before: bytes | None, after: bytes, cell: Cell) -> bool:
@@ -171,7 +167,9 @@ def _is_cell(before: bytes | None, after: bytes, cell: Cell) -> bool:
     _, (first, last), (start, end) = hunks[0]
     if cell.source is None:
         return (last - first, end - start) == (1, 0)
-    return last - first <= 1 and end - start == 1 and _source(new[1][start]) == cell.source
+    if last - first > 1 or end - start != 1:
+        return False
+    return bool(json.loads(new[1][start])["source"] == cell.source)
 
 
 def _cells(data: bytes) -> tuple[str, list[str]] | None:
@@ -184,11 +182,6 @@ def _cells(data: bytes) -> tuple[str, list[str]] | None:
     for one in cells:
         one["source"] = "".join(one.get("source") or ())
     return json.dumps(found, sort_keys=True), [json.dumps(one, sort_keys=True) for one in cells]
-
-
-def _source(cell: str) -> str:
-    told: str = json.loads(cell)["source"]
-    return told
 
 
 def _matched(one: Sequence[bytes], other: Sequence[bytes]) -> dict[int, int]:

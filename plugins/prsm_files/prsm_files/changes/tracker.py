@@ -342,14 +342,11 @@ class Tracker:
             self._pending.replace(self._known)
             much = [root for root in self._roots.values() if len(root.now.known) > self._much]
             if much:
-                with self.shadow.at_work(), suppress(GitFailedError):  # the next one tries again
-                    self._fold(much)
-
-    def _fold(self, roots: Sequence[_Root]) -> None:
-        """Take what is known beside indexes into them: now that it is stored none of it is lost."""
-        for root in roots:
-            root.now.known = root.look.fold(root.now.known)
-        self._write(self._known, "")
+                # Now that it is stored none of it is lost. Where it fails the next one tries again.
+                with self.shadow.at_work(), suppress(GitFailedError):
+                    for root in much:
+                        root.now.known = root.look.fold(root.now.known)
+                    self._write(self._known, "")
 
     def place_of(self, path: str) -> str | None:
         """Return a path, absolute, from the top of the folder; None: it is not in it."""
@@ -429,7 +426,9 @@ def explained(git: GitDir, found: Sequence[Found], calls: Sequence[WritingCall])
     asked = [one for one, mine in zip(found, makers, strict=True) if mine]
     if not asked:
         return list(found)
-    sources = _sources(found, makers)
+    # The changes by which files went that are moved.
+    moves = {maker.edit.source for mine in makers for maker in mine}
+    sources = {one.path: one for one in found if one.path in moves and _is_text(one)}
     texts = _texts(git, [*asked, *sources.values()])
     parts: list[Found] = []
     for one, mine in zip(found, makers, strict=True):
@@ -453,17 +452,14 @@ def _is_text(one: Found) -> bool:
     )
 
 
-def _sources(found: Sequence[Found], makers: Sequence[Sequence[_Maker]]) -> dict[str, Found]:
-    wanted = {maker.edit.source for mine in makers for maker in mine}
-    return {one.path: one for one in found if one.path in wanted and _is_text(one)}
-
-
 def _texts(git: GitDir, found: Iterable[Found]) -> dict[Entry | None, bytes | None]:
     """Return what files held, but for those that are too large."""
     entries = {entry for one in found for entry in (one.before, one.after) if entry is not None}
     asked = as_lines(sorted({entry.blob for entry in entries}))
-    sizes = git.run("cat-file", "--batch-check", stdin=asked).split(b"\n")
-    fit = [line.split(b" ")[0] for line in sizes if _is_fit(line)]
+    sizes = [
+        line.split() for line in git.run("cat-file", "--batch-check", stdin=asked).splitlines()
+    ]
+    fit = [words[0] for words in sizes if words[-1].isdigit() and int(words[-1]) <= _LARGEST]
     told = git.run("cat-file", "--batch", stdin=b"".join(blob + b"\n" for blob in fit))
     blobs: dict[str, bytes] = {}
     place = 0
@@ -475,11 +471,6 @@ def _texts(git: GitDir, found: Iterable[Found]) -> dict[Entry | None, bytes | No
     texts: dict[Entry | None, bytes | None] = {None: None}
     texts.update((entry, blobs[entry.blob]) for entry in entries if entry.blob in blobs)
     return texts
-
-
-def _is_fit(line: bytes) -> bool:
-    words = line.split(b" ")
-    return len(words) == 3 and words[2].isdigit() and int(words[2]) <= _LARGEST
 
 
 def _explain(
@@ -554,13 +545,15 @@ def kept(git: GitDir, ref: str, found: Sequence[Found]) -> list[Found]:
     counts: dict[int, tuple[int | None, int | None]] = {}
     for line in git.run("diff-tree", *options, old, new).split(b"\0"):
         if line:
-            added, removed, name = line.split(b"\t")
-            counts[int(name)] = _number(added), _number(removed)
-    return [
-        replace(one, added=counted[0], removed=counted[1])
-        for number, one in enumerate(found)
-        for counted in [counts.get(number, (0, 0)) if _is_whole(one) else (None, None)]
-    ]
+            *words, name = line.split(b"\t")
+            added, removed = (int(count) if count.isdigit() else None for count in words)
+            counts[int(name)] = added, removed
+    all_ = []
+    for number, one in enumerate(found):
+        is_whole = all(entry is None or entry.blob for entry in (one.before, one.after))
+        added, removed = counts.get(number, (0, 0)) if is_whole else (None, None)
+        all_.append(replace(one, added=added, removed=removed))
+    return all_
 
 
 def hold(git: GitDir, ref: str, written: Sequence[Change]) -> None:
@@ -584,11 +577,3 @@ def _lines(sides: Iterable[Entry | None]) -> bytes:
         if entry is not None and entry.blob
     ]
     return "".join(lines).encode("ascii")
-
-
-def _is_whole(one: Found) -> bool:
-    return all(entry is None or entry.blob for entry in (one.before, one.after))
-
-
-def _number(said: bytes) -> int | None:
-    return int(said) if said.isdigit() else None

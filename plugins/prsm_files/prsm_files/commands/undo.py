@@ -68,8 +68,19 @@ def undo(
         raise click.UsageError("--possible is of --turn")
     asking = {"is_sure": yes, "as_json": as_json}
     if prompt is not None:
-        parts = {"files": not keep_files, "conversation": not files_only, "mine": mine}
-        ctx.exit(_undo_prompt(workspace, session, prompt, **parts, **asking))
+        from prsm_files.commands.snapshots.restoring import Undoing, undo_prompt
+
+        request = Undoing(
+            workspace=workspace,
+            session=session,
+            wanted=prompt,
+            files=not keep_files,
+            conversation=not files_only,
+            mine=mine,
+            is_sure=yes,
+            as_json=as_json,
+        )
+        ctx.exit(undo_prompt(request))
 
     from prsm_files.commands.changes import deciding
 
@@ -80,12 +91,6 @@ def undo(
     else:
         goes = not files_only
         ctx.exit(deciding.undo_wanted(workspace, session, wanted, conversation=goes, **asking))
-
-
-def _undo_prompt(workspace: str, session: str | None, prompt: str, **how: bool) -> int:
-    from prsm_files.commands.snapshots.restoring import Undoing, undo_prompt
-
-    return undo_prompt(Undoing(workspace=workspace, session=session, wanted=prompt, **how))
 
 
 def _check(

@@ -133,7 +133,8 @@ class ChangeWatch(SessionOwner):
 
     def _start(self, shadow: Shadow, stored: set[str]) -> tuple[Path, Sequence[WrittenCall]]:
         """Know the folder, in the thread; return where open calls are kept, and what is there."""
-        tracker = Tracker(shadow, self.session, tick=self._tick, new_id=_new_id)
+        new_id = partial(secrets.token_hex, _ID_BYTES)
+        tracker = Tracker(shadow, self.session, tick=self._tick, new_id=new_id)
         file = tracker.place / "calls.json"
         left = read_calls(file) if tracker.has_begun else ()
         if left:
@@ -475,10 +476,6 @@ class ChangeWatch(SessionOwner):
 
 def _at(folder: str, path: str) -> str:
     return os.path.join(folder, path)  # noqa: PTH118 - a name that need not be UTF-8
-
-
-def _new_id() -> str:
-    return secrets.token_hex(_ID_BYTES)
 
 
 UNNAMED = ""  # the id of a call that its provider has not named

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prsm_core import Store
     from prsm_core.door import Reason
     from prsm_core.files import ChangeRow
-    from prsm_files.shadow.acts import Act, Operation
+    from prsm_files.shadow.acts import Act
 
 
 # Fields that a change in the ledger and one that is told have alike.
@@ -182,18 +182,16 @@ def of_merge(rows: Iterable[ChangeRow], act: Act) -> tuple[Verdict, ...]:
     """Return that the changes which a merge brought are rejected by its undo."""
     if act.kind != MERGE or act.session is None:
         return ()
-    steps = {(one.name, _content(one)) for one in act.wrote}
+    steps = {
+        (one.name, *(None if side is None else side.blob for side in (one.before, one.after)))
+        for one in act.wrote
+    }
     return tuple(
         Verdict(act.session, row.change.id, row.change.path, row.state, REJECTED)
         for row in rows
         if row.state in {*OPEN_STATES, ACCEPTED}
-        and (text_path(row.change.path), (row.change.before, row.change.after)) in steps
+        and (text_path(row.change.path), row.change.before, row.change.after) in steps
     )
-
-
-def _content(one: Operation) -> tuple[str | None, str | None]:
-    before, after = (None if side is None else side.blob for side in (one.before, one.after))
-    return before, after
 
 
 def told_act(act: Act) -> Mapping[str, Any]:

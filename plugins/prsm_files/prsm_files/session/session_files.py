@@ -200,7 +200,9 @@ class PromptSnapshots:
         taking = self._take(hold, Path(folder), about)
         task = self._of.background.start(taking, name="snapshot before a prompt")
         self._at_work.add(task)
-        task.add_done_callback(lambda done: self._over(done, hold))
+        task.add_done_callback(self._at_work.discard)
+        # Also of one that is cancelled before it begins.
+        task.add_done_callback(lambda _: hold.release())
 
     async def settle(self) -> None:
         """Wait for snapshots that are being taken, and let those be that were not begun."""
@@ -212,10 +214,6 @@ class PromptSnapshots:
             tasks = tuple(self._at_work)
             seconds = self._of.background.parting.most(END_SECONDS)
             await first_of(self._of.clock, seconds, lambda: asyncio.wait(tasks))
-
-    def _over(self, task: asyncio.Task[None], hold: Hold) -> None:
-        self._at_work.discard(task)
-        hold.release()  # also of one that was cancelled before it began
 
     def _heed(self, events: tuple[Event, ...]) -> None:
         self._seq = max(self._seq or 0, *(event.seq or 0 for event in events))

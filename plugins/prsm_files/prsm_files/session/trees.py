@@ -471,7 +471,11 @@ def copy_all(names: Sequence[str], source: Path, target: Path) -> Iterator[str]:
             yield f"{name} is not copied: it is not in {source}"
         elif not os.path.lexists(new):
             try:
-                _copy(old, new)
+                new.parent.mkdir(parents=True, exist_ok=True)
+                if old.is_dir() and not old.is_symlink():
+                    shutil.copytree(old, new, symlinks=True)
+                else:
+                    shutil.copy2(old, new, follow_symlinks=False)
             except OSError as error:
                 yield f"{name} is not copied whole: {error.strerror or error}"
 
@@ -479,14 +483,6 @@ def copy_all(names: Sequence[str], source: Path, target: Path) -> Iterator[str]:
 def _is_inside(path: Path, top: Path) -> bool:
     """Return whether no link above a path leads out of a folder; the path itself may be one."""
     return is_within(os.path.realpath(path.parent), os.path.realpath(top))
-
-
-def _copy(old: Path, new: Path) -> None:
-    new.parent.mkdir(parents=True, exist_ok=True)
-    if old.is_dir() and not old.is_symlink():
-        shutil.copytree(old, new, symlinks=True)
-    else:
-        shutil.copy2(old, new, follow_symlinks=False)
 
 
 # The variable with the port on which servers of a worktree may listen.
@@ -508,7 +504,12 @@ class Workspaces(Folders):
     def of(self, folder: str) -> str:
         """Return the workspace of whoever works in a folder."""
         top = self.top(folder)
-        return self.main if top is None else os.path.normpath(f"{top}/{self._below_top()}")
+        if top is None:
+            return self.main
+        if self._within is None:
+            workspace = Path(self.main).resolve()
+            self._within = os.path.relpath(workspace, repo_identity(workspace).root)
+        return os.path.normpath(f"{top}/{self._within}")
 
     def top(self, folder: str) -> str | None:
         """Return the top of the worktree that a folder is in; None: it is in none."""
@@ -561,12 +562,6 @@ class Workspaces(Folders):
         found = self._where.find(record.descriptor.cwd)
         is_own = found is not None and found != self._where.find(parent.descriptor.cwd)
         return found[1] if found is not None and is_own else None
-
-    def _below_top(self) -> str:
-        if self._within is None:
-            workspace = Path(self.main).resolve()
-            self._within = os.path.relpath(workspace, repo_identity(workspace).root)
-        return self._within
 
 
 def _recorded(where: Where, key: str, tree_id: str) -> str | None:

@@ -260,7 +260,11 @@ class Root:
         for last in (False, False, True):
             look = self._look(force)
             try:
-                self._store(look)
+                self.shadow.remove(look.dropped)
+                if look.stored:
+                    new = listed(list(look.stored))
+                    options = ("-z", "--add", "--remove", "--replace", "--stdin")
+                    self.shadow.run("update-index", *options, stdin=new, alone=True)
             except GitFailedError:  # a file has gone, or got another kind, since it was looked at
                 if last:
                     raise
@@ -328,13 +332,6 @@ class Root:
                 hint="`git init` makes it a repository, with a .gitignore for what is not to be "
                 "stored; or go to a smaller folder",
             )
-
-    def _store(self, look: _Look) -> None:
-        self.shadow.remove(look.dropped)
-        if look.stored:
-            new = listed(list(look.stored))
-            options = ("-z", "--add", "--remove", "--replace", "--stdin")
-            self.shadow.run("update-index", *options, stdin=new, alone=True)
 
     def _state(self, tree: str, notes: list[str]) -> RootState:
         file = str(self.modes_kept.file)

@@ -66,9 +66,8 @@ def check(root_of: RootOf, now: Snapshot) -> Beginning:
             "have agents take turns in this folder, or give each a region of its own",
         )
     if repository.under_way in _UNFINISHED:
-        raise _refused(
-            f"a {repository.under_way} is under way", f"finish it, or git {_abort(repository)}"
-        )
+        what = repository.under_way
+        raise _refused(f"a {what} is under way", f"finish it, or git {what} --abort")
     commit = read_head(root.person).commit
     if commit is None:
         raise _refused("there is no commit yet", "make a first one: git commit --allow-empty")
@@ -90,10 +89,6 @@ def _repository(root: Root) -> Repository:
     if root.repository is None:
         raise _refused("it is in no git repository", "make it one: git init, then commit")
     return root.repository
-
-
-def _abort(repository: Repository) -> str:
-    return f"{repository.under_way} --abort"
 
 
 def _refused(why: str, hint: str) -> ConfigError:

@@ -111,15 +111,10 @@ def _look_at(root: Root, tree: Tree, part: Part, index: Path) -> tuple[str, list
     stored = {
         path: known.entry for path, known in now.items() if known.entry is None or known.entry.blob
     }
-    return _tree(root, part, stored, index), strange
-
-
-def _tree(root: Root, part: Part, stored: dict[str, Entry | None], index: Path) -> str:
-    """Return the tree of what was there at the beginning, with what is stored instead."""
     with scratch(index.with_name("result.index")) as copy:
         root.shadow.run("read-tree", part.origin, index=copy)
         root.shadow.put(stored, copy)
-        return root.shadow.word("write-tree", index=copy)
+        return root.shadow.word("write-tree", index=copy), strange
 
 
 @contextmanager
@@ -556,17 +551,13 @@ def plan(root_of: RootOf, changes: Sequence[Change]) -> tuple[list[Operation], l
     return operations, conflicts
 
 
-def _whole(_: str) -> str:
-    return ""
-
-
 def carry_out(
     root_of: RootOf,
     tree_id: str,
     operations: Sequence[Operation],
     *,
     is_back: bool = False,
-    top_of: Callable[[str], str] = _whole,
+    top_of: Callable[[str], str] = lambda _: "",
 ) -> list[Left]:
     """Write what is not written yet; return what somebody has changed meanwhile.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -213,17 +213,17 @@ def finish_cut_off(workspace: str, session: str) -> bool:
     if not is_begun or find_owner(paths.state, session) is not None:
         return False
     install_child_watcher()
-    run_to_end(_finish(workspace, session))
+
+    async def finish() -> None:
+        async with open_verdicts(workspace, session) as verdicts:
+            await verdicts.recover()
+
+    run_to_end(finish())
     return True
 
 
 def _no_git(*_: object, **__: object) -> NoReturn:
     raise RuntimeError("nobody runs git here")
-
-
-async def _finish(workspace: str, session: str) -> None:
-    async with open_verdicts(workspace, session) as verdicts:
-        await verdicts.recover()
 
 
 async def settle_all(workspace: str, shadow: Shadow, mine: Collection[str] = ()) -> None:
@@ -235,19 +235,15 @@ async def settle_all(workspace: str, shadow: Shadow, mine: Collection[str] = ())
         for session in act.owed:
             heir = await _heir(workspace, act, session)
             # Without an heir nobody knows the changes any more.
-            with suppress(SessionOwnedError), ExitStack() as stack:
-                if heir is not None and heir not in mine:
-                    stack.enter_context(owned(workspace, heir))
-                if heir is not None:
-                    await _settle_by(workspace, heir, act, session)
-                await asyncio.to_thread(Acting(shadow).finish, act, session)
-
-
-async def _settle_by(workspace: str, heir: str, act: Act, session: str) -> None:
-    """Have the ledger say by `heir` what an act decided in a session."""
-    async with write_ledger(workspace) as store, AsyncExitStack() as stack:
-        made = decided_by(await store.changes(heir), act, session)
-        await Verdicts(OwnedSession(workspace, store, heir, stack)).decide(made)
+            with suppress(SessionOwnedError):
+                async with AsyncExitStack() as stack:
+                    if heir is not None and heir not in mine:
+                        stack.enter_context(owned(workspace, heir))
+                    if heir is not None:
+                        store = await stack.enter_async_context(write_ledger(workspace))
+                        made = decided_by(await store.changes(heir), act, session)
+                        await Verdicts(OwnedSession(workspace, store, heir, stack)).decide(made)
+                    await asyncio.to_thread(Acting(shadow).finish, act, session)
 
 
 async def _heir(workspace: str, act: Act, session: str) -> str | None:

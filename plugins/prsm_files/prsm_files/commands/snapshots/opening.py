@@ -37,12 +37,12 @@ SHOWN = 20  # files, or changes
 def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
     """Do what needs the shadow of a folder; tell on stderr what was mended. Raises PrsmError."""
     install_child_watcher()
-    return run_to_end(_with_shadow(workspace, work))
 
+    async def use() -> T:
+        async with open_shadow(workspace) as shadow:
+            return await asyncio.to_thread(work, shadow)
 
-async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
-    async with open_shadow(workspace) as shadow:
-        return await asyncio.to_thread(work, shadow)
+    return run_to_end(use())
 
 
 @asynccontextmanager

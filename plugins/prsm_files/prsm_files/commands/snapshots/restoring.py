@@ -284,28 +284,24 @@ def _ask_prompt(request: Undoing, prompt: Prompt, plan: Plan | None) -> None:
 
 async def _undo(request: Undoing, prompt: Prompt) -> tuple[UndoReport, bool]:
     """Take it back; return what was done, and whether the fork has a run that can be resumed."""
-    made = await _ask_engine_of(request, prompt)
+    how = {name: getattr(request, name) for name in ("files", "conversation", "mine")}
+    made = None
+    async with open_engine(request.workspace, prompt.session) as engine:
+        if engine is not None:
+            made = await engine.changes.undo("prompt", prompt.pinned, **how)
     if made is None:
         state = workspace_paths(request.workspace).state
         with SessionLock.take(state, prompt.session, since=time.time()):  # nobody goes on with it
-            made = await (_with_files if request.files else _conversation)(request, prompt)
+            if request.files:
+                made = await _with_files(request, prompt)
+            else:
+                owed = prompt.owed(Ids(time.time), with_files=False)
+                made = told(prompt, await carry_out_now(request.workspace, owed), None)
     if made.session is None:
         return made, False
     async with open_session(request.workspace, made.session) as (store, info):
         state_now = await store.state(info.session_id)
     return made, state_now.runs[-1].status in _OPEN
-
-
-async def _ask_engine_of(request: Undoing, prompt: Prompt) -> UndoReport | None:
-    """Have the session's engine do it; None where it has none."""
-    how = {name: getattr(request, name) for name in ("files", "conversation", "mine")}
-    async with open_engine(request.workspace, prompt.session) as engine:
-        return await engine.changes.undo("prompt", prompt.pinned, **how) if engine else None
-
-
-async def _conversation(request: Undoing, prompt: Prompt) -> UndoReport:
-    owed = prompt.owed(Ids(time.time), with_files=False)
-    return told(prompt, await carry_out_now(request.workspace, owed), None)
 
 
 async def _with_files(request: Undoing, prompt: Prompt) -> UndoReport:

@@ -141,7 +141,11 @@ class CommandLog:
         for row in rows or ():
             for author in row.change.authors:
                 if (span := self._spans.get((author.agent, author.call))) is not None:
-                    numbers.append(self._edit_of(author.call, *span))
+                    began, ended, who = span
+                    shell = self._shells.get((who, author.call, began))
+                    # What a check writes itself is no edit.
+                    is_check = shell is not None and self._is_check(shell)
+                    numbers.append(began - 1 if is_check else ended)
         return max(numbers)
 
     def has_checked_since(self, edit: int) -> bool:
@@ -149,11 +153,6 @@ class CommandLog:
         checks = [(one.let_in, end) for one in self._shells.values() for *_, end in _checks(one)]
         named = [(run.let_in, run.end) for _, run in self._runs() if run is not None]
         return any(at > edit and end is End.SUCCEEDED for at, end in (*checks, *named))
-
-    def _edit_of(self, call: str, began: int, ended: int, who: str) -> int:
-        """Return when a call was over with writing; what a check writes itself is no edit."""
-        shell = self._shells.get((who, call, began))
-        return began - 1 if shell is not None and self._is_check(shell) else ended
 
     def _is_check(self, shell: _Shell) -> bool:
         """Return whether a call does nothing behind its last check that may write."""

@@ -91,10 +91,6 @@ class GateRunner:
         self._one_at_a_time = asyncio.Lock()
         self._passed: dict[tuple[str, str], int] = {}  # by gate and folder: what was done by then
 
-    def _wanted(self, roles: frozenset[AgentRole]) -> list[tuple[str, GateSettings]]:
-        gates = self._gates.items()
-        return [(n, gate) for n, gate in gates if not gate.roles or roles.intersection(gate.roles)]
-
     async def run(
         self,
         roles: frozenset[AgentRole],
@@ -110,7 +106,9 @@ class GateRunner:
         """
         folder, verdicts = workspace or self._workspace, []
         async with self._one_at_a_time:
-            for name, gate in self._wanted(roles):
+            for name, gate in self._gates.items():
+                if gate.roles and not roles.intersection(gate.roles):
+                    continue
                 begins = now()
                 passed = self._passed.get((name, folder))
                 if edited is not None and passed is not None and edited <= passed:

@@ -8,6 +8,7 @@ or the folder as it was before the first call that may write. It asks no clock a
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,11 +23,12 @@ from prsm_files.shadow.records import LINK, PROGRAM
 from prsm_files.shadow.trackers import base_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.files import AgentRecord, ChangeRow, FilesContext
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
+    from prsm_files.shadow.records import Entry
     from prsm_files.shadow.worktree import Shadow
 
 _UNJUDGED = "what agents claim about files in {} is judged by git and the clock alone"
@@ -127,7 +129,9 @@ class Witness:
             later = [row for row in history if row.change.id in since]
             own = [row for row in later if authors_of(row) & family]
             if later and not own:
-                seen[path] = Seen(others=_others(later, names))
+                agents = [author.agent for row in later for author in row.change.authors]
+                others = dict.fromkeys(names.get(agent, agent) for agent in agents)
+                seen[path] = Seen(others=tuple(others) or ("",))
             elif own or history:
                 seen[path] = Seen()
                 if content := _content(own[0] if own else history[-1], is_before=bool(own)):
@@ -136,14 +140,14 @@ class Witness:
                 unknown[place] = path
         with shadow.at_work():
             if unknown:
-                held = _in_tree(shadow, tree or base_of(self._session), list(unknown))
-                contents |= {unknown[place]: one for place, one in held.items()}
+                held: Mapping[str, Entry] = {}
+                # Of a tree that is gone nothing is known.
+                with suppress(GitFailedError):
+                    held = shadow.root("").shadow.tree(tree or base_of(self._session), [*unknown])
+                for place, one in held.items():
+                    if one.mode != LINK:
+                        contents[unknown[place]] = _Content("", one.mode, one.blob)
             return seen | _blobs(shadow, contents)
-
-
-def _others(rows: Iterable[ChangeRow], names: Mapping[str, str]) -> tuple[str, ...]:
-    agents = [author.agent for row in rows for author in row.change.authors]
-    return tuple(dict.fromkeys(names.get(agent, agent) for agent in agents)) or ("",)
 
 
 def _content(row: ChangeRow, *, is_before: bool) -> _Content | None:
@@ -152,17 +156,6 @@ def _content(row: ChangeRow, *, is_before: bool) -> _Content | None:
     mode, blob = (one.old_mode, one.before) if is_before else (one.new_mode, one.after)
     is_file = mode is not None and mode != LINK and blob
     return _Content(text_path(one.root), mode or "", blob or "") if is_file else None
-
-
-def _in_tree(shadow: Shadow, tree: str, places: Sequence[str]) -> dict[str, _Content]:
-    """Return what a tree holds at paths; nothing of one that is gone."""
-    try:
-        held = shadow.root("").shadow.tree(tree, places)
-    except GitFailedError:
-        return {}
-    return {
-        place: _Content("", one.mode, one.blob) for place, one in held.items() if one.mode != LINK
-    }
 
 
 def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:

@@ -209,8 +209,6 @@ class _Intent(Struct, frozen=True):
 
 
 class _Made(NamedTuple):
-    """Commits that no branch has yet, and the index that belongs to them."""
-
     person: PersonsRepository
     lock: IndexLock
     move: _Move
@@ -314,7 +312,6 @@ class Committer:
         return plans, left
 
     def _why_not(self, path: str) -> str:
-        """Return why nothing is committed in a root, "" where it can be."""
         if not self._shadow.has_root(path):
             return "its repository is gone"
         root = self._shadow.root(path)
@@ -373,7 +370,6 @@ class Committer:
         return commits, left
 
     def _give_up(self, made: Sequence[_Made]) -> None:
-        """Free what is not done; what is done is finished by whoever comes next."""
         is_done = [one.person.has(one.move.last.id, one.move.ref) for one in made]
         for one, done in zip(made, is_done, strict=True):
             if not done:

@@ -316,8 +316,6 @@ class Rejecter(Acting):
 
 
 class _File:
-    """One file while changes of it are taken back, newest first."""
-
     def __init__(self, root: Root | None, path: str) -> None:
         self.changes: list[Wanted] = []
         self.was: Entry | None = None
@@ -360,8 +358,6 @@ class _File:
 
 
 class _Room:
-    """Which paths of a root are free, by what is decided so far."""
-
     def __init__(self) -> None:
         self.going: set[str] = set()
         self._coming: set[str] = set()

@@ -153,7 +153,6 @@ class RootLook:
         return "" if os.access(self._top + path, os.R_OK) else "it cannot be read"
 
     def _stored(self, paths: Sequence[str]) -> dict[str, str]:
-        """Store contents here, whatever the repository has; return their ids."""
         # What git can read from a list of lines.
         plain = [
             path
@@ -182,7 +181,6 @@ class RootLook:
 
 
 def _stamp(path: str) -> Stamp | None:
-    """Return the stamp of a file or a link; None for anything else, and for nothing."""
     found = stamp_of(path)
     return found if found and (stat.S_ISREG(found[0]) or stat.S_ISLNK(found[0])) else None
 

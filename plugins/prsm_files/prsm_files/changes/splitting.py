@@ -157,7 +157,6 @@ def _taken_back(before: bytes, after: bytes, replacements: Sequence[Replacement]
 
 
 def _is_cell(before: bytes | None, after: bytes, cell: Cell) -> bool:
-    """Return whether a notebook differs in one cell, which holds now what a call says."""
     old, new = _cells(before or b"{}"), _cells(after)
     if old is None or new is None or old[0] != new[0]:
         return False
@@ -173,7 +172,6 @@ def _is_cell(before: bytes | None, after: bytes, cell: Cell) -> bool:
 
 
 def _cells(data: bytes) -> tuple[str, list[str]] | None:
-    """Return all of a notebook but its cells, and each of these without what it put out."""
     try:
         found: dict[str, Any] = json.loads(data)
         cells = [dict(one) for one in found.pop("cells", [])]

@@ -95,8 +95,6 @@ def find_origin(shadow: Shadow, changes: Sequence[Wanted], line: int) -> Origin:
 
 
 class _File:
-    """Follows lines of one file through its contents."""
-
     def __init__(self, root: Root, path: str) -> None:
         self.root = root
         self._path = path

@@ -57,8 +57,6 @@ class Scan(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """What stood at a path, seen at some time between two moments."""
-
     began: int
     ended: int
     entry: Entry | None
@@ -80,8 +78,6 @@ class _State(Struct):
 
 
 class _Root:
-    """One root, and how it is looked at."""
-
     def __init__(self, path: str, look: RootLook, now: _Known) -> None:
         self.path = path
         self.look = look
@@ -265,7 +261,6 @@ class Tracker:
             return Scan("", [], (f"{note}changes since the last look are not told",))
 
     def _wholly(self, work: Callable[[], _Done]) -> _Done:
-        """Do something to all that is known; what fails leaves it as it was."""
         roots = {path: root.copied() for path, root in self._roots.items()}
         looked, learned = self._looked, self._learned
         try:
@@ -398,7 +393,6 @@ def _segments(top: str, path: str, moments: Sequence[_Moment]) -> list[Found]:
 
 
 def _believed(written_at: float | None, looked_at: float) -> float | None:
-    """Return when a file was written; None where its file system has a clock of its own."""
     return None if written_at is None or written_at > looked_at else written_at
 
 
@@ -406,15 +400,11 @@ _LARGEST = 4 * 2**20  # bytes of a text that is looked into
 
 
 class _Maker(NamedTuple):
-    """A call that may have made a change, and what it says it did there."""
-
     call: WritingCall
     edit: Edit
 
 
 class _Step(NamedTuple):
-    """What became of a text, and the calls that explain it."""
-
     before: bytes | None
     after: bytes | None
     by: tuple[WritingCall, ...] = ()
@@ -453,7 +443,6 @@ def _is_text(one: Found) -> bool:
 
 
 def _texts(git: GitDir, found: Iterable[Found]) -> dict[Entry | None, bytes | None]:
-    """Return what files held, but for those that are too large."""
     entries = {entry for one in found for entry in (one.before, one.after) if entry is not None}
     asked = as_lines(sorted({entry.blob for entry in entries}))
     sizes = [

@@ -118,7 +118,6 @@ def _mode(root: Root, one: Operation, entry: Entry) -> int:
 
 
 def _make_folder(top: Path, folder: Path, known: Mapping[str, int]) -> None:
-    """Make a folder with the permissions it had, or those of the one above; so those above it."""
     if not folder.is_dir():
         _make_folder(top, folder.parent, known)
         folder.mkdir(exist_ok=True)
@@ -180,7 +179,6 @@ def _folders(root: Root, beside: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _share(new: Path, path: Path) -> None:
-    """Give a new file the group of the one it replaces, or that of a folder that hands it down."""
     parent = path.parent.stat()
     group = parent.st_gid if parent.st_mode & 0o2000 else None
     with suppress(FileNotFoundError):

@@ -213,7 +213,6 @@ class ChangeWatch(SessionOwner):
             self._of.background.launch(self._look(ended.paths), name="a look at the files")
 
     async def _look(self, named: frozenset[str]) -> None:
-        """Look until every call that has ended is seen to."""
         try:
             if named:
                 await self._observe(named)
@@ -272,7 +271,6 @@ class ChangeWatch(SessionOwner):
             return True
 
     def _current(self, shadow: Shadow) -> Tracker:
-        """Return the tracker; git may be another process than it was."""
         if self._tracker is None:
             raise PrsmError(
                 "what the files were is not known", hint="the next run looks at them again"
@@ -632,7 +630,6 @@ def _text(told: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def _of_patch(lines: Sequence[str]) -> Iterator[Edit]:
-    """Yield what each part of a patch does; `*** Update File:` and unified diffs are read."""
     place = 0
     while place < len(lines):
         head = _FILE.fullmatch(lines[place].rstrip())
@@ -676,7 +673,6 @@ def _of_part(what: str, path: str, lines: Sequence[str]) -> Iterator[Edit]:
 
 
 def _updated(path: str, lines: Sequence[str], source: str | None = None) -> Edit:
-    """Return the edit that the hunks of a file are: lines in the place of others."""
     hunks: list[tuple[list[str], list[str]]] = []
     is_headed = bool(lines) and lines[0].startswith("--- ") and _is_head(lines, 1)
     for line in lines[2 * is_headed :]:

@@ -91,7 +91,6 @@ async def _tasks(store: Store, session: str) -> Mapping[str, tuple[str, str]]:
 
 
 def _text(rows: Sequence[ChangeRow], said: Sequence[Reason | None], task: str) -> str:
-    """Return the subject, which is the best reason, and a body of what each change is for."""
     reasons = [one for one in said if one is not None]
     best = max(reasons, key=lambda one: one.score).text if reasons else task
     subject = _subject(best)

@@ -123,7 +123,6 @@ def of_last_turn(rows: Sequence[ChangeRow], *, with_possible: bool = True) -> Se
 
 
 def _turn(row: ChangeRow) -> str | None:
-    """Return the turn of a change; None where that is not sure."""
     turns = {one.turn for one in row.change.authors}
     return turns.pop() if len(turns) == 1 else None
 

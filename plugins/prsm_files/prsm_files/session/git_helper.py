@@ -35,7 +35,6 @@ _READ = {b".gitignore", b".gitattributes", b".gitmodules"}
 
 
 def _run(request: dict[str, Any], seconds: float) -> tuple[int, int, int]:
-    """Run a command; return its exit code and the files that hold its output."""
     files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
     _fill(files[0], request["stdin"])
     env = {_bytes(name): _bytes(value) for name, value in request["env"].items()}
@@ -82,7 +81,6 @@ def _until_over(pid: int, seconds: float, tops: list[bytes]) -> bytes | None:
 
 
 def _worked(pid: int) -> bytes:
-    """Return how long a process and its children have worked, in ticks."""
     with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - of no path of ours
         return b" ".join(file.read().rpartition(b")")[2].split()[11:15])
 

@@ -167,7 +167,6 @@ class FilesKeeper:
         await self._helper.aclose()
 
     def _shadow(self, folder: Path, git: Git) -> Shadow:
-        """Return the shadow of the working tree around a folder; in the thread, for it blocks."""
         top = repo_identity(folder).root
         if top not in self._shadows:
             self._shadows[top] = self._whereabouts.open(git, top)

@@ -223,7 +223,6 @@ class PromptSnapshots:
                 due.set()
 
     async def _newest_commit(self) -> int:
-        """Return the position of the session's newest commit that told something; 0: none has."""
         await self._of.journal.spoken.writing.past()  # what is in the ledger is then heard of
         from prsm_files.session.naming import newest_commit, newest_event
 
@@ -277,7 +276,6 @@ class PromptSnapshots:
     def _taken(
         self, shadow: Shadow, hold: Hold, about: About
     ) -> tuple[Snapshot, Sequence[Snapshot]]:
-        """Take a snapshot, in the thread; return it, and all that there are of the session."""
         redact = self._of.journal.redact
 
         def unquiet() -> tuple[str, ...]:

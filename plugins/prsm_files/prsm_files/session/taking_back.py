@@ -130,7 +130,6 @@ def files_gone(prompt: Prompt) -> ConfigError:
 
 
 def _chosen(kept: Sequence[SessionSnapshot], wanted: str | None) -> SessionSnapshot:
-    """Return the snapshot that is meant of those before prompts, newest first."""
     text = (wanted or "1").strip().lower()
     if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS:
         if not 0 < int(text) <= len(kept):
@@ -170,7 +169,6 @@ async def _before(store: Store, state: SessionState, position: int) -> tuple[str
 
 
 async def _said(store: Store, session: str, after: int) -> int:
-    """Return how many tasks and prompts a session has told of behind an event."""
     count = 0
     async for event in store.events(session, after=after):
         is_prompt = event.type == "message_routed" and event.data["kind"] == MessageType.USER_PROMPT
@@ -264,7 +262,6 @@ class Known(Struct, frozen=True, kw_only=True):
         return not any(one.is_agents for one in steps) and (bool(steps) or self.is_whole)
 
     def _side(self, root: Root, change: Change) -> Side:
-        """Return what a file is to be; its `why` tells why all of it stays."""
         now = change.before
         if self._is_persons(change.name):
             return Side(now)
@@ -386,7 +383,6 @@ async def _fork(store: Store, owed: Owed, ids: Ids, now: float) -> None:
 
 
 async def _as_then(store: Store, session: str, position: int) -> tuple[ChangeRow, ...]:
-    """Return the changes of a session that a restore has brought back to another state."""
     now = {row.change.id: row.state for row in await store.changes(session)}
     then = (await store.state(session, position)).changes
     return tuple(row for row in then if now[row.change.id] not in {row.state, COMMITTED})

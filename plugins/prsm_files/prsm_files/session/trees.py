@@ -255,7 +255,6 @@ class TreeKeeper(Trees):
         return self._folders.top(record.descriptor.cwd) or record.descriptor.cwd
 
     def _folder_above(self, record: AgentRecord) -> Path:
-        """Return the folder that an agent's worktree is made from: that of its parent."""
         parent = self._of.roster.parent_of(record)
         return Path((record if parent is None else parent).descriptor.cwd)
 
@@ -313,7 +312,6 @@ class TreeKeeper(Trees):
         return await keeper.attempt(folder, lambda shadow: work(_worktrees(shadow, where)), lost)
 
     def _call(self, record: AgentRecord) -> WritingCall:
-        """Return the merge as a call of its agent, of whose files nothing is known yet."""
         return WritingCall(
             agent=record.agent_id,
             name=record.descriptor.name,
@@ -383,7 +381,6 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 
 def _note(outcome: Outcome) -> str:
-    """Return what a parent is told beside its child's result."""
     files = _few(outcome.files)
     if outcome.result == "nothing":
         return "It changed no files."

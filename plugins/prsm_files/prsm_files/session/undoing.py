@@ -351,7 +351,6 @@ class KeptChanges(NoChanges):
             return self._files.told(prompt, await self._carry_out(owed, keeper), restored)
 
     async def _carry_out(self, owed: Owed | None, keeper: FilesKeeper | None) -> str | None:
-        """Do what is owed, beside a restore by the keeper; return what is gone on with now."""
         if owed is None:
             return None
         session = await carry_out(self._store, owed, self._context.ids, self._context.clock.time())

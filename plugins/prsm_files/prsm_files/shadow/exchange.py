@@ -142,7 +142,6 @@ def _are_modes(given: Any) -> bool:
 def _take_in(
     shadow: Shadow, given: Mapping[str, Any], place: Path, most: Most, *, with_links: bool
 ) -> RootState:
-    """Store one repository of the folder, and return what it is."""
     path, head = given["path"], given.get("head")
     if path and not os.path.lexists(shadow.folder / path / ".git"):
         raise _bad(f"there is no repository {path} in this folder", f"make {path} one, first")
@@ -186,7 +185,6 @@ def _base_of(root: Root, head: str | None) -> str:
 def _rebuilt(
     root: Root, place: Path, head: str | None, most: Most = MOST
 ) -> tuple[str, str | None]:
-    """Return the trees that patches and files make: of files, and of what is staged."""
     git, base = root.shadow, _base_of(root, head)
     with scratch(git.path / "import.index") as index:
         tree = _applied(git, base, place / PATCH, index, most)
@@ -300,7 +298,6 @@ def _check_links(root: Root, base: str, tree: str) -> None:
 
 
 def _staging(root: Root, staged: str) -> Staging:
-    """Return a person's index that holds what is staged, conflicts too, made anew."""
     git = root.shadow
     lines = []
     for path, entry in git.tree(staged).items():

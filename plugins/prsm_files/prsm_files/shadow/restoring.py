@@ -117,7 +117,6 @@ def check_plan(root_of: Callable[[str], Root], plan: Plan) -> None:
 
 
 def _check_content(root: Root, changes: Sequence[Change]) -> None:
-    """Raise an error where contents are gone, or the disk has no room for them."""
     wanted = {change.path: change.after.blob for change in changes if change.after is not None}
     sizes = root.sizes(list(dict.fromkeys(wanted.values())))
     if gone := [path for path, blob in wanted.items() if sizes.get(blob) is None]:
@@ -132,7 +131,6 @@ def _check_content(root: Root, changes: Sequence[Change]) -> None:
 
 
 def _check_writable(root: Root, changes: Sequence[Change]) -> None:
-    """Raise HinderedError for folders in which nothing can be changed."""
     known: dict[Path, bool] = {}
     for change in changes:
         folder = (root.folder / change.path).parent
@@ -246,7 +244,6 @@ def _make_folder(top: Path, path: str) -> None:
 
 
 def _write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
-    """Let one root be as the target, but for its staging area; return what has changed."""
     plan = plan_root(root, now, target)
     if plan.changes:
         root.check_out(now.tree, target.tree)
@@ -304,7 +301,6 @@ def count_strange(
 
 
 def _is_as_planned(root: Root, change: Change, real: RealFolders) -> bool:
-    """Return whether a path that a restore has written is as it was to be."""
     path, new = f"{root.folder}/{change.path}", change.after
     found = status(path) if real.holds(change.path) else None
     if found is None:

@@ -117,7 +117,6 @@ def stored_at(git: Git, place: Path) -> GitDir:
 
 
 def _known_objects(place: Path) -> Sequence[Path]:
-    """Return where a root's repository has its content, if that is there still."""
     try:
         known = Path(os.fsdecode((place / _OBJECTS).read_bytes()))
     except (FileNotFoundError, ValueError):
@@ -273,7 +272,6 @@ class Root:
         raise AssertionError("the last try returns or raises")
 
     def _changed(self) -> tuple[list[str], list[str], list[Skipped]]:
-        """Return what differs from the index, what is not in it, and folders that are closed."""
         quiet = ("--name-only", "-z", "--ignore-submodules=all", "--no-ext-diff")
         changed = list(names(self.shadow.run("diff-files", *quiet)))
         output = self.shadow.ask("ls-files", "--others", "--exclude-standard", "-z")

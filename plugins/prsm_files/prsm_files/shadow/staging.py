@@ -111,8 +111,6 @@ def _held(lock: Path) -> ConfigError:
 
 
 class _Known(Struct, frozen=True):
-    """What an index looked like when it was copied, and what became of it."""
-
     stamp: tuple[int, ...]
     staging: Staging
 

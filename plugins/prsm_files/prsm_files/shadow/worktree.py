@@ -311,7 +311,6 @@ class Shadow:
         return find_snapshot(self._mended(self._kept), wanted)
 
     def _kept(self) -> list[Snapshot]:
-        """Return all snapshots, newest first, for those who are `at_work`."""
         return read_snapshots(self.root(""), self.notes) if self._main_place.exists() else []
 
     def root(self, path: str) -> Root:
@@ -392,7 +391,6 @@ class Shadow:
         return max(0 if last is None else last.seen, *numbers, 0)
 
     def _needed(self) -> set[str]:
-        """Return the snapshots that the last restore is taken back by, and was to."""
         acts = (act for act in reversed(self.acts.all()) if act.target is not None)
         last = next(acts, None)
         return set() if last is None or last.target is None else {last.safety, last.target}
@@ -475,7 +473,6 @@ class Shadow:
         return replace(restored, plan=plan)
 
     def _spared(self, target: Snapshot, now: Snapshot, spare: Spare | None) -> _Spared:
-        """Return a snapshot with what stays as it is now, which is not kept yet."""
         if spare is None:
             return _Spared(target)
         roots: list[RootState] = []
@@ -544,7 +541,6 @@ class Shadow:
         )
 
     def _recover(self) -> None:
-        """Finish a restore that was cut off; where that fails, take it back."""
         intent = self.journal.intent()
         if intent is None:
             return
@@ -574,7 +570,6 @@ class Shadow:
         self.notes.append(f"a restore of {target.id} that was cut off is finished{rescue}")
 
     def _rescued(self, now: Snapshot, target: Snapshot, safety: Snapshot) -> str:
-        """Keep a snapshot of what a cut-off restore left, if it is neither old nor new."""
         strange = count_strange(self.root, now, (safety, target))
         if not strange:
             return ""
@@ -589,7 +584,6 @@ class Shadow:
                 stored_at(self._git, place).run("update-ref", "-d", f"{REFS}{snapshot.id}")
 
     def _drop_old(self) -> None:
-        """Drop snapshots before restores that are many restores ago."""
         spared = self._needed()
         mine = [one for one in self._kept() if one.kind == SAFETY]
         for one in mine[KEPT_SAFETY:]:
@@ -639,7 +633,6 @@ def _take(root: Root, snapshots: Iterable[str], safe: Iterable[str], tips: Itera
 
 
 def _lost(root: Root, commits: Collection[str]) -> tuple[str, ...]:
-    """Return the commits that no ref leads to, whether or not they are still there."""
     if not commits:
         return ()
     look = partial(root.person.run, "rev-list", "--ignore-missing", "--stdin")

@@ -280,7 +280,6 @@ class Worktrees:
         return self._write(replace(tree, outcome=outcome))
 
     def _differing(self, tree: Tree, result: Result) -> tuple[list[Change], list[Change]]:
-        """Return what differs from what was merged last, and from the beginning."""
         new: list[Change] = []
         whole: list[Change] = []
         for one, now in zip(tree.parts, result.trees, strict=True):
@@ -307,7 +306,6 @@ class Worktrees:
             return self._write(replace(tree, state=SETTLED, operations=(), act=None))
 
     def _merge(self, tree: Tree) -> Tree:
-        """Return the worktree with all of it merged, or to be taken back."""
         root_of, outcome = (
             self._shadow.root,
             tree.outcome or Outcome(result=CONFLICT, branch=tree.branch),
@@ -474,7 +472,6 @@ def _own(root: Root, tree: Tree, change: Change, head: Entry | None) -> Entry | 
 
 
 def _as_file(root: Root, tree: Tree, path: str, head: Entry) -> Entry:
-    """Return a committed file as it would be in a working tree, stored in the shadow."""
     if head.mode == LINK:
         data = root.person.blob(head.blob)
     else:
@@ -511,7 +508,6 @@ def _committed(
 
 
 def _subjects(root: Root, tree: Tree) -> str:
-    """Return what the agent said of its own commits on the branch."""
     args = ("log", f"-{_SUBJECTS}", "--format=%s", "--no-show-signature")
     known = (tree.outcome.commit if tree.outcome is not None else None) or tree.commit
     said = root.person.ask(*args, f"{known}..refs/heads/{tree.branch}")
@@ -579,7 +575,6 @@ def carry_out(
 
 
 def _folder_above(path: str, root: str) -> str:
-    """Return the folder that a path is in, from the top of its root; that itself at most."""
     above = os.path.dirname(path)  # noqa: PTH120 - a name, from the top
     if not root:
         return above

@@ -304,7 +304,6 @@ def _cells(act: Act) -> tuple[str | None, ...]:
 
 
 async def _undo(workspace: str, act: Act) -> UndoReport:
-    """Take an act back that wrote single files: by its session's engine, or without one."""
     state = workspace_paths(workspace).state
     async with held(state, Path(workspace), but=act.session) as writers:
         require_quiet(writers)
@@ -325,7 +324,6 @@ async def _undo(workspace: str, act: Act) -> UndoReport:
 
 
 async def _session_of(workspace: str, act: Act) -> str | None:
-    """Return the session of an act; None where it is gone."""
     try:
         return (await all_changes(workspace, act.session)).session if act.session else None
     except StoreError as error:
@@ -335,7 +333,6 @@ async def _session_of(workspace: str, act: Act) -> str | None:
 
 
 def _ask_undo(act: Act, plan: UndoPlan) -> None:
-    """Ask whether an undo is wanted, with what it writes. Raises ConfigError, click.Abort."""
     require_terminal(f"to undo act {act.id}")
     lines = shown([f"  {MARKS[one.kind]} {escape_exact(one.name)}" for one in plan.operations])
     for line in (*lines, *(f"  = {escape_exact(one.path)} stays: {one.why}" for one in plan.stays)):

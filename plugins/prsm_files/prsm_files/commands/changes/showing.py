@@ -85,7 +85,6 @@ def print_changes(
 async def _follow(
     workspace: str, known: Known, agent: str | None, *, is_all: bool, as_json: bool
 ) -> None:
-    """Print each change that is found, or is decided about, from what is `known` on."""
     write_aside()
     states = {row.change.id: row.state for row in known.rows}
     async with open_session(workspace, known.session) as (store, _):

@@ -99,7 +99,6 @@ async def _teller(workspace: str) -> _Teller | None:
 
 
 def _owns(workspace: str, teller: _Teller, stack: ExitStack) -> bool:
-    """Own the session meanwhile; False where another process has come to own it."""
     try:
         stack.enter_context(owned(workspace, teller.session))
     except PrsmError as error:

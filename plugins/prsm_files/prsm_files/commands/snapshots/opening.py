@@ -63,7 +63,6 @@ async def open_shadow(workspace: str) -> AsyncIterator[Shadow]:
 
 
 async def _finish(shadow: Shadow, workspace: str) -> None:
-    """Finish an act that was cut off, and what it was a part of. Raises PrsmError."""
     from prsm_files.changes.acting import Acting  # few acts are cut off
 
     await asyncio.to_thread(shadow.recover)

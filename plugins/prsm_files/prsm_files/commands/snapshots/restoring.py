@@ -168,7 +168,6 @@ async def _way_back(workspace: str, act: Act) -> Owed | None:
 
 
 async def _ask_engine(workspace: str, act: Act, owed: Owed | None) -> UndoReport | None:
-    """Have the engine of one of the sessions do it; None where they have none."""
     for session in sessions_of(owed):
         async with open_engine(workspace, session) as engine:
             if engine is not None:
@@ -259,7 +258,6 @@ async def _spare(request: Undoing, prompt: Prompt, shadow: Shadow) -> Spare | No
 
 @contextmanager
 def _explained(prompt: Prompt) -> Iterator[None]:
-    """Tell of a snapshot that is gone what it was for, and what can be done without it."""
     try:
         yield
     except ConfigError as error:

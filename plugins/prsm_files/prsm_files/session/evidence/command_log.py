@@ -38,8 +38,6 @@ _SHELLS = {False: "Bash", True: "run_bash"}  # the vendor's, and PRSM's own
 
 
 class _Shell(Struct, frozen=True, kw_only=True):
-    """A call of a shell: the numbers of its events, and how it ended."""
-
     began: int
     let_in: int  # the event that allowed it, if somebody was asked: it ran only after that
     ended: int
@@ -159,7 +157,6 @@ class CommandLog:
         return shell.read.text in self._wanted or not shell.read.may_write_behind
 
     def _in_order(self) -> list[_Shell]:
-        """Return the calls of shells; the last is the one that was heard of last."""
         return sorted(self._shells.values(), key=lambda shell: shell.heard)
 
     def _runs(self) -> list[tuple[str, _Shell | None]]:
@@ -193,7 +190,6 @@ class CommandLog:
             )
 
     def _let_in(self, asked: tuple[str, str] | None, seq: int) -> None:
-        """Take that a call was answered for, which ran after that only."""
         begun = None if asked is None else self._open.get(asked)
         if asked is not None and begun is not None and (*asked, begun[0]) in self._shells:
             key = (*asked, begun[0])

@@ -158,8 +158,6 @@ class Sources(Struct, frozen=True, kw_only=True):
 
 
 class _Found(Struct, frozen=True, kw_only=True):
-    """An agent's calls, and the end of its last edit."""
-
     log: CommandLog
     edited: int  # the number of an event
     has_changed: bool
@@ -270,7 +268,6 @@ class ClaimProof(Proof):
         return gaps
 
     async def _seen(self, found: Sequence[Artifact]) -> Mapping[str, Seen]:
-        """Return what is known of files without asking a clock, or what was committed."""
         witness = self._from.witness
         if witness is None or not found:
             return {}

@@ -42,8 +42,6 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 class _Content(NamedTuple):
-    """A content of a file, in the repository that it is of."""
-
     root: str
     mode: str
     blob: str

@@ -487,12 +487,7 @@ class Planner:
         return found
 
     def _layers(self, barred: Mapping[str, str]) -> tuple[list[Layer], list[Left]]:
-        """Return commits, each after those before it.
-
-        A change that builds on one of another agent waits until that is committed, so one that is
-        asked
-        for may become several.
-        """
+        """Return commits in their order. A change that builds on another agent's waits for it."""
         files = {path: Side(entry) for path, entry in self._head.items()}
         rest = [(one, one.changes) for one in self._asked]
         layers: list[Layer] = []

@@ -97,10 +97,7 @@ class Acting:
             self._shadow.notes.append(f"an act that was cut off is finished: {act.kind} {act.id}")
 
     def begin(self, act: Act, operations: Sequence[Operation]) -> Acted:
-        """Carry out the act. Keep what it overwrites first. The caller holds the lock.
-
-        Raises GitFailedError and OSError; then nothing has changed.
-        """
+        """Carry out the act; the caller has the lock. What raises has changed nothing."""
         act = replace(act, wrote=tuple(operations))
         lost = keep(self._shadow, act)
         stays = tuple(Left(one.name, why) for one, why in lost.items())
@@ -148,10 +145,7 @@ class Acting:
 
 
 def _without(act: Act, lost: Mapping[Operation, str]) -> Act:
-    """Return an act without the files that stay.
-
-    A rejection that does not come to be is decided so. An undo leaves what was decided.
-    """
+    """Return an act without files that stay: a rejection is decided so, an undo leaves verdicts."""
     stays = {id_: why for one, why in lost.items() for id_ in one.ids}
     verdicts = [one for one in act.verdicts if one.change not in stays]
     if act.kind == REJECT:
@@ -212,10 +206,7 @@ class Rejecter(Acting):
     """Takes changes back, and acts: of a file one step is taken out, and what came later stays."""
 
     def reject(self, session: str, wanted: Sequence[Wanted]) -> Acted:
-        """Take changes back, given newest first. The caller stores the verdicts, then `finish`es.
-
-        There is a verdict for each change, in the order given.
-        """
+        """Take changes back, newest first. The caller stores each verdict, then `finish`es."""
         with self._shadow.at_work():
             self.carry_on()
             operations, stay = self._planned(wanted)
@@ -243,8 +234,7 @@ class Rejecter(Acting):
         """Take an act back: only its files are written, and what was edited since is merged.
 
         What does not merge stays. Changes are as they were before the act, and `more` is decided
-        with
-        it. The caller stores that, then `finish`es.
+        with it. The caller stores that, then `finish`es.
         """
         with self._shadow.at_work():
             self.carry_on()
@@ -290,10 +280,7 @@ class Rejecter(Acting):
         return UndoPlan(tuple(back), tuple(verdicts), left)
 
     def _planned(self, wanted: Sequence[Wanted]) -> tuple[list[Operation], dict[str, str]]:
-        """Return what to write, and by id the changes that stay, with the reason.
-
-        A path that only others of the changes leave free is looked at after those.
-        """
+        """Return what to write, and why other changes stay; one may first need room."""
         files: dict[tuple[str, str], _File] = {}
         for change in wanted:
             path = change.inner

@@ -113,8 +113,7 @@ def attribute(
     """Return whose each change is, in the order in which they were found; `hands` learn of it.
 
     The calls are those that have not ended before the last look. Two agents who `are_one` do not
-    get
-    in each other's way.
+    get in each other's way.
     """
     all_ = [_attribute(one, [call for call in calls if could_make(call, one)]) for one in found]
     on: dict[str, set[str]] = {}
@@ -149,8 +148,7 @@ class Hands:
         """Return whose edits those who change a path now may not know of.
 
         That is who changed it after them, and is at work or outside; and who was there before they
-        came,
-        if it is still at work.
+        came, if it is still at work.
         """
         known = self._on.get(path, [])
         last = max((known.index(one) for one in own if one in known), default=-1)
@@ -189,8 +187,7 @@ def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
     """Name the author that edits explain, else all agents that may have made it.
 
     The likeliest call ran when the file was written last, or is nearest to that; then one that
-    named
-    the file.
+    named the file.
     """
     if found.by:
         how = NAMED if len({call.agent for call in found.by}) == 1 else SHARED
@@ -208,10 +205,7 @@ def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
 
 
 def _had_ended(call: WritingCall, found: Found) -> bool:
-    """Return whether a file was written last when a call had ended, by the kernel's clock.
-
-    That takes a change from calls, and gives none: anybody may have written.
-    """
+    """Return whether a file was written, by the kernel's clock, when a call had ended."""
     return found.written_at is not None and call.span[1] < found.written_at
 
 

@@ -48,10 +48,7 @@ class Side(NamedTuple):
 
 
 def find_side(root: Root, path: str, going: Collection[str] = ()) -> Side:
-    """Return what is at a path of a root now, and store it. Raises GitFailedError.
-
-    Files that are `going` count as gone, and so do folders that hold nothing else.
-    """
+    """Return what is at a path now, and store it. Files that are `going` count as gone."""
     if not is_inside(path):
         return Side(None, "that is no path of a file")
     try:

@@ -90,10 +90,7 @@ class _Root:
 
 
 class Tracker:
-    """Knows a folder as it was at the last look; every method blocks, and one runs at a time.
-
-    Once `much` is known beside its index, that is taken in.
-    """
+    """Knows a folder as it was at the last look; every method blocks, and one runs at a time."""
 
     def __init__(
         self,
@@ -178,10 +175,7 @@ class Tracker:
                 file.unlink(missing_ok=True)
 
     def _learn(self, before: Writings | None = None) -> None:
-        """Take note of what PRSM itself has written since: that is nobody's change.
-
-        It is kept beside what is known: who goes on after a crash learns `before` again.
-        """
+        """Take note of what PRSM itself wrote: nobody's change. After a crash that is `before`."""
         new = read_written(self._written)
         if new:
             state = read_json(self._known, _State)
@@ -245,8 +239,7 @@ class Tracker:
         """Find what has changed since the last scan, and store it. Raises PrsmError, and OSError.
 
         Edits of the `calls` tell parts of a change apart. What cannot be stored, as on a full disk,
-        the
-        next scan finds. If what was known is lost, all begins anew, as a note says.
+        the next scan finds. If what was known is lost, all begins anew, as a note says.
         """
         with self.shadow.at_work():
             said = ""
@@ -521,10 +514,7 @@ def _parts(git: GitDir, one: Found, steps: Sequence[_Step]) -> list[Found]:
 
 
 def kept(git: GitDir, ref: str, found: Sequence[Found]) -> list[Found]:
-    """Keep what changes hold as long as the refs are there; return them with their lines counted.
-
-    All are compared by one command, as two trees in which each is a file named by its number.
-    """
+    """Keep what changes hold, as two trees of files named by number, and count their lines."""
     if not found:
         return []
     old, new = _trees(git, found)

@@ -52,8 +52,7 @@ def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
     """Let a path be as is wanted, if it is still as it was; return whether it is.
 
     The new file has `name` in its name meanwhile. Folders that are empty then go, but not the one
-    that
-    it `keeps`, nor those above. Raises OSError, and GitFailedError.
+    that it `keeps`, nor those above. Raises OSError, and GitFailedError.
     """
     place = Path(root.folder, one.path)
     if one.after is None and _makes_room(root.folder, one.path):
@@ -94,10 +93,7 @@ class _ChangedError(Exception):
 
 
 def _makes_room(top: Path, path: str) -> bool:
-    """Return whether a folder is where a file was to go, or no folder where its own was.
-
-    So it is where something else has taken the place since, of the same act that was cut off.
-    """
+    """Return whether something else took a file's place since, in an act that was cut off."""
     above = (status(f"{top}/{folder}") for folder in folders_above(path))
     if any(one is not None and not stat.S_ISDIR(one.st_mode) for one in above):
         return True
@@ -135,10 +131,7 @@ def _drop_empty(top: Path, folder: Path) -> None:
 
 
 def put_in_place(root: Root, path: Path, name: str, make: Callable[[Path], None]) -> None:
-    """Let a file that `make` writes replace a path at once, called something with `name` meanwhile.
-
-    Raises OSError, and then the path is as it was.
-    """
+    """Let a file that `make` writes replace a path at once. What raises leaves it as it was."""
     notes, note_name = stray_notes(root.place.parents[1], root.place.name)
     note = notes / note_name
     for folder, is_last in _folders(root, path.parent):

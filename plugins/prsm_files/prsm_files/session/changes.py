@@ -158,10 +158,7 @@ class ChangeWatch(SessionOwner):
         return bool(left) and self._is_open
 
     async def before(self, call: WritingCall) -> None:
-        """Look at what a permitted call may write, before it runs.
-
-        That is all of the folder where it names no files. Calls that come together share a look.
-        """
+        """Look at the files that a call names, or at all of them, just before it runs."""
         asked = self._tick()
         await self._ready.wait()
         if not self._is_open:
@@ -410,10 +407,7 @@ class ChangeWatch(SessionOwner):
         return tuple(found)
 
     def _owned(self, call: WritingCall) -> tuple[str, ...] | None:
-        """Return the files that a call writes alone; None: it may write any.
-
-        Who has a worktree is let write there without asking, and nowhere else.
-        """
+        """Return the only files that a call may write: none here in a worktree. None: any."""
         if call.owned is not None:
             return self._places(call.owned)
         record = self._of.roster.find(call.agent)
@@ -449,10 +443,7 @@ class ChangeWatch(SessionOwner):
 
     @asynccontextmanager
     async def while_others_write(self) -> AsyncIterator[None]:
-        """Let PRSM itself write to the folder, by another process, while the gate is held.
-
-        What is found behind it is not of the calls that have ended before.
-        """
+        """Let PRSM write here by another process: no call that ended before has done that."""
         await self.flush()
         try:
             yield

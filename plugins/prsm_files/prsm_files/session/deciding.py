@@ -62,10 +62,7 @@ class Choice(Struct, frozen=True, kw_only=True):
 def choose(
     rows: Sequence[ChangeRow], choice: Choice, states: Collection[str] = OPEN_STATES
 ) -> Sequence[ChangeRow]:
-    """Return the changes that are meant and in some states, oldest first.
-
-    Raises ConfigError for an id that is of none, of several, or of one in another state.
-    """
+    """Return the changes that are meant, oldest first. Raises ConfigError for a wrong id."""
     if choice.ids:
         found = [find_change(rows, wanted) for wanted in dict.fromkeys(choice.ids)]
         for row in found:
@@ -110,10 +107,7 @@ def is_of_agents(row: ChangeRow) -> bool:
 
 
 def of_last_turn(rows: Sequence[ChangeRow], *, with_possible: bool = True) -> Sequence[ChangeRow]:
-    """Return the open changes of the turn that has made the newest.
-
-    Not what may be of another turn as well, nor, unless `with_possible`, of a person.
-    """
+    """Return the open changes of the turn that made the newest, if they are surely that turn's."""
     mine = [row for row in rows if row.state in OPEN_STATES and _turn(row) is not None]
     return [
         row
@@ -164,10 +158,7 @@ def accepted(rows: Sequence[ChangeRow]) -> tuple[Decision, ...]:
 
 
 def decided_by(rows: Iterable[ChangeRow], act: Act, session: str) -> tuple[Decision, ...]:
-    """Return what an act decided about a session's changes, as far as a ledger lacks it.
-
-    What was decided otherwise meanwhile stays so.
-    """
+    """Return what an act decided, as far as nothing else was decided since."""
     verdicts = {one.change: one for one in act.verdicts if one.session == session}
     return tuple(
         Decision(row.change.id, row.change.path, one.new, one.why or None)

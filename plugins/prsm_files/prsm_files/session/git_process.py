@@ -108,10 +108,7 @@ class GitHelper:
 async def open_git(
     launcher: ProcessLauncher, clock: Clock, *, still_seconds: float = STILL_SECONDS
 ) -> AsyncIterator[GitHelper]:
-    """Start the helper, and end it with the block, also in the middle of a command.
-
-    A git that does nothing for `still_seconds`, and waits for a pipe, is ended with an error.
-    """
+    """Start the helper, and end it with the block, also in the middle of a command."""
     process = await launcher.start(
         (sys.executable, "-I", "-S", str(HELPER), str(still_seconds)),
         name="git helper",

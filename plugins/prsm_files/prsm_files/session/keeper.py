@@ -88,10 +88,7 @@ class FilesKeeper:
     async def recover(
         self, folder: Path, finish: Callable[[Owed], Awaitable[str]]
     ) -> Sequence[str]:
-        """Finish a restore of a folder that was cut off, or take it back; return what is told.
-
-        What it owes besides `finish` does. Raises PrsmError where neither can be done.
-        """
+        """Finish, or take back, a restore that was cut off, and what it owes; return notes."""
         if not self._whereabouts.is_cut_off(folder):
             return ()
         notes, owed = await self.use(folder, _recovered)

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 class LateWatch:
-    """Makes the watch at the first call that may write, which then waits until the folder is known.
-
-    What a person does before that is nobody's change.
-    """
+    """Makes the watch at the first call that may write; what came before is nobody's change."""
 
     def __init__(self, make: Callable[[], ChangeWatch]) -> None:
         self._make = make

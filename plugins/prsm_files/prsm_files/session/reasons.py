@@ -110,10 +110,7 @@ def told_reason(row: ChangeRow, names: Mapping[str, str], reason: Reason | None)
 
 
 def find_reason(entries: Iterable[Mapping[str, Any]], call: str) -> Reason | None:
-    """Return why a call was made; None where nothing before it gives a reason.
-
-    Of what was said or thought shortly before it that counts which scores most, then the newest.
-    """
+    """Return why a call was made, by the text before it that scores most, then the newest."""
     all_ = list(entries)
     is_call = [one["kind"] == "tool_call" and one.get("call") == call for one in all_]
     # Vendors use an id again in a later turn: the last one counts.

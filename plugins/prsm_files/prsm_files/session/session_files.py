@@ -112,10 +112,7 @@ class SessionFiles(WorkspaceFiles):
         return ClaimProof(record, self._sources)
 
     async def recover(self, folder: Path) -> Sequence[str]:
-        """Finish what was cut off: a restore of the files, worktrees; return what was done.
-
-        Raises PrsmError where it can neither be finished nor taken back.
-        """
+        """Finish or take back what was cut off; return what was done. Raises PrsmError."""
         if self.keeper is None:
             return ()
 

@@ -117,10 +117,7 @@ class TreeKeeper(Trees):
             self._folders.note_port(tree.folder, tree.port)
 
     async def settle(self, record: AgentRecord, state: AgentState) -> Mapping[str, Any] | None:
-        """Merge what an agent that ends has changed, if it succeeded; return what is told of it.
-
-        None: it has no worktree. What goes wrong is told, and the worktree stays as it is.
-        """
+        """Merge what an agent changed, if it succeeded; return what is told of its worktree."""
         tree_id = self._own(record)
         if tree_id is None:
             return None
@@ -153,10 +150,7 @@ class TreeKeeper(Trees):
         loop: asyncio.AbstractEventLoop,
         files: Sequence[str],
     ) -> Iterator[None]:
-        """Have files, from the top of the folder, be a merge's own for the block.
-
-        It runs in a thread, and the calls of a folder are known in the loop.
-        """
+        """Have files be a merge's own for the block, in a thread; calls are known in the loop."""
         all_ = tuple(f"{shadow.folder}/{file}" for file in files)
 
         async def owns() -> None:
@@ -418,10 +412,7 @@ def _few(files: Sequence[str]) -> str:
 
 
 async def set_up(of: FilesContext, target: Path, variables: Mapping[str, str]) -> None:
-    """Run the set-up command in a worktree. Raises AgentSpawnError (code `no_worktree`).
-
-    In a workspace that is not trusted it does not run: it is what the repository brings.
-    """
+    """Run the set-up command, of a workspace that is trusted. Raises AgentSpawnError."""
     command = of.settings.workspace.worktree_setup
     if command is None:
         return
@@ -536,10 +527,7 @@ class Workspaces(Folders):
         return os.path.normpath(f"{top}/{os.path.relpath(path, source)}")
 
     def _source(self, top: str) -> str:
-        """Return the folder of the session's own files that a worktree is a copy of.
-
-        Of one that was made in a repository inside its record says so, as long as there is one.
-        """
+        """Return the folder that a worktree is a copy of; records know of repositories inside."""
         found = None if self._where is None else self._where.find(top)
         if self._where is None or found is None:
             return top

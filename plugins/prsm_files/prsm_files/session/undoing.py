@@ -140,10 +140,7 @@ class QuietFiles:
             await self.watch.get().verdicts.recover()
 
     def told(self, prompt: Prompt | None, session: str | None, restored: Restored) -> UndoReport:
-        """Return what was taken back, and first what came of an undo that was cut off before.
-
-        No event can tell of that: no run is open. Where the act is refused, the next one tells.
-        """
+        """Return what was taken back, and first what no event told of an undo that was cut off."""
         answer = told(prompt, session, restored)
         notes, self._untold = (*self._untold, *answer.notes), []
         return replace(answer, notes=notes)

@@ -99,10 +99,7 @@ class ActLog:
         return _read(files[-1]) if files else None
 
     def find(self, wanted: str) -> Act | None:
-        """Return the act of an id, or of the beginning of one; None: there is none.
-
-        Raises ConfigError for the beginning of several, and for one that is damaged.
-        """
+        """Return the act of an id, or of its beginning. Raises ConfigError for several."""
         files = {file.stem[9:]: file for file in self._files()}
         found = find_id(sorted(files), wanted, "act")
         return None if found is None else _read(files[found])

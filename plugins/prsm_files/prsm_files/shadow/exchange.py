@@ -315,10 +315,7 @@ def _staging(root: Root, staged: str) -> Staging:
 def export_folder(
     shadow: Shadow, wanted: str, folder: Path, *, besides: Mapping[str, bytes] | None = None
 ) -> Snapshot:
-    """Write a snapshot to a new folder, with files `besides`; it blocks.
-
-    Raises OSError, and ConfigError where the folder is there already, or it cannot be written so.
-    """
+    """Write a snapshot to a new folder, with files `besides`. Raises OSError, ConfigError."""
     if os.path.lexists(folder):
         raise ConfigError(
             f"{folder} is there already", hint="give the name of a folder that is not there"

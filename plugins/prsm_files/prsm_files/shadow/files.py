@@ -23,10 +23,7 @@ _LONGEST = 4095  # bytes of a path that the system opens
 
 
 def status(path: str) -> os.stat_result | None:
-    """Return what the system says of a path, links not followed; None where nothing is.
-
-    Nothing is behind a link that leads in a circle, nor at a path that is too long. Raises OSError.
-    """
+    """Return what the system says of a path, links not followed; None: nothing can be there."""
     try:
         return os.lstat(path)
     except OSError as error:
@@ -116,10 +113,7 @@ def read_note(
     what: str = "something that was cut off",
     cure: str = "look at the files with `git status`, then delete that file, and try again",
 ) -> T | None:
-    """Return what a durable note says; None: there is none.
-
-    Raises ConfigError for one that is damaged: what it asks for cannot be done, nor be left out.
-    """
+    """Return what a durable note says, if it is there. Raises ConfigError if it is damaged."""
     try:
         return from_json(file.read_bytes(), kind)
     except FileNotFoundError:

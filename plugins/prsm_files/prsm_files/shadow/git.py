@@ -59,10 +59,7 @@ class Output(NamedTuple):
 
 
 class Git(Protocol):
-    """Runs one command of git and waits for it, with `env` and PATH as its environment.
-
-    Raises ProcessError where git is not there, or cannot go on.
-    """
+    """Runs a command of git with `env` and PATH, and waits. Raises ProcessError where it cannot."""
 
     def __call__(
         self, args: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes = b""
@@ -149,10 +146,7 @@ class GitDir:
         alone: bool = False,
         is_literal: bool = True,
     ) -> Output:
-        """Run a command; with `alone` it sees no objects but those of this directory.
-
-        Paths are names, unless they are not `is_literal`, which some commands do not know.
-        """
+        """Run a command: `alone` with no objects of others, with patterns if not `is_literal`."""
         env = {
             **self._env,
             "GIT_LITERAL_PATHSPECS": str(int(is_literal)),

@@ -21,10 +21,7 @@ _ID_BYTES = 4
 
 
 class Shadows:
-    """All shadows of a state directory; what lies in `state` and `data` is never stored.
-
-    Agents have their worktrees in the folder `trees`; None: there are no worktrees.
-    """
+    """All shadows of a state directory. Agents have their worktrees in `trees`, if any."""
 
     def __init__(
         self, *, state: Path, data: Path, limits: Limits | None = None, trees: Path | None = None
@@ -35,10 +32,7 @@ class Shadows:
         self._limits = limits
 
     def is_cut_off(self, folder: Path) -> bool:
-        """Return whether an act in the working tree around a folder is not over.
-
-        A restore is over once all is done that it was a part of.
-        """
+        """Return whether an act around a folder is not over, or what a restore was a part of."""
         place = place_of(repo_identity(folder), self._state)
         return any((place / name).exists() for name in (INTENT, OWED, ACT))
 

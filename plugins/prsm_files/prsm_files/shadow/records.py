@@ -193,10 +193,7 @@ def beginning_with(wanted: str, ids: Iterable[str]) -> list[str]:
 
 
 def find_id(ids: Sequence[str], wanted: str, what: str) -> str | None:
-    """Return the id that is meant by itself or its beginning; None: it is of none.
-
-    Raises ConfigError for the beginning of several.
-    """
+    """Return the id that is meant, by its beginning, if any is. Raises ConfigError for several."""
     text = wanted.strip().lower()
     fits = [text] if text in ids else beginning_with(text, ids)
     if len(fits) > 1:

@@ -106,10 +106,7 @@ def check_stored(forced: Sequence[str], skipped: Iterable[str]) -> None:
 
 
 def check_plan(root_of: Callable[[str], Root], plan: Plan) -> None:
-    """Raise HinderedError where a restore would stop halfway.
-
-    Raises ContentGoneError where a content is gone, as after `git gc`.
-    """
+    """Raise HinderedError, or ContentGoneError, where a restore would stop halfway."""
     for one in plan.roots:
         root = root_of(one.path)
         _check_writable(root, one.changes)
@@ -211,10 +208,7 @@ def write_all(
     *,
     with_staging: bool,
 ) -> Restored:
-    """Let all roots be as the target; the folder itself first, since others lie in it.
-
-    Raises PrsmError and OSError, and then some files may be as in the target.
-    """
+    """Let all roots be as the target, the folder first. What raises leaves some files so."""
     plans: list[RootPlan] = []
     notes: list[str] = []
     differs: list[str] = []

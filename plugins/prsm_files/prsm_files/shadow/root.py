@@ -166,10 +166,7 @@ class Root:
     def own_git(
         self, env: Mapping[str, str], settings: Sequence[str] = (), *, writes_here: bool = False
     ) -> GitDir:
-        """Return git on the repository of the root, in an environment that its caller answers for.
-
-        With `writes_here` what it stores lies in the shadow. Raises ConfigError for no repository.
-        """
+        """Return git on the root's repository; with `writes_here` what it stores lies here."""
         if self.repository is None:
             raise ConfigError(f"{self.folder} is no repository any more", code="no_repository")
         objects: Sequence[Path] = ()
@@ -197,11 +194,7 @@ class Root:
 
     @property
     def borrowed_from(self) -> str:
-        """The commit that the first index took its files from; empty if there was none.
-
-        While the repository has it, files that are as they were are not thrown away. What cannot be
-        read is a commit that no repository has.
-        """
+        """The commit that the first index took its files from; if damaged, one that is nowhere."""
         noted = self._borrowed.read_text("latin-1") if self._borrowed.exists() else ""
         return noted if not noted or _COMMIT.fullmatch(noted) else "0" * 40
 
@@ -222,10 +215,7 @@ class Root:
         new.rename(self.shadow.path)
 
     def capture(self, force: Sequence[str] = ()) -> Captured:
-        """Store the root as it is now; of paths in `force` also what git would ignore.
-
-        Raises GitFailedError, and ConfigError where there is more of it than is stored.
-        """
+        """Store the root as it is now, with ignored paths of `force`. Raises GitFailedError."""
         self._forget_forced(force)
         look, unsure = self._stored_look(force)
         for _ in range(_TRIES - 1):
@@ -347,10 +337,7 @@ class Root:
         )
 
     def _copied_staging(self, repository: Repository, notes: list[str]) -> Staging | None:
-        """Return the person's index; None, and a note, where git cannot read it: files matter more.
-
-        Raises GitFailedError and OSError where it can.
-        """
+        """Return the person's index; None, and a note, if git cannot read it: files matter more."""
         try:
             return self.staging.copy()
         except (GitFailedError, OSError) as error:
@@ -436,10 +423,7 @@ class Root:
         return 1024 * (int(told[b"size"]) + int(told[b"size-pack"]))
 
     def check_out(self, now: str, target: str) -> None:
-        """Let the files that differ be those of the target; the index is that of `now`.
-
-        Raises GitFailedError, and then some files may be those of the target.
-        """
+        """Let files be the target's, where `now` differs. What raises may leave some so."""
         self.shadow.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, target)
 
     def _at(self, path: str) -> str:
@@ -454,10 +438,7 @@ def _change(root: str, head: bytes, path: bytes) -> Change:
 
 
 def seed(shadow: GitDir, person: GitDir, repository: Repository) -> str:
-    """Give a shadow without an index what can be relied on of the person's; it may be nothing.
-
-    Return the commit that holds all content that was not stored anew; empty: there is none.
-    """
+    """Begin a shadow's index with what is sure of the person's; return the commit it needs."""
     if not repository.index.is_file():
         return ""
     head = read_head(person).commit

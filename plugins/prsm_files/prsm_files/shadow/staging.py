@@ -82,11 +82,7 @@ class IndexLock:
         self._new.unlink(missing_ok=True)
 
     def end(self, stamp: Stamp, *, is_done: bool) -> bool:
-        """End what a dead process left; return whether the index is as it should be then.
-
-        `stamp` is of the index before. It stays as it is where somebody has deleted the lock, and
-        git has gone on with it.
-        """
+        """End what a dead process left; False where git has gone on with the index of `stamp`."""
         if not is_done or not self._new.exists():
             self.release()
             return True

@@ -41,10 +41,7 @@ def note_restored(
 
 
 def note(place: Path, act: str, written: Sequence[Change]) -> None:
-    """Tell all trackers what an act has written, by whoever has the lock. Raises OSError.
-
-    One that was cut off, and is carried out again, has the same id.
-    """
+    """Tell all trackers what an act has written; again, if it was cut off. Raises OSError."""
     if written:
         for known in place.glob(f"{TRACKERS}/*/{KNOWN}"):
             file = known.with_name(WRITTEN)
@@ -67,10 +64,7 @@ def base_of(session: str) -> str:
 
 
 def forget(state: Path, session: str) -> int:
-    """Remove the trackers of a session and their refs; return how many files went.
-
-    git is not needed. What the refs kept goes with the next `prune` of the shadow.
-    """
+    """Remove a session's trackers and refs, without git; return how many files went."""
     name = name_of(session)
     count = 0
     for pattern in (f"*/*/trackers/{name}", f"*/*/roots/*/git/{REFS}/{name}"):

@@ -75,10 +75,7 @@ def stray_notes(place: Path, root: str) -> tuple[Path, str]:
 
 
 def forget(state: Path, snapshots: Collection[str], *, wait_seconds: float = LOCK_SECONDS) -> int:
-    """Forget snapshots of any folder; return how many there were. Raises ConfigError, OSError.
-
-    git is not needed: their names go. The next who works on such a folder removes their content.
-    """
+    """Forget the names of snapshots of any folder, without git; their content goes later."""
     gone = set()
     for place in sorted(state.glob("shadows/*/*")):
         names = [ref for one in snapshots for ref in place.glob(f"roots/*/git/refs/prsm/{one}")]

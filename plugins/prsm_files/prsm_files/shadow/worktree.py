@@ -233,10 +233,7 @@ class Shadow:
             )
 
     def pack(self) -> None:
-        """Take in what all snapshots need, so that no `git gc` of the person can harm them.
-
-        Of a root that is gone there is nothing to take, nor of what a clone of a part never had.
-        """
+        """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
         with self._open():
             for path, mine in self._borrowers(self._kept()):
                 _take(self.root(path), [one.id for one, _ in mine], (), ())
@@ -314,10 +311,7 @@ class Shadow:
         return read_snapshots(self.root(""), self.notes) if self._main_place.exists() else []
 
     def root(self, path: str) -> Root:
-        """Return the shadow of a root for those who are `at_work`; one while the lock is held.
-
-        Raises HinderedError where a link leads there: it is not of this folder.
-        """
+        """Return the shadow of a root for those who are `at_work`; no link may lead there."""
         restoring.check_root(self.has_root(path), path or str(self.folder))
         if path in self._roots:
             return self._roots[path]
@@ -747,10 +741,7 @@ class Retention(Struct, frozen=True, kw_only=True):
 def too_many(
     snapshots: Sequence[Snapshot], rule: Retention, now: float, stored: Callable[[], int]
 ) -> Sequence[Snapshot]:
-    """Return those of `snapshots`, newest first, that go; the newest never does.
-
-    Where what is `stored` is too much, the older half goes: what each of them takes nobody knows.
-    """
+    """Return those of snapshots, newest first, that go; the older half if too much is `stored`."""
     oldest = now - rule.days * _DAY
     goes = [
         one

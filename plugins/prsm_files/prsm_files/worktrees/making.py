@@ -102,10 +102,7 @@ def has_branch(root: Root, branch: str) -> bool:
 
 
 def make(root_of: RootOf, tree: Tree, states: Sequence[RootState], place: Path) -> None:
-    """Make branch and folder; indexes in `place` tell how its files were. Raises GitFailedError.
-
-    The record of the worktree says that it is being made: who finds it so removes what is there.
-    """
+    """Make branch and folder, with indexes in `place`; a record says so. Raises GitFailedError."""
     root, folder = root_of(""), Path(tree.folder)
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     where = (str(folder), tree.commit)
@@ -181,10 +178,7 @@ def admin(root: Root, tree: Tree) -> Path | None:
 
 
 def remove(root_of: RootOf, tree: Tree, place: Path) -> None:
-    """Remove all of a worktree; `place` is where its record lies. Raises OSError, GitFailedError.
-
-    The branch goes if it is where this worktree left it: one that somebody has moved is theirs.
-    """
+    """Remove all of a worktree, and its branch unless somebody has moved it."""
     root, folder = root_of(""), Path(tree.folder)
     if folder.exists():
         shutil.rmtree(folder)
@@ -213,10 +207,7 @@ def worktrees_of(where: Where, session: str) -> list[Tree]:
 
 
 def leave(where: Where, session: str) -> int:
-    """Give up the worktrees of a session, with what is in them alone; return how many there are.
-
-    Raises ConfigError where another process is at work on some, and OSError.
-    """
+    """Give up the worktrees of a session; return how many. Raises ConfigError, and OSError."""
     trees = worktrees_of(where, session)
     for key in dict.fromkeys(tree.key for tree in trees):
         with folder_lock(where.repository(key), LOCK_SECONDS):

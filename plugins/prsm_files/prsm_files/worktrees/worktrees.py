@@ -333,10 +333,7 @@ class Worktrees:
             return not self._is_untouched(self._known(tree_id))
 
     def finish(self, tree_id: str) -> bool:
-        """Remove a worktree of which all is merged; whether it is gone.
-
-        One whose files are not those that were merged stays: somebody has written there since.
-        """
+        """Remove a worktree of which all is merged; False: somebody has written there since."""
         with self._at_work():
             tree = self._known(tree_id)
             if tree.state == LEAVING:
@@ -359,10 +356,7 @@ class Worktrees:
         self._remove(self._write(replace(tree, state=LEAVING)))
 
     def sweep(self, is_lost: Callable[[Tree], bool]) -> list[str]:
-        """Remove what was left half made, and finish what was left half merged; return what was.
-
-        Worktrees that nobody will ever work in, which `is_lost` tells, go if they are untouched.
-        """
+        """Remove what is half made, or idle and lost, and finish half merges; return notes."""
         notes = []
         with self._at_work():
             known = list(records.read_all(self._where, self._key))
@@ -527,10 +521,7 @@ _MEANWHILE = Words(
 
 
 def plan(root_of: RootOf, changes: Sequence[Change]) -> tuple[list[Operation], list[Left]]:
-    """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError.
-
-    What is deleted comes first: it makes room, where a file has become a folder, or a folder one.
-    """
+    """Return what a merge would write, deletions first to make room, and what does not merge."""
     operations: list[Operation] = []
     conflicts: list[Left] = []
     going: defaultdict[str, set[str]] = defaultdict(set)
@@ -652,10 +643,7 @@ def part(
     new: Sequence[Change],
     whole: Sequence[Change],
 ) -> Parted:
-    """Part what an agent has changed; `new` is what no merge has seen, `whole` all that it did.
-
-    What is outside is told as long as it is there: it is merged never.
-    """
+    """Part what an agent changed: what no merge has seen is `new`; what is outside stays told."""
     outside = [Left(one.name, OUTSIDE) for one in whole if not projection.holds(one.name)]
     strange = []
     for one in result.strange:

@@ -72,10 +72,7 @@ class CommandLog:
         self.claimed_at = NEVER  # it last called task_complete
 
     def read(self, event: Event, who: str = "", folder: str = "") -> None:
-        """Take the next event of the agent, or of one below it, with its path, `w1/w2`.
-
-        Events come in their order, or all of the agent itself first.
-        """
+        """Take the next event of the agent, or of one below it with its path, as `w1/w2`."""
         data, seq = event.data, event.seq or 0
         if seq <= self._since:
             return
@@ -284,10 +281,7 @@ class ReadCommand(Struct, frozen=True):
     parts: tuple[CommandPart, ...] | None
 
     def whole(self, end: End) -> End:
-        """Return how all of it has ended, by how its shell has.
-
-        The code 0 says that all has succeeded if it is told of all that does the work.
-        """
+        """Return how all of it has ended, by its shell, if that tells of all that does the work."""
         own = [part for part in self.parts or () if part.program not in _BESIDE]
         is_told = bool(self.parts) and all(part.is_told for part in own)
         return End.HIDDEN if end is End.SUCCEEDED and not is_told else end

@@ -274,11 +274,7 @@ class ClaimProof(Proof):
         return await witness().of(self._record, [one.path for one in found])
 
     async def _command_log(self, commands: Sequence[str]) -> CommandLog:
-        """Read the calls of the agent and all below it in the ledger, which is up to date.
-
-        What came before the agent's present life is not read: it would grow with each task of a
-        child.
-        """
+        """Read the calls of the agent and all below it, since its present life began."""
         from prsm_files.session.evidence.command_log import READ_EVENTS, CommandLog
 
         of = self._from.context
@@ -341,10 +337,7 @@ def _told(verdict: GateVerdict) -> str:
 async def blobs_before(
     launcher: ProcessLauncher, clock: Clock, folder: str, paths: Sequence[str], since: float
 ) -> dict[str, Blob]:
-    """Return what was committed before `since` (Unix seconds), by path relative to `folder`.
-
-    Where git does not say, nothing is known. A commit of that second may be the agent's own.
-    """
+    """Return what was committed before `since` (Unix seconds), by path, as far as git says."""
     from prsm_files.artifacts import Blob  # once files are named
 
     result = await run_captured(

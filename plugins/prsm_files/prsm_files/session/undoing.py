@@ -112,7 +112,7 @@ class QuietFiles:
         return await self.keeper.use(self.folder, work)
 
     @asynccontextmanager
-    async def quiet(self) -> AsyncIterator[FilesKeeper]:
+    async def quiet(self) -> AsyncIterator[None]:
         """Let nobody write, or raise ConfigError; what was cut off is done first."""
         of = self.context
         async with self.held() as (keeper, others, hold):
@@ -120,7 +120,7 @@ class QuietFiles:
             require_quiet([of.journal.redact(str(one)) for one in hold.disturbing])
             finish = partial(finish_owed, of.store, ids=of.ids, now=of.clock.time())
             self._untold += await keeper.recover(self.folder, finish)
-            yield keeper
+            yield
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[tuple[FilesKeeper, Sequence[str], Hold]]:
@@ -134,16 +134,31 @@ class QuietFiles:
                 writers = await stack.enter_async_context(others)
             yield self.keeper, writers, await stack.enter_async_context(self.context.quiet.hold())
 
-    async def settle(self) -> None:
-        """Find what was written, now that somebody else has."""
+    async def go_back(
+        self,
+        work: Callable[[Shadow], Restored],
+        prompt: Prompt | None = None,
+        owed: Owed | None = None,
+    ) -> UndoReport:
+        """Restore files in a `quiet` moment, and do what that owes; return what was done.
+
+        That begins with what came of an undo that was cut off before: no event can tell of it, for
+        no run is open. Where the act is refused, the next one tells.
+        """
+        restored = await self.use(work)
         if self.watch is not None:
             await self.watch.get().verdicts.recover()
-
-    def told(self, prompt: Prompt | None, session: str | None, restored: Restored) -> UndoReport:
-        """Return what was taken back, and first what no event told of an undo that was cut off."""
+        session = await self.carry_out(owed)
+        if owed is not None:
+            await self.use(lambda shadow: shadow.journal.settle())
         answer = told(prompt, session, restored)
         notes, self._untold = (*self._untold, *answer.notes), []
         return replace(answer, notes=notes)
+
+    async def carry_out(self, owed: Owed | None) -> str | None:
+        """Do what is owed to the conversation; return the session that is gone on with now."""
+        of = self.context
+        return None if owed is None else await carry_out(of.store, owed, of.ids, of.clock.time())
 
 
 class KeptChanges(NoChanges):
@@ -314,7 +329,7 @@ class KeptChanges(NoChanges):
 
     async def _restore(self, last: Act, *, conversation: bool) -> UndoReport:
         await self._flush()
-        async with self._files.quiet() as keeper, AsyncExitStack() as owned:
+        async with self._files.quiet(), AsyncExitStack() as owned:
             owed = await way_back(self._store, last, self._context.ids) if conversation else None
             for session in sessions_of(owed):
                 if session != self._session and self._files.state is not None:
@@ -322,11 +337,7 @@ class KeptChanges(NoChanges):
                     take = partial(SessionLock.take, self._files.state, session, since=since)
                     # Nobody goes on with it.
                     owned.enter_context(await asyncio.to_thread(take))
-            restored = await keeper.use(
-                self._files.folder, lambda shadow: shadow.undo(owed, of=last)
-            )
-            await self._files.settle()
-            return self._files.told(None, await self._carry_out(owed, keeper), restored)
+            return await self._files.go_back(lambda shadow: shadow.undo(owed, of=last), owed=owed)
 
     async def _prompt(
         self, wanted: str | None, *, files: bool, conversation: bool, mine: bool
@@ -335,25 +346,15 @@ class KeptChanges(NoChanges):
         prompt = await find_prompt(self._store, self._session, wanted)
         owed = prompt.owed(self._context.ids, with_files=files) if conversation else None
         if not files:
-            return told(prompt, await self._carry_out(owed, None), None)
-        async with self._files.quiet() as keeper:
+            return told(prompt, await self._files.carry_out(owed), None)
+        async with self._files.quiet():
             spare = None
             if not mine:
-                shadow = await keeper.use(self._files.folder, lambda shadow: shadow)
+                shadow = await self._files.use(lambda shadow: shadow)
                 spare = (await known_since(self._store, prompt, shadow)).spare
             name = prompt.snapshot.snapshot_id
             restore = partial(Shadow.restore, wanted=name, then=owed, spare=spare)
-            restored = await keeper.use(self._files.folder, restore)
-            await self._files.settle()
-            return self._files.told(prompt, await self._carry_out(owed, keeper), restored)
-
-    async def _carry_out(self, owed: Owed | None, keeper: FilesKeeper | None) -> str | None:
-        if owed is None:
-            return None
-        session = await carry_out(self._store, owed, self._context.ids, self._context.clock.time())
-        if keeper is not None:
-            await keeper.use(self._files.folder, lambda shadow: shadow.journal.settle())
-        return session
+            return await self._files.go_back(restore, prompt, owed)
 
 
 class KeptSnapshots(NoSnapshots):
@@ -393,7 +394,5 @@ class KeptSnapshots(NoSnapshots):
         if dry_run:
             return told_plan(await self._files.use(lambda shadow: shadow.plan(snapshot)))
         self._files.check_idle()
-        async with self._files.quiet() as keeper:
-            restored = await keeper.use(self._files.folder, lambda shadow: shadow.restore(snapshot))
-            await self._files.settle()
-            return self._files.told(None, None, restored)
+        async with self._files.quiet():
+            return await self._files.go_back(lambda shadow: shadow.restore(snapshot))

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from prsm_core import ConfigError
 from prsm_files.changes.merging import Side, Words, merged
 from prsm_files.shadow.files import put_json, read_note, sync
-from prsm_files.shadow.git import FEW, GitFailedError, listed, names, persons_env, scratch
+from prsm_files.shadow.git import FEW, GitFailedError, names, persons_env, scratch
 from prsm_files.shadow.place import read_head
 from prsm_files.shadow.records import LINK, joined
 from prsm_files.shadow.staging import IndexLock, index_stamp
@@ -119,21 +119,6 @@ class PersonsRepository:
                     code="no_identity",
                 )
 
-    def unmerged(self, paths: Sequence[str]) -> set[str]:
-        """Return those paths of which the index has several versions."""
-        lines = names(self.git.run("ls-files", "-u", "-z"))
-        return {line.partition("\t")[2] for line in lines} & set(paths)
-
-    def attributes(self, paths: Sequence[str], wanted: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Return attributes of paths that are something. Raises GitFailedError."""
-        said = self.git.run("check-attr", "-z", "--stdin", *wanted, stdin=listed(paths))
-        fields = list(names(said))
-        found: dict[str, dict[str, str]] = {}
-        for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
-            if value != "unspecified":
-                found.setdefault(path, {})[name] = value
-        return found
-
     def begin_tree(self, index: Path) -> None:
         """Let an index be what HEAD is. Raises GitFailedError."""
         index.unlink(missing_ok=True)
@@ -212,7 +197,8 @@ class _Made(NamedTuple):
     person: PersonsRepository
     lock: IndexLock
     move: _Move
-    staged: bytes  # what the index becomes
+    # What the index becomes.
+    staged: bytes
 
 
 class Committer:
@@ -478,13 +464,14 @@ class Planner:
             barred |= more
 
     def _unfit(self) -> dict[str, str]:
-        found = {}
-        for path in self._paths:
-            if (name := self._converter.filter_of(path)) is not None:
-                found[path] = f"git has a filter convert it ({name}): stage it with `git add`"
-        for path in self._person.unmerged(self._paths):
-            found[path] = "it has conflicts in the index: resolve them first"
-        return found
+        found = {
+            path: f"git has a filter convert it ({name}): stage it with `git add`"
+            for path in self._paths
+            if (name := self._converter.filter_of(path)) is not None
+        }
+        lines = names(self._person.git.run("ls-files", "-u", "-z"))
+        unmerged = {line.partition("\t")[2] for line in lines} & set(self._paths)
+        return found | dict.fromkeys(unmerged, "it has conflicts in the index: resolve them first")
 
     def _layers(self, barred: Mapping[str, str]) -> tuple[list[Layer], list[Left]]:
         """Return commits in their order. A change that builds on another agent's waits for it."""
@@ -577,7 +564,7 @@ class Converter:
 
     def __init__(self, person: PersonsRepository, paths: Sequence[str]) -> None:
         self._person = person
-        self._known = person.attributes(paths, (*_CONVERTING, "filter"))
+        self._known = person.git.attributes(paths, (*_CONVERTING, "filter"))
         setting = person.git.ask("config", "--get", "core.autocrlf").out
         self._converts_all = setting.strip().lower() in {b"true", b"input", b"1"}
         root = person.root

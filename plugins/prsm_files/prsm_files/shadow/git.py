@@ -219,6 +219,16 @@ class GitDir:
         found = _entries(self.run("ls-files", "-s", "-z", *few, index=index), blob=1)
         return {path: found[path] for path in paths if path in found}
 
+    def attributes(self, paths: Sequence[str], wanted: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return attributes of paths that are something. Raises GitFailedError."""
+        said = self.run("check-attr", "-z", "--stdin", *wanted, stdin=listed(paths))
+        fields = [os.fsdecode(field) for field in said.split(b"\0")[:-1]]
+        found: dict[str, dict[str, str]] = {}
+        for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
+            if value != "unspecified":
+                found.setdefault(path, {})[name] = value
+        return found
+
     def remove(self, paths: Sequence[str], index: Path | None = None) -> None:
         """Take paths out of an index. Raises GitFailedError."""
         if paths:

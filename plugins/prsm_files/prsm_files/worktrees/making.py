@@ -17,7 +17,7 @@ import stat
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -31,7 +31,7 @@ from prsm_files.shadow.whereabouts import LOCK_SECONDS, folder_lock
 from prsm_files.worktrees.records import LEAVING, MAKING, read_all, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_files.shadow.place import Repository
     from prsm_files.shadow.records import RootState, Snapshot
@@ -47,22 +47,20 @@ SHOWN = 5  # names in an error
 PORTS = range(20_000, 30_000)
 
 
-class Beginning(NamedTuple):
-    """What a worktree begins with."""
-
-    commit: str
-    states: tuple[RootState, ...]  # the main root first
-    notes: tuple[str, ...]  # what is not in it
-
-
-def check(root_of: RootOf, now: Snapshot) -> Beginning:
-    """Return what a worktree of a folder, which is as `now`, begins with. Raises ConfigError."""
+def check(root_of: RootOf, now: Snapshot) -> str:
+    """Return the commit that a worktree of a folder, as it is `now`, begins at, or ConfigError."""
     root = root_of("")
     repository = _repository(root)
-    if strangers := list(_strangers(root_of, now)):
-        inside = ", ".join(strangers[:SHOWN])
+    strangers: list[str] = []
+    for state in now.roots:
+        around = root_of(state.path)
+        known = set(submodules(around.folder, around.person)) if around.repository else set()
+        inside = [path for path in roots_below(now, state.path) if path not in known]
+        strangers += [joined(state.path, path) for path in inside]
+    if strangers:
+        shown = ", ".join(strangers[:SHOWN])
         raise _refused(
-            f"there are repositories in it ({inside}), which a worktree would lack",
+            f"there are repositories in it ({shown}), which a worktree would lack",
             "have agents take turns in this folder, or give each a region of its own",
         )
     if repository.under_way in _UNFINISHED:
@@ -71,18 +69,7 @@ def check(root_of: RootOf, now: Snapshot) -> Beginning:
     commit = read_head(root.person).commit
     if commit is None:
         raise _refused("there is no commit yet", "make a first one: git commit --allow-empty")
-    notes = tuple(f"{one.path} is not in it: {one.reason}" for one in now.skipped)
-    return Beginning(commit, now.roots, notes)
-
-
-def _strangers(root_of: RootOf, now: Snapshot) -> Iterator[str]:
-    """Yield the repositories inside that are no submodules of the one around them."""
-    for state in now.roots:
-        around = root_of(state.path)
-        known = set(submodules(around.folder, around.person)) if around.repository else set()
-        for path in roots_below(now, state.path):
-            if path not in known:
-                yield joined(state.path, path)
+    return commit
 
 
 def _repository(root: Root) -> Repository:

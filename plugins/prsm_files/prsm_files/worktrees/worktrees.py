@@ -18,6 +18,7 @@ the folder's file system compares names. Of a file moved across the border one h
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections import defaultdict
@@ -37,7 +38,7 @@ from prsm_files.changes.merging import Words, find_side, merged, merged_lines
 from prsm_files.changes.writing import planned, write
 from prsm_files.shadow.acts import MERGE, Operation
 from prsm_files.shadow.files import folders_above
-from prsm_files.shadow.git import GitFailedError, listed, scratch
+from prsm_files.shadow.git import GitFailedError, scratch
 from prsm_files.shadow.records import FILE_BYTES, LINK, Entry, Left, joined
 from prsm_files.shadow.restoring import HinderedError
 from prsm_files.shadow.whereabouts import LOCK_SECONDS, folder_lock
@@ -129,12 +130,6 @@ class Whose(Struct, frozen=True):
     agent: str
     name: str
 
-    @property
-    def short(self) -> str:
-        """The session in few letters, fit for the name of a branch."""
-        letters = re.sub(r"[^a-z0-9]", "", self.session.lower())
-        return letters[-_SESSION_LETTERS:] or "session"
-
 
 class Made(NamedTuple):
     """A worktree that was made, and what of the folder is not in it."""
@@ -168,7 +163,8 @@ class Worktrees:
         ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
         """
         with self._at_work():
-            begins = making.check(self._shadow.root, self._shadow.now())
+            now = self._shadow.now()
+            commit = making.check(self._shadow.root, now)
             root = self._shadow.root("")
             tree_id, branch = self._free_names(root, whose, again)
             tree = Tree(
@@ -178,27 +174,28 @@ class Worktrees:
                 branch=branch,
                 folder=str(self._where.trees / self._key / tree_id),
                 parent=str(self._shadow.folder),
-                commit=begins.commit,
+                commit=commit,
                 parts=tuple(
-                    Part(path=state.path, origin=state.tree, base=state.tree)
-                    for state in begins.states
+                    Part(path=state.path, origin=state.tree, base=state.tree) for state in now.roots
                 ),
                 region=None if region is None else tuple(region),
                 port=making.free_port(self._where, tree_id),
             )
             self._write(tree)
             try:
-                making.make(self._shadow.root, tree, begins.states, self._place(tree))
+                making.make(self._shadow.root, tree, now.roots, self._place(tree))
             except BaseException:
                 self._remove(tree)
                 raise
-            return Made(self._write(replace(tree, state=READY)), begins.notes)
+            notes = tuple(f"{one.path} is not in it: {one.reason}" for one in now.skipped)
+            return Made(self._write(replace(tree, state=READY)), notes)
 
     def _free_names(self, root: Root, whose: Whose, again: str | None) -> tuple[str, str]:
-        number = 1
-        while True:
+        letters = re.sub(r"[^a-z0-9]", "", whose.session.lower())
+        short = letters[-_SESSION_LETTERS:] or "session"
+        for number in itertools.count(1):
             end = whose.name if number == 1 else f"{whose.name}-{number}"
-            tree_id, branch = again or f"{whose.short}-{end}", f"prsm/{whose.short}/{end}"
+            tree_id, branch = again or f"{short}-{end}", f"prsm/{short}/{end}"
             folder = self._where.trees / self._key / tree_id
             is_free = not (folder.exists() or self._where.place(self._key, tree_id).exists())
             if again is not None and not is_free:
@@ -209,7 +206,7 @@ class Worktrees:
                 )
             if is_free and not making.has_branch(root, branch):
                 return tree_id, branch
-            number += 1
+        raise AssertionError("numbers do not end")
 
     def find(self, tree_id: str) -> Tree | None:
         """Return what is known of a worktree; None where it is removed. git is not needed."""
@@ -244,14 +241,14 @@ class Worktrees:
         """Know what is to become of an agent's changes, and write nothing of it yet."""
         new, whole = self._differing(tree, result)
         index = making.index_of(self._place(tree), tree, tree.main)
-        made = commit(self._shadow.root(""), tree, whole, index, message)
+        made, left_out = commit(self._shadow.root(""), tree, whole, index, message)
         parted = part(Projection.of(tree), result, new=new, whole=whole)
         outcome = Outcome(
             result=KEPT,
             branch=tree.branch,
             files=tuple(one.name for one in whole),
-            commit=made.commit,
-            left_out=made.left_out,
+            commit=made,
+            left_out=left_out,
             outside=parted.outside,
             act=None if tree.outcome is None else tree.outcome.act,
         )
@@ -404,7 +401,6 @@ class Worktrees:
 
 
 _MODULE = "160000"  # the mode of a submodule
-_UNSET = frozenset({b"unspecified", b"unset"})
 _SUBJECTS = 20  # of commits that the agent made
 
 UNCOMMITTED = "it is in no commit"
@@ -413,20 +409,17 @@ FILTERED = "a program converts it, which is not run here"
 IN_SUBMODULE = "it is in a submodule, which has commits of its own"
 
 
-class Committed(NamedTuple):
-    """What is on the branch: a commit, None if it is the one it began at; and what is not."""
-
-    commit: str | None
-    left_out: tuple[Left, ...]
-
-
 def commit(
     root: Root, tree: Tree, changes: Sequence[Change], index: Path, message: str
-) -> Committed:
-    """Let the branch be one commit of what the agent has changed. Raises GitFailedError."""
+) -> tuple[str | None, tuple[Left, ...]]:
+    """Let the branch be one commit of what the agent has changed, or the one it began at.
+
+    Return the commit, if there is one, and what is left out of it. Raises GitFailedError.
+    """
     head = root.person.tree(tree.commit)
     links = tuple(f"{path}/" for path, entry in head.items() if entry.mode == _MODULE)
-    filtered = _filtered(root, [one.path for one in changes])
+    attributes = root.person.attributes([one.path for one in changes], ["filter"])
+    filtered = {path for path, known in attributes.items() if known["filter"] != "unset"}
     wanted: dict[str, Entry | None] = {}
     left_out = []
     for one in changes:
@@ -445,7 +438,7 @@ def commit(
     ref = f"refs/heads/{tree.branch}"
     root.person.run("update-ref", "--no-deref", ref, made or tree.commit)
     own_index(root, tree, made or tree.commit)
-    return Committed(made, tuple(left_out))
+    return made, tuple(left_out)
 
 
 def _own(root: Root, tree: Tree, change: Change, head: Entry | None) -> Entry | Left | None:
@@ -478,13 +471,6 @@ def _in_repository(root: Root, path: str, entry: Entry) -> Entry:
     data = root.shadow.blob(entry.blob)
     how = ("--no-filters",) if entry.mode == LINK else ("--path", path)
     return Entry(entry.mode, root.person.word("hash-object", "-w", "--stdin", *how, stdin=data))
-
-
-def _filtered(root: Root, paths: Sequence[str]) -> set[str]:
-    said = root.person.run("check-attr", "-z", "--stdin", "filter", stdin=listed(paths))
-    fields = said.split(b"\0")[:-1]
-    triples = zip(fields[::3], fields[2::3], strict=True)
-    return {os.fsdecode(name) for name, value in triples if value not in _UNSET}
 
 
 def _committed(

@@ -43,14 +43,14 @@ from prsm_files.changes.attribution import WritingCall as WrittenCall
 from prsm_files.changes.tracing import find_origin, patch
 from prsm_files.changes.tracker import Tracker
 from prsm_files.session.deciding import wanted
-from prsm_files.session.naming import session_step
+from prsm_files.session.naming import newest_run, session_step
 from prsm_files.session.verdicts import SessionOwner, Verdicts
 from prsm_files.shadow.files import put_json, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
-    from prsm_core.files import ChangeRow, FilesContext, Folders, Hold, Step, WritingCall
+    from prsm_core.files import ChangeRow, FilesContext, Folders, Hold, WritingCall
     from prsm_files.changes.attribution import Attributed
     from prsm_files.changes.tracing import Origin
     from prsm_files.changes.tracker import Scan
@@ -119,11 +119,12 @@ class ChangeWatch(SessionOwner):
             started = await self._keeper.attempt(
                 self._folder, lambda shadow: self._start(shadow, stored), _UNSEEN
             )
+            # Whoever came before an empty beginning needs no look of its own. Why there is none
+            # was told.
             if started is not None and not started[1]:
-                self._looked = began  # whoever came before that needs no look of its own
+                self._looked = began
             is_left = started is not None and self._keep_calls(*started)
-            if started is None:
-                self._is_open = False  # why was told
+            self._is_open &= started is not None
             # Once the folder is known: what it writes is nobody's change.
             await self.verdicts.recover()
             if is_left:
@@ -137,18 +138,12 @@ class ChangeWatch(SessionOwner):
         tracker = Tracker(shadow, self.session, tick=self._tick, new_id=new_id)
         file = tracker.place / "calls.json"
         left = read_calls(file) if tracker.has_begun else ()
-        if left:
-            tracker.go_on(stored.__contains__)
-        else:
-            tracker.begin()
+        tracker.go_on(stored.__contains__) if left else tracker.begin()
         self._tracker = tracker
         return file, left
 
     def _keep_calls(self, file: Path, left: Sequence[WrittenCall]) -> bool:
-        """Keep open calls in a file, with those that a dead process had; whether there are such.
-
-        Not in the thread: calls begin and end meanwhile, and two would write the one file.
-        """
+        # Not in the thread: calls begin and end meanwhile, and two would write the one file.
         try:
             self._calls.keep_in(file, left)
         except OSError as error:
@@ -228,15 +223,15 @@ class ChangeWatch(SessionOwner):
         An engine that is left does not wait for a folder that is not known yet, which may take
         minutes: no call has written there, and what a process before has left the next run finds.
         """
-        if self._is_open:
-            if self._of.journal.is_suspended and not self._ready.is_set():
-                self._is_open = False
-                return
-            is_all_found = await self._look_now()
-            self._is_open = False
-            if not is_all_found:  # why was told; the next run finds the rest, as after a death
-                return
-            self._calls.forget()  # whoever goes on with the run makes them anew
+        if not self._is_open:
+            return
+        is_known = self._ready.is_set() or not self._of.journal.is_suspended
+        is_all_found = is_known and await self._look_now()
+        self._is_open = False
+        # Where something was not found that was told: the next run finds it, as after a death.
+        if is_all_found:
+            # Whoever goes on with the run makes them anew.
+            self._calls.forget()
             if self._tracker is not None:
                 await self._watch(Tracker.end)
 
@@ -283,36 +278,25 @@ class ChangeWatch(SessionOwner):
         all_ = attribute(scan.found, self._calls.all, hands=self._hands, are_one=self._are_one)
         changes = [self._change(scan, number, one) for number, one in enumerate(all_, 1)]
         self._tell_conflicts(all_)  # first: whoever sees the event knows that they were told
-        step_id = f"{self.run_id}:changes:{scan.id}"
-        writes = (FileChanged(change=change) for change in changes)
-        await self.commit(session_step(self.session, step_id, self.run_id, self.now(), *writes))
+        step_id = f"{self._of.journal.run_id}:changes:{scan.id}"
+        await self.commit(step_id, *(FileChanged(change=change) for change in changes))
         await self._watch(lambda tracker: tracker.settle(scan))
 
-    @property
-    def run_id(self) -> str:
-        """See the class above."""
-        return self._of.journal.run_id
-
-    def now(self) -> float:
-        """Return the time, in Unix seconds."""
-        return self._of.clock.time()
-
-    async def commit(self, step: Step) -> None:
-        """Commit a step of the session."""
-        await self._of.journal.commit(step)
+    async def commit(self, step_id: str, *writes: Any) -> None:
+        """Commit a step of the session, in the run that is open, or was last."""
+        of = self._of
+        run = of.journal.run_id or await newest_run(of.store, of.session)
+        await of.journal.commit(session_step(of.session, step_id, run, of.clock.time(), *writes))
 
     @asynccontextmanager
-    async def quiet(self) -> AsyncIterator[Callable[[Collection[str]], None]]:
+    async def quiet(self) -> AsyncIterator[Callable[[set[str]], None]]:
         """Let no call begin; yield what raises ConfigError if one runs that may write files."""
         async with self._of.quiet.hold(limit=HOLD_SECONDS) as hold:
             yield partial(self._require_quiet, hold)
 
-    def _require_quiet(self, hold: Hold, meant: Collection[str]) -> None:
-        racing = [
-            call
-            for call in hold.disturbing
-            if not (named := self.paths(call)) or named & set(meant)
-        ]
+    def _require_quiet(self, hold: Hold, meant: set[str]) -> None:
+        calls = ((call, self.paths(call)) for call in hold.disturbing)
+        racing = [call for call, named in calls if not named or named & meant]
         if racing and meant:
             writers = "; ".join(self._of.journal.redact(str(call)) for call in racing)
             raise ConfigError(

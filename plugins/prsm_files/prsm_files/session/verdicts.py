@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import defaultdict
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from prsm_core.files import ACCEPTED, ChangesDecided, text_path
+from prsm_core.files import ACCEPTED, ChangesDecided, Decision, text_path
 from prsm_files.changes.acting import Acting, Rejecter
 from prsm_files.commits import Committer, Outcome
 from prsm_files.session.committing import commits_of, committed
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
     from prsm_core import Store
-    from prsm_core.files import ChangeRow, Decision, Step
+    from prsm_core.files import ChangeRow
     from prsm_files.changes.acting import Acted
+    from prsm_files.commits import Asked
     from prsm_files.session.committing import Wording
     from prsm_files.session.deciding import Choice
     from prsm_files.shadow.acts import Act
@@ -47,18 +49,12 @@ class SessionOwner:
 
     Attributes:
         lock: Held while files are written, and looked at.
-        run_id: The run that is open, or was last; empty: that is for the ledger to say.
     """
 
     def __init__(self, store: Store, session: str) -> None:
         self.store = store
         self.session = session
         self.lock = asyncio.Lock()
-
-    @property
-    def run_id(self) -> str:
-        """See the class."""
-        return ""
 
     async def use(self, work: Callable[[Shadow], T]) -> T:
         """Do what needs the shadow of the folder, in a thread. Raises PrsmError, and OSError."""
@@ -72,16 +68,13 @@ class SessionOwner:
         """Return all changes of the session, oldest first."""
         return await self.store.changes(self.session)
 
-    async def commit(self, step: Step) -> None:
-        """Commit a step of the session. Raises StoreError."""
-        await self.store.commit(step)
-
-    def now(self) -> float:
-        """Return the time, in Unix seconds."""
-        return time.time()
+    async def commit(self, step_id: str, *writes: Any) -> None:
+        """Commit a step of the session, in its newest run. Raises StoreError."""
+        run = await newest_run(self.store, self.session)
+        await self.store.commit(session_step(self.session, step_id, run, time.time(), *writes))
 
     @asynccontextmanager
-    async def quiet(self) -> AsyncIterator[Callable[[Collection[str]], None]]:
+    async def quiet(self) -> AsyncIterator[Callable[[set[str]], None]]:
         """Let no call begin; yield what raises ConfigError if one runs that may write files."""
         yield lambda _: None
 
@@ -155,11 +148,10 @@ class Verdicts:
             made = await self.decide(decided_by(rows, acted.act, self._session))
             await self._owner.use(lambda shadow: Acting(shadow).finish(acted.act, self._session))
         by_id = {one.id: one for one in made}
-        told: dict[str, list[Decision]] = {}
-        for row in rows:
+        told = defaultdict[str, list[Decision]](list)
+        for row in (row for row in rows if row.change.id in by_id):
             for agent in dict.fromkeys(one.agent for one in row.change.authors):
-                if row.change.id in by_id:
-                    told.setdefault(agent, []).append(by_id[row.change.id])
+                told[agent].append(by_id[row.change.id])
         for agent, theirs in told.items():
             self._owner.tell(agent, text(theirs))
         return acted, made
@@ -168,15 +160,19 @@ class Verdicts:
         self, choice: Choice, wording: Wording
     ) -> tuple[Outcome, Sequence[ChangeRow]]:
         """Return what `commit` would do, and the changes that are meant. Raises PrsmError."""
-        rows = choose(await self._owner.rows(), choice, {ACCEPTED})
-        asked = await commits_of(self._store, self._session, rows, wording)
+        rows, asked = await self._asked(choice, wording)
         return await self._owner.use(lambda shadow: Committer(shadow).plan(asked)), rows
+
+    async def _asked(
+        self, choice: Choice, wording: Wording
+    ) -> tuple[Sequence[ChangeRow], Sequence[Asked]]:
+        rows = choose(await self._owner.rows(), choice, {ACCEPTED})
+        return rows, await commits_of(self._store, self._session, rows, wording)
 
     async def commit(self, choice: Choice, wording: Wording) -> tuple[Outcome, Sequence[ChangeRow]]:
         """Commit accepted changes; return what was done, and them. Raises PrsmError."""
         await self.recover()
-        rows = choose(await self._owner.rows(), choice, {ACCEPTED})
-        asked = await commits_of(self._store, self._session, rows, wording)
+        rows, asked = await self._asked(choice, wording)
         async with self._owner.lock:
             outcome = await self._owner.use(
                 lambda shadow: Committer(shadow).commit(self._session, asked)
@@ -229,9 +225,6 @@ class Verdicts:
     async def decide(self, made: Sequence[Decision]) -> Sequence[Decision]:
         """Have the ledger say what is decided. Raises StoreError."""
         if made:
-            owner, session = self._owner, self._session
-            step_id = f"{session}:decided:{secrets.token_hex(5)}"
-            run = owner.run_id or await newest_run(self._store, session)
-            decided = ChangesDecided(decisions=tuple(made))
-            await owner.commit(session_step(session, step_id, run, owner.now(), decided))
+            step_id = f"{self._session}:decided:{secrets.token_hex(5)}"
+            await self._owner.commit(step_id, ChangesDecided(decisions=tuple(made)))
         return made

@@ -58,7 +58,7 @@ from prsm_files.shadow.records import (
     joined,
 )
 from prsm_files.shadow.restoring import count_strange, plan_all, plan_root, write_all
-from prsm_files.shadow.root import Limits, Root, stored_at
+from prsm_files.shadow.root import Captured, Limits, Root, stored_at
 from prsm_files.shadow.staging import forget_copy
 from prsm_files.shadow.trackers import note_restored
 from prsm_files.shadow.whereabouts import PRUNE, folder_lock, place_of
@@ -199,7 +199,7 @@ class Shadow:
         """Forget a snapshot, and remove what no other one needs. Raises ConfigError."""
         with self._open():
             snapshot = self._find(wanted)
-            self._drop(snapshot)
+            self._drop([snapshot])
             self._prune()
             return snapshot
 
@@ -209,8 +209,7 @@ class Shadow:
             needed = {*spared, *self._needed()}
             mine = [one for one in self._kept() if one.kind in AUTOMATIC and one.id not in needed]
             goes = too_many(mine, rule, self._now(), self.root("").stored_bytes)
-            for one in goes:
-                self._drop(one)
+            self._drop(goes)
             if goes:
                 self._prune()
             return len(goes)
@@ -260,9 +259,7 @@ class Shadow:
     def at_work(self) -> Iterator[None]:
         """Keep others out, for those who keep more than snapshots here; a restore is over then."""
         with folder_lock(self.place, self._wait_seconds):
-            if self.journal.intent() is not None:
-                self._roots.clear()
-                self._recover()
+            self._recover()
             yield
 
     def has_root(self, path: str) -> bool:
@@ -276,9 +273,14 @@ class Shadow:
     ) -> Snapshot:
         """Keep a snapshot of what is stored already, for those who are `at_work`."""
         kept = Snapshot(
-            id=self._new_id(), created_at=self._now(), folder=str(self.folder), roots=tuple(roots)
+            id=self._new_id(),
+            created_at=self._now(),
+            description=description,
+            folder=str(self.folder),
+            roots=tuple(roots),
+            notes=notes,
         )
-        return self._keep(replace(kept, description=description, notes=notes))
+        return self._keep(kept)
 
     def now(self) -> Snapshot:
         """Store the folder as it is now, for those who are `at_work`. Raises PrsmError."""
@@ -295,10 +297,8 @@ class Shadow:
             raise ConfigError(
                 f"there is no folder {self.folder} any more", hint="go to another one"
             )
-        with folder_lock(self.place, self._wait_seconds):
+        with self.at_work():
             self._roots.clear()
-            if self.journal.intent() is not None:
-                self._recover()
             if (self.place / PRUNE).exists():
                 self._prune()
                 (self.place / PRUNE).unlink()
@@ -368,8 +368,7 @@ class Shadow:
         may_be_known: bool = False,
     ) -> Snapshot:
         """Keep the folder as it is now; what a restore of `target` would overwrite included."""
-        taken = self._capture(target, about)
-        taken = replace(taken, unquiet=unquiet())
+        taken = replace(self._capture(target, about), unquiet=unquiet())
         known = newest_like(self._kept(), taken) if may_be_known else None
         return known or self._keep(taken)
 
@@ -390,8 +389,7 @@ class Shadow:
         return set() if last is None or last.target is None else {last.safety, last.target}
 
     def _keep(self, snapshot: Snapshot) -> Snapshot:
-        number = 1 + self._newest_number()
-        snapshot = replace(snapshot, number=number)
+        snapshot = replace(snapshot, number=1 + self._newest_number())
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot
             keep_root(self.root(state.path), state, snapshot)
         return snapshot
@@ -412,11 +410,10 @@ class Shadow:
             if len(states) + len(paths) > MOST:
                 skipped += [Skipped(one, f"more than {MOST} repositories") for one in paths[1:]]
                 paths = []
-        about = about or About()
         return Snapshot(
             id=self._new_id(),
             created_at=self._now(),
-            **about._asdict(),
+            **(about or About())._asdict(),
             folder=str(self.folder),
             roots=tuple(states),
             skipped=tuple(skipped[:MOST_SKIPPED]),
@@ -424,22 +421,20 @@ class Shadow:
             notes=tuple(notes),
         )
 
-    def _capture_root(
-        self, path: str, target: Snapshot | None
-    ) -> tuple[RootState, list[str], list[Skipped], list[str]]:
+    def _capture_root(self, path: str, target: Snapshot | None) -> Captured:
         root = self.root(path)
         captured = root.capture()
         wanted = None if target is None else target.root(path)
-        if target is not None and wanted is not None:
-            changes = root.compare(captured.state.tree, wanted.tree)
-            tops = roots_below(target, path)
-            forced = restoring.in_the_way(root, changes, tops)
-            if forced:
-                captured = root.capture(forced)
-                restoring.check_stored(forced, [one.path for one in captured.skipped])
-            nested = sorted({*captured.nested, *roots_among(root.folder, tops)})  # if ignored now
-            captured = captured._replace(nested=nested)
-        return captured.state, captured.nested, captured.skipped, captured.notes
+        if target is None or wanted is None:
+            return captured
+        changes = root.compare(captured.state.tree, wanted.tree)
+        tops = roots_below(target, path)
+        if forced := restoring.in_the_way(root, changes, tops):
+            captured = root.capture(forced)
+            restoring.check_stored(forced, [one.path for one in captured.skipped])
+        # What is ignored now was a root then, too.
+        nested = sorted({*captured.nested, *roots_among(root.folder, tops)})
+        return captured._replace(nested=nested)
 
     def _restore(
         self, target: Snapshot, with_staging: bool, then: Owed | None, spare: Spare | None
@@ -462,7 +457,8 @@ class Shadow:
         except (PrsmError, OSError) as error:
             raise self._taken_back(safety, error) from error
         self._finish(target, safety, intent)
-        self._drop_old()
+        needed, old = self._needed(), [one for one in self._kept() if one.kind == SAFETY]
+        self._drop(one for one in old[KEPT_SAFETY:] if one.id not in needed)
         plan = replace(restored.plan, snapshot=wanted, spared=spared.files, stays=spared.stays)
         return replace(restored, plan=plan)
 
@@ -538,6 +534,7 @@ class Shadow:
         intent = self.journal.intent()
         if intent is None:
             return
+        self._roots.clear()
         try:
             target, safety = self._find(intent.target), self._find(intent.safety)
         except ConfigError:
@@ -571,18 +568,12 @@ class Shadow:
         kept = self._keep(replace(now, kind=RESCUE, description=what))
         return f"; {strange} files were neither old nor new, and are kept in {kept.id}"
 
-    def _drop(self, snapshot: Snapshot) -> None:
-        for state in snapshot.roots:  # the folder itself first: then there is none
-            place = self._place_of(state.path)
-            if place.is_dir():
-                stored_at(self._git, place).run("update-ref", "-d", f"{REFS}{snapshot.id}")
-
-    def _drop_old(self) -> None:
-        spared = self._needed()
-        mine = [one for one in self._kept() if one.kind == SAFETY]
-        for one in mine[KEPT_SAFETY:]:
-            if one.id not in spared:
-                self._drop(one)
+    def _drop(self, snapshots: Iterable[Snapshot]) -> None:
+        for snapshot in snapshots:
+            # The folder itself first: then there is none.
+            for place in (self._place_of(state.path) for state in snapshot.roots):
+                if place.is_dir():
+                    stored_at(self._git, place).run("update-ref", "-d", f"{REFS}{snapshot.id}")
 
 
 def _secure(root: Root, snapshots: tuple[str, ...], heads: Collection[str]) -> int:

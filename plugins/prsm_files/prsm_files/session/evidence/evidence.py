@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         GateSettings,
         ProcessLauncher,
     )
-    from prsm_files.artifacts import Artifact, Blob
+    from prsm_files.artifacts import Blob
     from prsm_files.session.evidence.command_log import CommandLog
     from prsm_files.session.evidence.witness import Seen, Witness
 
@@ -65,6 +65,11 @@ class GateVerdict(Struct, frozen=True, kw_only=True):
     folder: str = ""  # the workspace that it judged
     is_whole: bool = True  # that is the session's own
     is_new: bool = True  # it ran now; else it passed before, and nothing has changed since
+
+    @property
+    def line(self) -> str:
+        """What is wrong, in a line."""
+        return f"gate {self.name} {self.problem}"
 
 
 class GateRunner:
@@ -157,13 +162,6 @@ class Sources(Struct, frozen=True, kw_only=True):
     witness: Callable[[], Witness] | None  # None: nobody watches the files
 
 
-class _Found(Struct, frozen=True, kw_only=True):
-    log: CommandLog
-    edited: int  # the number of an event
-    has_changed: bool
-    is_watched: bool  # what changed is measured, so that naming a file changes nothing
-
-
 class ClaimProof(Proof):
     """Weighs what one incarnation has done since its beginning; its notes count its refusals."""
 
@@ -178,62 +176,61 @@ class ClaimProof(Proof):
         Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back,
         unless it `is_last`.
         """
-        found = await self._find(artifacts, commands)
-        return await self._judge(found, artifacts, may_refuse=not is_last)
+        log, rows = await self._command_log(commands), await self._rows()
+        return await self._judge(log, rows, artifacts, may_refuse=not is_last)
 
     async def again(self, result: AgentResult) -> AgentResult:
         """Return an accepted result with what its children did to it that have ended since."""
-        found = await self._find(result.artifacts, ())
-        if found.edited <= found.log.claimed_at:
+        log, rows = await self._command_log(()), await self._rows()
+        if log.last_edit(rows) <= log.claimed_at:
             return result
-        now = await self._judge(found, result.artifacts, may_refuse=False)
-        levels = list(Level)
-        level = min(now.level, Level(result.evidence), key=levels.index)
-        if now.level is Level.VERIFIED:  # the gates have judged all that there is
+        now = await self._judge(log, rows, result.artifacts, may_refuse=False)
+        level = min(now.level, Level(result.evidence), key=list(Level).index)
+        # The gates have judged all that there is.
+        if now.level is Level.VERIFIED:
             level = Level(result.evidence) if result.evidence_gaps else now.level
         gaps = tuple(dict.fromkeys((*result.evidence_gaps, *now.gaps)))
         return replace(result, evidence=level.value, evidence_gaps=gaps)
 
-    async def _find(self, artifacts: Sequence[str], commands: Sequence[str]) -> _Found:
-        log = await self._command_log(commands)
-        rows = await self._rows()
-        edited = log.last_edit(rows)
-        has_changed = edited > NEVER or bool(rows) or await self._from.in_worktree(self._record)
-        is_watched = rows is not None
-        return _Found(log=log, edited=edited, has_changed=has_changed, is_watched=is_watched)
-
     async def _judge(
-        self, found: _Found, artifacts: Sequence[str], *, may_refuse: bool
+        self,
+        log: CommandLog,
+        rows: Sequence[ChangeRow] | None,
+        artifacts: Sequence[str],
+        *,
+        may_refuse: bool,
     ) -> Evidence:
-        log = found.log
+        of, record, edited = self._from, self._record, log.last_edit(rows)
+        has_changed = edited > NEVER or bool(rows) or await of.in_worktree(record)
         file_gaps = await self._file_gaps(artifacts)
         unproven = log.unproven()
         gaps = [*file_gaps, *unproven]
-        is_believed = bool(artifacts) and not (file_gaps or found.is_watched)
-        has_changed = found.has_changed or is_believed
-        verdicts = await self._gates(found.edited) if has_changed else []
+        # What changed is measured where it is watched: naming a file changes nothing there.
+        has_changed = has_changed or (bool(artifacts) and not file_gaps and rows is None)
+        verdicts: list[GateVerdict] = []
+        if has_changed:
+            agent, feed = record.descriptor, of.context.feed
+            verdicts = await of.gates.run(
+                agent.duties,
+                of.folders.of(agent.cwd),
+                now=lambda: feed.newest,
+                edited=edited if edited > NEVER else None,
+            )
         await self._tell(verdicts)
         required = [verdict for verdict in verdicts if verdict.is_required]
         failed = [verdict for verdict in required if verdict.problem is not None]
         if may_refuse:
             self._refuse([verdict for verdict in failed if not verdict.is_broken])
         is_verified = bool(required) and not failed
-        is_checked = is_verified or log.has_checked_since(found.edited)
+        is_checked = is_verified or log.has_checked_since(edited)
         if has_changed and not (is_checked or unproven or failed):
             gaps.append(UNCHECKED)
         level = Level.CHECKED if is_checked and not (gaps or failed) else Level.CLAIMED
         if level is Level.CHECKED and is_verified:
             level = Level.VERIFIED
-        gaps += [f"gate {verdict.name} {verdict.problem}" for verdict in failed]
-        redact = self._from.context.journal.redact
-        gaps, others = redact(gaps), redact(log.others())
-        return Evidence(level=level, gaps=tuple(gaps), by=tuple(others))
-
-    async def _gates(self, edited: int) -> list[GateVerdict]:
-        agent, of, feed = self._record.descriptor, self._from, self._from.context.feed
-        where = of.folders.of(agent.cwd)
-        known = edited if edited > NEVER else None
-        return await of.gates.run(agent.duties, where, now=lambda: feed.newest, edited=known)
+        gaps += [verdict.line for verdict in failed]
+        redact = of.context.journal.redact
+        return Evidence(level=level, gaps=tuple(redact(gaps)), by=tuple(redact(log.others())))
 
     async def _rows(self) -> Sequence[ChangeRow] | None:
         """Return what was found of the agents' changes; None where nobody watches them."""
@@ -250,12 +247,12 @@ class ClaimProof(Proof):
         agent, began = self._record.descriptor, self._record.notes.began_at
         folder, since = agent.cwd, agent.created_at if began is None else began
         found, gaps = await asyncio.to_thread(find_artifacts, folder, names)
-        seen = await self._seen(found)
-        gaps += [
-            f"{one.name!r} {_whose(seen[one.path])}"
-            for one in found
-            if one.path in seen and seen[one.path].others
-        ]
+        seen: Mapping[str, Seen] = {}
+        if self._from.witness is not None and found:
+            seen = await self._from.witness().of(self._record, [one.path for one in found])
+        for one in found:
+            if one.path in seen and seen[one.path].others:
+                gaps.append(f"{one.name!r} {_whose(seen[one.path])}")
         before = {path: one.before for path, one in seen.items() if one.before is not None}
         touched, more = touched_since([one for one in found if one.path not in seen], since)
         gaps += more
@@ -266,12 +263,6 @@ class ClaimProof(Proof):
             before |= await blobs_before(of.launcher, of.clock, folder, paths, since)
         gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
         return gaps
-
-    async def _seen(self, found: Sequence[Artifact]) -> Mapping[str, Seen]:
-        witness = self._from.witness
-        if witness is None or not found:
-            return {}
-        return await witness().of(self._record, [one.path for one in found])
 
     async def _command_log(self, commands: Sequence[str]) -> CommandLog:
         """Read the calls of the agent and all below it, since its present life began."""
@@ -298,7 +289,7 @@ class ClaimProof(Proof):
             if not verdict.is_new:
                 continue
             if verdict.problem is not None:
-                text = f"gate {verdict.name} {verdict.problem} for {record.descriptor.name}"
+                text = f"{verdict.line} for {record.descriptor.name}"
                 journal.note("notice", record.agent_id, level="warning", text=text)
             await journal.fact(
                 "gate_finished",
@@ -315,10 +306,12 @@ class ClaimProof(Proof):
         if not failed or refusals >= self._from.context.settings.engine.gate_refusals:
             return
         self._record.note(refusals=refusals + 1)
+        lines = [
+            f"{one.line}; it prints:\n{quote(one.output)}" if one.output else one.line
+            for one in failed
+        ]
         raise OrchestrationError(
-            "\n".join(_told(verdict) for verdict in failed),
-            hint="mend it, then call task_complete again",
-            code="gate_failed",
+            "\n".join(lines), hint="mend it, then call task_complete again", code="gate_failed"
         )
 
 
@@ -327,11 +320,6 @@ def _whose(seen: Seen) -> str:
     if not names:
         return "was changed, but by no call of the agent that is known of"
     return f"was changed by {names}, and not by the agent"
-
-
-def _told(verdict: GateVerdict) -> str:
-    told = f"gate {verdict.name} {verdict.problem}"
-    return f"{told}; it prints:\n{quote(verdict.output)}" if verdict.output else told
 
 
 async def blobs_before(

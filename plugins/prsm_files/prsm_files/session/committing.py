@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from prsm_core import ConfigError
 from prsm_core.door import AgentName, ChangeHeld, ChangeLeft, CommitReport, NewCommit
-from prsm_core.files import COMMITTED, Decision
+from prsm_core.files import COMMITTED, ChangeRow, Decision
 from prsm_core.kit import escape_exact, first_line
 from prsm_files.commits import Asked
 from prsm_files.session.deciding import wanted
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from prsm_core import Store
     from prsm_core.door import Reason
-    from prsm_core.files import AgentRow, ChangeRow
+    from prsm_core.files import AgentRow
     from prsm_files.commits import Outcome
 
 BY_AGENT, BY_TASK = "agent", "task"
@@ -55,13 +56,13 @@ async def commits_of(
         return ()
     agents = {row.descriptor.agent_id: row for row in await store.agents(session)}
     tasks = await _tasks(store, session) if wording.by == BY_TASK else {}
-    groups: dict[tuple[str, bool], list[ChangeRow]] = {}
+    groups = defaultdict[tuple[str, bool], list[ChangeRow]](list)
     for row in rows:
         author = row.change.author
-        key = author.agent if author is not None else ""
+        key = "" if author is None else author.agent
         if wording.by == BY_TASK:
             key = tasks.get(row.change.id, ("", ""))[0]
-        groups.setdefault((key, row.change.is_unsure), []).append(row)
+        groups[key, row.change.is_unsure].append(row)
     reasons = Reasons(store, session)
     made = []
     for mine in groups.values():
@@ -93,34 +94,26 @@ async def _tasks(store: Store, session: str) -> Mapping[str, tuple[str, str]]:
 def _text(rows: Sequence[ChangeRow], said: Sequence[Reason | None], task: str) -> str:
     reasons = [one for one in said if one is not None]
     best = max(reasons, key=lambda one: one.score).text if reasons else task
-    subject = _subject(best)
-    lines: list[str] = []
-    for row, why in list(zip(rows, said, strict=True))[:LISTED]:
-        line = f"- {escape_exact(row.change.path)}"
-        lines.append(line if why is None else f"{line}: {first_line(why.text, 200)}")
+    subject = first_line(best, 10 * SUBJECT).removesuffix("…").rstrip(" .:;,")
+    if len(subject) > SUBJECT:
+        subject = subject[: SUBJECT - 1].rsplit(" ", 1)[0].rstrip(" .:;,") + "…"
+    lines = [
+        f"- {escape_exact(row.change.path)}" + (f": {first_line(why.text, 200)}" if why else "")
+        for row, why in list(zip(rows, said, strict=True))[:LISTED]
+    ]
     if len(rows) > LISTED:
         lines.append(f"- and {len(rows) - LISTED} more")
     if rows[0].change.is_unsure:
         lines = [*dict.fromkeys(lines), "", _UNSURE]
-    return "\n".join([subject, "", *lines])
-
-
-def _subject(text: str) -> str:
-    line = first_line(text, 10 * SUBJECT).removesuffix("…").rstrip(" .:;,")
-    if len(line) <= SUBJECT:
-        return line or "Changes of agents"
-    return line[: SUBJECT - 1].rsplit(" ", 1)[0].rstrip(" .:;,") + "…"
+    return "\n".join([subject or "Changes of agents", "", *lines])
 
 
 def _trailers(session: str, agents: Iterable[AgentRow]) -> str:
-    lines = []
-    for row in agents:
-        one = row.descriptor
-        lines += [
-            f"PRSM-Agent: {escape_exact(one.name)}",
-            f"PRSM-Provider: {escape_exact(one.provider)}",
-            f"PRSM-Model: {escape_exact(one.model)}",
-        ]
+    lines = [
+        f"PRSM-{label}: {escape_exact(getattr(row.descriptor, name))}"
+        for row in agents
+        for label, name in (("Agent", "name"), ("Provider", "provider"), ("Model", "model"))
+    ]
     return "\n".join([*lines, f"PRSM-Session: {session}"])
 
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 
 PROMPTS = frozenset({"run", "prompt"})  # kinds of snapshots: before a task, before a prompt
-WAYS = ("prompt", "turn", "act")  # of an undo
 MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
 
 
@@ -79,7 +78,12 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
     state = await store.state(session)
     kept = [one for one in reversed(state.snapshots) if one.kind in PROMPTS]
     if not kept:
-        raise nothing_kept(session)
+        raise ConfigError(
+            f"of no prompt in session {session} the files before it are kept",
+            hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
+            f"`prsm fork {session} --at EVENT` takes the conversation back alone",
+            code="unknown_prompt",
+        )
     snapshot = _chosen(kept, wanted)
     owner, seq = await _before(store, state, snapshot.last_commit)
     return Prompt(
@@ -105,16 +109,6 @@ async def known_since(store: Store, prompt: Prompt, shadow: Shadow) -> Known:
             steps[change.path].append(Step(change.before, change.after, is_of_agents(row)))
     is_whole = not (shadow.place / TRACKERS / name_of(prompt.session) / KNOWN).exists()
     return Known(steps=dict(steps), is_whole=is_whole)
-
-
-def nothing_kept(session: str) -> ConfigError:
-    """Return the error of a session without any prompt that can be taken back."""
-    return ConfigError(
-        f"of no prompt in session {session} the files before it are kept",
-        hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
-        f"`prsm fork {session} --at EVENT` takes the conversation back alone",
-        code="unknown_prompt",
-    )
 
 
 def files_gone(prompt: Prompt) -> ConfigError:
@@ -279,32 +273,6 @@ class Known(Struct, frozen=True, kw_only=True):
         if steps and self.is_whole and steps[-1].after != now:
             others.append(Step(steps[-1].after, now, is_agents=False))
         return others
-
-
-def check_way(what: str) -> None:
-    """Raise ConfigError for what no AppHandle undoes."""
-    if what not in WAYS:
-        raise ConfigError(
-            f"{what!r} cannot be undone", hint=f"undo one of {', '.join(WAYS)}", code="unknown_undo"
-        )
-
-
-def run_open(session: str) -> ConfigError:
-    """Return the error of an undo below agents that work."""
-    return ConfigError(
-        f"a run is open in session {session}: its agents work with what would be taken back",
-        hint=f"end it first: press Ctrl-C where it runs, or `prsm kill master --session {session}`",
-        code="run_open",
-    )
-
-
-def not_kept() -> ConfigError:
-    """Return the error of an engine that keeps no files."""
-    return ConfigError(
-        "files are not kept here",
-        hint="let `workspace.snapshots` be something else than off",
-        code="no_snapshots",
-    )
 
 
 FORK, TAKE_UP, SET_ASIDE = "fork", "take_up", "set_aside"

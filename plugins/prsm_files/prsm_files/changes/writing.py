@@ -88,6 +88,14 @@ def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
     return True
 
 
+def _drop_empty(top: Path, folder: Path) -> None:
+    # It ends at a folder that something is in, or that is not ours to remove.
+    with suppress(OSError):
+        while folder != top:
+            folder.rmdir()
+            folder = folder.parent
+
+
 class _ChangedError(Exception):
     """Somebody has changed the file since it was looked at."""
 
@@ -119,15 +127,6 @@ def _make_folder(top: Path, folder: Path, known: Mapping[str, int]) -> None:
         folder.mkdir(exist_ok=True)
         usual = stat.S_IMODE(folder.parent.stat().st_mode)
         folder.chmod(known.get(str(folder.relative_to(top)), usual))
-
-
-def _drop_empty(top: Path, folder: Path) -> None:
-    while folder != top:
-        try:
-            folder.rmdir()
-        except OSError:  # something is in it, or it is not ours to remove
-            return
-        folder = folder.parent
 
 
 def put_in_place(root: Root, path: Path, name: str, make: Callable[[Path], None]) -> None:

@@ -76,8 +76,10 @@ class FilesKeeper:
         try:
             return await self.use(folder, work)
         except (PrsmError, OSError) as error:
-            if not self._is_closed:
-                self._tell_failure(lost.format(folder), error)
+            text = f"{lost.format(folder)}: {explain(error)}"
+            if not self._is_closed and text not in self._told:
+                self._told.add(text)
+                self._journal.tell("notice", level="warning", text=text)
             return None
 
     async def secure(self, folder: Path) -> None:
@@ -91,7 +93,14 @@ class FilesKeeper:
         """Finish, or take back, a restore that was cut off, and what it owes; return notes."""
         if not self._whereabouts.is_cut_off(folder):
             return ()
-        notes, owed = await self.use(folder, _recovered)
+
+        def recover_noting(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:
+            owed = recovered(shadow)
+            notes = [f"{shadow.folder}: {note}" for note in shadow.notes]
+            shadow.notes.clear()
+            return notes, owed
+
+        notes, owed = await self.use(folder, recover_noting)
         if owed is not None:
             notes = [*notes, f"{folder}: {await finish(owed)}"]
             await self.use(folder, lambda shadow: shadow.journal.settle())
@@ -127,7 +136,10 @@ class FilesKeeper:
                     await self._end_git()  # the next one may find a git that works
                 raise
             finally:
-                self._tell_notes()
+                for shadow in self._shadows.values():
+                    for note in shadow.notes:
+                        self._journal.tell("notice", level="info", text=f"{shadow.folder}: {note}")
+                    shadow.notes.clear()
         finally:
             self._turn.release()
 
@@ -169,27 +181,14 @@ class FilesKeeper:
             self._shadows[top] = self._whereabouts.open(git, top)
         return self._shadows[top]
 
-    def _tell_notes(self) -> None:
-        for shadow in self._shadows.values():
-            for note in shadow.notes:
-                self._journal.tell("notice", level="info", text=f"{shadow.folder}: {note}")
-            shadow.notes.clear()
 
-    def _tell_failure(self, lost: str, error: PrsmError | OSError) -> None:
-        text = f"{lost}: {explain(error)}"
-        if text not in self._told:
-            self._told.add(text)
-            self._journal.tell("notice", level="warning", text=text)
-
-
-def _recovered(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:
+def recovered(shadow: Shadow) -> Owed | None:
+    """Finish what was cut off in a folder; return what a restore still owes. Raises PrsmError."""
     from prsm_files.changes.acting import Acting  # few acts are cut off
 
     shadow.recover()
     Acting(shadow).recover()
-    notes = [f"{shadow.folder}: {note}" for note in shadow.notes]
-    shadow.notes.clear()
-    return notes, shadow.journal.owed()
+    return shadow.journal.owed()
 
 
 def explain(error: PrsmError | OSError) -> str:

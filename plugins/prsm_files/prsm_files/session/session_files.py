@@ -83,7 +83,15 @@ class SessionFiles(WorkspaceFiles):
         self.trees = TreeKeeper(of, self.keeper, self.folders, self._look_at)
         self._sources = Sources(
             context=of,
-            gates=self._make_gates(),
+            gates=GateRunner(
+                of.settings.gates,
+                workspace=of.workspace,
+                launcher=of.launcher,
+                clock=of.clock,
+                env=of.env,
+                variables_of=self.folders.variables,
+                sandbox=of.sandbox,
+            ),
             folders=self.folders,
             in_worktree=self.trees.has_changed,
             witness=witness,
@@ -142,18 +150,6 @@ class SessionFiles(WorkspaceFiles):
     def _look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
         if self.watch is not None:
             self.watch.look_at(shadow, files)
-
-    def _make_gates(self) -> GateRunner:
-        of = self.context
-        return GateRunner(
-            of.settings.gates,
-            workspace=of.workspace,
-            launcher=of.launcher,
-            clock=of.clock,
-            env=of.env,
-            variables_of=self.folders.variables,
-            sandbox=of.sandbox,
-        )
 
     def _make_witness(self, watch: LateWatch, keeper: FilesKeeper) -> Witness:
         from prsm_files.session.evidence.witness import Witness  # at the first claim

@@ -213,7 +213,10 @@ def write_all(
     notes: list[str] = []
     differs: list[str] = []
     for state in target.roots:
-        _make_folder(top, state.path)
+        # What is in the way of the folder of a root has gone before.
+        for folder in (*folders_above(state.path), state.path):
+            if status(f"{top}/{folder}") is None:
+                (top / folder).mkdir()
         root = root_of(state.path)
         before = now.main if not state.path else root.capture().state
         plans.append(_write_root(root, before, state))
@@ -228,13 +231,6 @@ def write_all(
         notes=tuple(notes),
         differs=tuple(differs),
     )
-
-
-def _make_folder(top: Path, path: str) -> None:
-    """Make the folder of a root; what is in the way of it has gone before."""
-    for above in (*folders_above(path), path):
-        if status(f"{top}/{above}") is None:
-            (top / above).mkdir()
 
 
 def _write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
@@ -302,18 +298,16 @@ def _is_as_planned(root: Root, change: Change, real: RealFolders) -> bool:
     if new is None:
         return stat.S_ISDIR(found.st_mode)  # a folder may be where a file was
     if new.mode == LINK:
-        return stat.S_ISLNK(found.st_mode) and _hash_link(path, new.blob) == new.blob
+        if not stat.S_ISLNK(found.st_mode):
+            return False
+        data = os.fsencode(os.readlink(path))  # noqa: PTH115 - as it is written
+        digest = begin_hash(len(data), new.blob)
+        digest.update(data)
+        return digest.hexdigest() == new.blob
     if not stat.S_ISREG(found.st_mode):
         return False
     is_program = bool(found.st_mode & stat.S_IXUSR)
     return is_program is (new.mode == PROGRAM) and _hash(path, new.blob) == new.blob
-
-
-def _hash_link(path: str, like: str) -> str:
-    data = os.fsencode(os.readlink(path))  # noqa: PTH115 - as it is written
-    digest = begin_hash(len(data), like)
-    digest.update(data)
-    return digest.hexdigest()
 
 
 def _hash(path: str, like: str) -> str:

@@ -28,7 +28,7 @@ from prsm_files.shadow.place import read_head, roots_below, submodules
 from prsm_files.shadow.records import joined
 from prsm_files.shadow.restoring import HinderedError
 from prsm_files.shadow.whereabouts import LOCK_SECONDS, folder_lock
-from prsm_files.worktrees.records import LEAVING, MAKING, read_all, write
+from prsm_files.worktrees.records import LEAVING, MAKING, all_trees, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,7 +103,7 @@ def make(root_of: RootOf, tree: Tree, states: Sequence[RootState], place: Path) 
 
 def free_port(where: Where, tree_id: str) -> int:
     """Return a free port that no worktree has; the same for one made again, if it can be."""
-    taken = {tree.port for key in where.repository_keys() for tree in read_all(where, key)}
+    taken = {tree.port for tree in all_trees(where)}
     first = int.from_bytes(blake2b(os.fsencode(tree_id), digest_size=4).digest()) % len(PORTS)
     for number in range(len(PORTS)):
         port = PORTS[(first + number) % len(PORTS)]
@@ -138,11 +138,11 @@ def _fill(root: Root, tree: Tree, part: Part, state: RootState, index: Path) -> 
     modes = root.modes(state)
     for path in names(there.run("ls-files", "-z", index=index)):
         place = f"{folder}/{path}"
-        has = mode_of(place)
-        if has is None:  # a link has none
-            continue
-        if (mode := modes.of(path, is_program=bool(has & stat.S_IXUSR))) != has:
-            os.chmod(place, mode)  # noqa: PTH101 - a name that need not be UTF-8
+        # A link has no permissions.
+        if (has := mode_of(place)) is not None:
+            mode = modes.of(path, is_program=bool(has & stat.S_IXUSR))
+            if mode != has:
+                os.chmod(place, mode)  # noqa: PTH101 - a name that need not be UTF-8
 
 
 def own_index(root: Root, tree: Tree, commit: str) -> None:
@@ -170,10 +170,13 @@ def remove(root_of: RootOf, tree: Tree, place: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     if root.repository is not None:
-        known = admin(root, tree)
-        if known is not None:
+        if (known := admin(root, tree)) is not None:
             shutil.rmtree(known)
-        _drop_branch(root, tree)
+        ref = f"refs/heads/{tree.branch}"
+        said = root.person.ask("rev-parse", "--quiet", "--verify", ref)
+        own = {tree.commit, None if tree.outcome is None else tree.outcome.commit}
+        if not said.code and said.out.decode("ascii").strip() in own:
+            root.person.run("update-ref", "--no-deref", "-d", ref)
     for part in tree.parts:
         # What a submodule's shadow has of one that is gone stays until that shadow goes.
         with suppress(HinderedError):
@@ -184,13 +187,8 @@ def remove(root_of: RootOf, tree: Tree, place: Path) -> None:
 
 def worktrees_of(where: Where, session: str) -> list[Tree]:
     """Return the worktrees of a session, none half made or being removed. Raises OSError."""
-    found = (
-        tree
-        for key in where.repository_keys()
-        for tree in read_all(where, key)
-        if tree.session == session
-    )
-    return [tree for tree in found if tree.state not in {MAKING, LEAVING}]
+    mine = (tree for tree in all_trees(where) if tree.session == session)
+    return [tree for tree in mine if tree.state not in {MAKING, LEAVING}]
 
 
 def leave(where: Where, session: str) -> int:
@@ -206,18 +204,6 @@ def leave(where: Where, session: str) -> int:
 
 def folders_left(where: Where) -> list[Path]:
     """Return working trees that are there, of worktrees that are given up. Raises OSError."""
-    parents = {
-        Path(tree.parent)
-        for key in where.repository_keys()
-        for tree in read_all(where, key)
-        if tree.state == LEAVING and where.find(tree.parent) is None
-    }
+    leaving = (tree.parent for tree in all_trees(where) if tree.state == LEAVING)
+    parents = {Path(parent) for parent in leaving if where.find(parent) is None}
     return sorted(parent for parent in parents if parent.is_dir())
-
-
-def _drop_branch(root: Root, tree: Tree) -> None:
-    ref = f"refs/heads/{tree.branch}"
-    said = root.person.ask("rev-parse", "--quiet", "--verify", ref)
-    own = {tree.commit, None if tree.outcome is None else tree.outcome.commit}
-    if not said.code and said.out.decode("ascii").strip() in own:
-        root.person.run("update-ref", "--no-deref", "-d", ref)

@@ -117,6 +117,12 @@ def read_all(where: Where, key: str) -> Iterator[Tree]:
             yield tree
 
 
+def all_trees(where: Where) -> Iterator[Tree]:
+    """Yield what is known of the worktrees of all repositories. Raises OSError."""
+    for key in where.repository_keys():
+        yield from read_all(where, key)
+
+
 def left_of(where: Where, key: str, session: str) -> Iterator[Tree]:
     """Yield the worktrees of a session's ended agents whose work is merged nowhere."""
     for tree in read_all(where, key):

@@ -215,8 +215,10 @@ def commit(
     message: str | None,
     dry_run: bool,
     yes: bool,
+    session: str | None,
+    workspace: str,
     as_json: bool,
-    **given: Any,
+    **which: Any,
 ) -> None:
     """Commit changes that are accepted in the repository, as you: the agents', or those named.
 
@@ -227,8 +229,9 @@ def commit(
     gave; trailers name agents, providers, models and the session. No hook runs, and nothing is
     signed: `git commit --amend` does both.
     """
-    from prsm_files.commands.changes.deciding import ToCommit, commit_changes
+    from prsm_files.commands.changes.deciding import commit_changes
+    from prsm_files.commands.changes.knowing import Which
     from prsm_files.session.committing import Wording
 
-    wanted = ToCommit(**given, wording=Wording(by=by, message=message))
-    ctx.exit(commit_changes(wanted, is_dry=dry_run, is_sure=yes, as_json=as_json))
+    what = (workspace, session, Which(**which), Wording(by=by, message=message))
+    ctx.exit(commit_changes(*what, is_dry=dry_run, is_sure=yes, as_json=as_json))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import UNSET, Struct, to_builtins
+from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from prsm_core import ConfigError, StoreError
@@ -150,51 +150,47 @@ def _tell(made: Sequence[DecidedChange], what: str, *, as_json: bool) -> None:
             say(f"prsm: {one.change} of {path} stays: {why}", err=True)
 
 
-class ToCommit(Struct, frozen=True, kw_only=True):
-    """What a command line wants to be committed, and how."""
-
-    workspace: str
-    session: str | None
-    ids: tuple[str, ...]
-    agent: str | None
-    wording: Wording
-
-
-def commit_changes(wanted: ToCommit, *, is_dry: bool, is_sure: bool, as_json: bool) -> int:
+def commit_changes(
+    workspace: str,
+    session: str | None,
+    which: Which,
+    wording: Wording,
+    *,
+    is_dry: bool,
+    is_sure: bool,
+    as_json: bool,
+) -> int:
     """Commit accepted changes once the person says so; return the exit code. Raises PrsmError."""
-    wanted.wording.check()
+    wording.check()
     install_child_watcher()
     if is_dry or not is_sure:
-        planned = run_to_end(_commit(wanted, is_dry=True))
+        planned = run_to_end(_commit(workspace, session, which, wording, is_dry=True))
         if is_dry or not (planned.commits or planned.held):
             _tell_commit(planned, as_json=as_json)
             return int(bool(planned.left))
         if planned.commits:
-            _ask_commit(planned)
-    made = run_to_end(_commit(wanted, is_dry=False))
+            require_terminal("to commit")
+            _print(planned)
+            click.confirm(f"make {len(planned.commits)} commits?", abort=True, err=True)
+    made = run_to_end(_commit(workspace, session, which, wording, is_dry=False))
     _tell_commit(made, as_json=as_json)
     return int(bool(made.left))
 
 
-async def _commit(wanted: ToCommit, *, is_dry: bool) -> CommitReport:
-    which = Which(ids=wanted.ids, agent=wanted.agent)
-    known = await known_changes(wanted.workspace, wanted.session, which, states={ACCEPTED})
-    by, message = wanted.wording.by, wanted.wording.message
-    async with open_engine(wanted.workspace, known.session) as engine:
+async def _commit(
+    workspace: str, session: str | None, which: Which, wording: Wording, *, is_dry: bool
+) -> CommitReport:
+    known = await known_changes(workspace, session, which, states={ACCEPTED})
+    by, message = wording.by, wording.message
+    async with open_engine(workspace, known.session) as engine:
         if engine is not None and not known.ids:
             return CommitReport()
         if engine is not None:
             return await engine.changes.commit(known.ids, by=by, message=message, dry_run=is_dry)
-    async with open_verdicts(wanted.workspace, known.session, may_write=not is_dry) as verdicts:
+    async with open_verdicts(workspace, known.session, may_write=not is_dry) as verdicts:
         commit = verdicts.plan_commits if is_dry else verdicts.commit
-        outcome, rows = await commit(known.choice, wanted.wording)
+        outcome, rows = await commit(known.choice, wording)
     return told_outcome(outcome, rows, known.names)
-
-
-def _ask_commit(planned: CommitReport) -> None:
-    require_terminal("to commit")
-    _print(planned)
-    click.confirm(f"make {len(planned.commits)} commits?", abort=True, err=True)
 
 
 def _tell_commit(told: CommitReport, *, as_json: bool) -> None:

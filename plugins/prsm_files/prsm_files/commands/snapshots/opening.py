@@ -17,11 +17,13 @@ from prsm_core.commands import (
     run_to_end,
     say,
     workspace_paths,
+    write_ledger,
 )
-from prsm_core.files import ProcessLauncher
+from prsm_core.files import Ids, ProcessLauncher
 from prsm_core.kit import escape_exact
 from prsm_core.terminal import SystemClock
 from prsm_files.session.git_process import open_git
+from prsm_files.session.keeper import recovered
 from prsm_files.shadow.opening import Shadows
 
 if TYPE_CHECKING:
@@ -63,16 +65,10 @@ async def open_shadow(workspace: str) -> AsyncIterator[Shadow]:
 
 
 async def _finish(shadow: Shadow, workspace: str) -> None:
-    from prsm_files.changes.acting import Acting  # few acts are cut off
-
-    await asyncio.to_thread(shadow.recover)
-    await asyncio.to_thread(Acting(shadow).recover)
-    owed = shadow.journal.owed()
+    owed = await asyncio.to_thread(recovered, shadow)
     if owed is None:
         return
-    from prsm_core.commands import write_ledger
-    from prsm_core.files import Ids  # few undos are cut off
-    from prsm_files.session.taking_back import finish_owed
+    from prsm_files.session.taking_back import finish_owed  # few undos are cut off
 
     async with write_ledger(workspace) as store:
         note = await finish_owed(store, owed, ids=Ids(time.time), now=time.time())

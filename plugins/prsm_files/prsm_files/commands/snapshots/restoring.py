@@ -48,7 +48,7 @@ from prsm_files.session.taking_back import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from prsm_core.door import UndoReport
     from prsm_files.shadow.acts import Act, Owed
@@ -131,11 +131,16 @@ def tell(
             say(f"the conversation goes on in session {session}")
         elif is_of_both:
             say('the conversation was taken back, too: prsm, or prsm run "…", begins anew')
-    for note in restored.notes:
+    return _say_besides(restored.notes, restored.differs)
+
+
+def _say_besides(notes: Iterable[str], differs: Sequence[str]) -> int:
+    """Say what else there is to tell of a restore; return the exit code."""
+    for note in notes:
         say(f"prsm: note: {escape_exact(note)}", err=True)
-    for path in restored.differs[:SHOWN]:
+    for path in differs[:SHOWN]:
         say(f"prsm: {escape_exact(path)} was changed by another program meanwhile", err=True)
-    return 1 if restored.differs else 0
+    return 1 if differs else 0
 
 
 def undo_restore(
@@ -144,20 +149,15 @@ def undo_restore(
     """Take a restore back, once the person says so; return the exit code. Raises PrsmError."""
     owed = run_to_end(_way_back(workspace, act)) if conversation else None
     if not is_sure:
-        ask(with_shadow(workspace, lambda shadow: shadow.plan(act.safety)), _question(owed))
+        what, session = "undo the restore", session_after(owed)
+        if owed is not None:
+            then = "begin anew" if session is None else f"go on with session {session}"
+            what = f"undo the undo of a prompt, and {then}"
+        ask(with_shadow(workspace, lambda shadow: shadow.plan(act.safety)), what)
     if (asked := run_to_end(_ask_engine(workspace, act, owed))) is not None:
         return _tell_made(asked, as_json=as_json)
     restored = run_to_end(_undo_restore(workspace, act, owed))
     return tell(restored, session_after(owed), as_json=as_json, is_of_both=owed is not None)
-
-
-def _question(owed: Owed | None) -> str:
-    if owed is None:
-        return "undo the restore"
-    session = session_after(owed)
-    return "undo the undo of a prompt, and " + (
-        "begin anew" if session is None else f"go on with session {session}"
-    )
 
 
 async def _way_back(workspace: str, act: Act) -> Owed | None:
@@ -198,9 +198,7 @@ def _tell_made(made: UndoReport, *, as_json: bool) -> int:
         say(f"files that went back: {made.files}; undo it: prsm undo {made.act}")
         if made.session is not None:
             say(f"the conversation goes on in session {made.session}")
-    for note in made.notes:
-        say(f"prsm: note: {escape_exact(note)}", err=True)
-    return 1 if made.differs else 0
+    return _say_besides(made.notes, made.differs)
 
 
 _OPEN = frozenset({"running", "interrupted"})  # states of a run that can be resumed
@@ -271,11 +269,7 @@ def _ask_prompt(request: Undoing, prompt: Prompt, plan: Plan | None) -> None:
     require_terminal(f"the prompt {said!r} is to be taken back")
     if plan is not None:
         say_plan(plan)
-    what = " and ".join(
-        name
-        for name, goes in (("files", request.files), ("conversation", request.conversation))
-        if goes
-    )
+    what = " and ".join(name for name in ("files", "conversation") if getattr(request, name))
     more = f", with {prompt.later} later ones" if prompt.later else ""
     click.confirm(f"take back the prompt {said!r}{more}: {what}?", abort=True, err=True)
 
@@ -326,13 +320,10 @@ def _tell_taken_back(request: Undoing, made: UndoReport, *, runs: bool) -> int:
             say(f"with it, prompts that came later: {made.later}")
         for line in _lines(request, made, runs=runs):
             say(line)
-    for note in made.notes:
-        say(f"prsm: note: {escape_exact(note)}", err=True)
-    for path in made.differs[:SHOWN]:
-        say(f"prsm: {escape_exact(path)} was changed by another program meanwhile", err=True)
+    code = _say_besides(made.notes, made.differs)
     for one in made.stays:
         say(f"prsm: {escape_exact(one.path)} stays: {escape_exact(one.why)}", err=True)
-    return 1 if made.differs or made.stays else 0
+    return 1 if made.stays else code
 
 
 def _lines(request: Undoing, made: UndoReport, *, runs: bool) -> list[str]:

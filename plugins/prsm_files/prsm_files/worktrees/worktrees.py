@@ -33,6 +33,7 @@ from prsm_core import ConfigError
 from prsm_core.files import repo_identity
 from prsm_core.kit.filenames import fold_of
 from prsm_files.changes.acting import forget, keep
+from prsm_files.changes.attribution import is_below
 from prsm_files.changes.looking import RootLook
 from prsm_files.changes.merging import Words, find_side, merged, merged_lines
 from prsm_files.changes.writing import planned, write
@@ -242,28 +243,39 @@ class Worktrees:
         new, whole = self._differing(tree, result)
         index = making.index_of(self._place(tree), tree, tree.main)
         made, left_out = commit(self._shadow.root(""), tree, whole, index, message)
-        parted = part(Projection.of(tree), result, new=new, whole=whole)
+        region = Projection.of(tree)
+        inside = [one for one in new if region.holds(one.name)]
+        strange = [one for one in result.strange if region.touches(one.path)]
+        # What is outside is told as long as it is there: it is merged never.
+        outside = (
+            *(Left(one.name, OUTSIDE) for one in whole if not region.holds(one.name)),
+            *(
+                Left(one.path, f"{OUTSIDE}, and {one.why}")
+                for one in result.strange
+                if one not in strange
+            ),
+        )
         outcome = Outcome(
             result=KEPT,
             branch=tree.branch,
             files=tuple(one.name for one in whole),
             commit=made,
             left_out=left_out,
-            outside=parted.outside,
+            outside=outside,
             act=None if tree.outcome is None else tree.outcome.act,
         )
         ended = zip(tree.parts, result.trees, strict=True)
         parts = tuple(replace(one, result=now) for one, now in ended)
         tree = replace(tree, state=SETTLED, parts=parts)
-        done = replace(outcome, result=PARTIAL if parted.outside else MERGED)
-        if not (parted.changes or parted.strange):
-            if not (outcome.files or parted.outside):
+        done = replace(outcome, result=PARTIAL if outside else MERGED)
+        if not (inside or strange):
+            if not (outcome.files or outside):
                 outcome = replace(outcome, result=NOTHING)
-            elif is_wanted or not parted.outside:
+            elif is_wanted or not outside:
                 outcome = done
         elif is_wanted:
-            operations, conflicts = plan(self._shadow.root, parted.changes)
-            conflicts += parted.strange
+            operations, conflicts = plan(self._shadow.root, inside)
+            conflicts += strange
             act = None
             if operations and not conflicts:
                 act = self._shadow.new_act(MERGE, tree.session, what=tree.name)
@@ -338,8 +350,7 @@ class Worktrees:
                 return True
             if tree.state != SETTLED or tree.outcome is None or not tree.outcome.is_over:
                 return False
-            now = look(self._shadow.root, tree, self._place(tree))
-            if now.trees != tuple(one.result for one in tree.parts) or now.strange:
+            if not self._is_as(tree, [one.result for one in tree.parts]):
                 return False
             self._leave(tree)
             return True
@@ -380,8 +391,11 @@ class Worktrees:
         return tree.state == LEAVING and (tree.parent in going or not Path(tree.parent).is_dir())
 
     def _is_untouched(self, tree: Tree) -> bool:
+        return self._is_as(tree, [one.origin for one in tree.parts])
+
+    def _is_as(self, tree: Tree, trees: Sequence[str]) -> bool:
         now = look(self._shadow.root, tree, self._place(tree))
-        return now.trees == tuple(one.origin for one in tree.parts) and not now.strange
+        return now.trees == tuple(trees) and not now.strange
 
     def _known(self, tree_id: str) -> Tree:
         tree = self.find(tree_id)
@@ -423,13 +437,13 @@ def commit(
     wanted: dict[str, Entry | None] = {}
     left_out = []
     for one in changes:
+        side: Entry | Left | None
         if one.root or one.path.startswith(links):
-            left_out.append(Left(one.name, IN_SUBMODULE))
-            continue
-        if one.path in filtered:
-            left_out.append(Left(one.path, FILTERED))
-            continue
-        side = _own(root, tree, one, head.get(one.path))
+            side = Left(one.name, IN_SUBMODULE)
+        elif one.path in filtered:
+            side = Left(one.path, FILTERED)
+        else:
+            side = _own(root, tree, one, head.get(one.path))
         if isinstance(side, Left):
             left_out.append(side)
         else:
@@ -448,7 +462,13 @@ def _own(root: Root, tree: Tree, change: Change, head: Entry | None) -> Entry | 
         return Left(change.path, UNCOMMITTED) if is_persons else change.after
     if head is None:
         return Left(change.path, UNCOMMITTED)
-    if (plain := _as_file(root, tree, change.path, head)) == change.before:
+    if head.mode == LINK:
+        data = root.person.blob(head.blob)
+    else:
+        data = root.person.run("cat-file", "--filters", f"{tree.commit}:{change.path}")
+    # As it would be in a working tree.
+    plain = Entry(head.mode, root.shadow.store(data))
+    if plain == change.before:
         return change.after
     if LINK in {plain.mode, change.before.mode, change.after.mode}:
         return Left(change.path, AMONG_OTHERS)
@@ -456,14 +476,6 @@ def _own(root: Root, tree: Tree, change: Change, head: Entry | None) -> Entry | 
     mode = plain.mode if has_own_mode else change.after.mode
     side = merged_lines(root, plain, change.after, change.before, mode)
     return Left(change.path, AMONG_OTHERS) if side.why else side.entry
-
-
-def _as_file(root: Root, tree: Tree, path: str, head: Entry) -> Entry:
-    if head.mode == LINK:
-        data = root.person.blob(head.blob)
-    else:
-        data = root.person.run("cat-file", "--filters", f"{tree.commit}:{path}")
-    return Entry(head.mode, root.shadow.store(data))
 
 
 def _in_repository(root: Root, path: str, entry: Entry) -> Entry:
@@ -482,17 +494,15 @@ def _committed(
         made = root.person.word("write-tree", index=copy)
     if made == root.person.word("rev-parse", "--verify", f"{tree.commit}^{{tree}}"):
         return None
-    text = "\n\n".join(filter(None, (message.strip(), _subjects(root, tree))))
-    said = (text + "\n").encode("utf-8", "surrogateescape")
-    return root.person.word("commit-tree", made, "-p", tree.commit, stdin=said)
-
-
-def _subjects(root: Root, tree: Tree) -> str:
+    # What the agent said of commits of its own is kept.
     args = ("log", f"-{_SUBJECTS}", "--format=%s", "--no-show-signature")
     known = (tree.outcome.commit if tree.outcome is not None else None) or tree.commit
-    said = root.person.ask(*args, f"{known}..refs/heads/{tree.branch}")
-    lines = said.out.decode("utf-8", "replace").splitlines() if not said.code else []
-    return "\n".join(f"- {line}" for line in reversed(lines))
+    log = root.person.ask(*args, f"{known}..refs/heads/{tree.branch}")
+    lines = [] if log.code else log.out.decode("utf-8", "replace").splitlines()
+    subjects = "\n".join(f"- {line}" for line in reversed(lines))
+    text = "\n\n".join(filter(None, (message.strip(), subjects)))
+    said = (text + "\n").encode("utf-8", "surrogateescape")
+    return root.person.word("commit-tree", made, "-p", tree.commit, stdin=said)
 
 
 MEANWHILE = "it was changed while the merge was written"
@@ -545,7 +555,8 @@ def carry_out(
         except (OSError, GitFailedError, HinderedError) as error:
             if is_back:
                 raise
-            return [Left(one.name, f"it cannot be written: {_said(error)}")]
+            why = error.strerror if isinstance(error, OSError) else getattr(error, "said", error)
+            return [Left(one.name, f"it cannot be written: {why}")]
         if not is_done:
             lost.append(Left(one.name, MEANWHILE))
     return lost
@@ -556,12 +567,6 @@ def _folder_above(path: str, root: str) -> str:
     if not root:
         return above
     return above.removeprefix(f"{root}/") if above.startswith(f"{root}/") else ""
-
-
-def _said(error: OSError | GitFailedError | HinderedError) -> str:
-    if isinstance(error, OSError):
-        return str(error.strerror)
-    return error.said if isinstance(error, GitFailedError) else str(error)
 
 
 def turned(operations: Sequence[Operation]) -> tuple[Operation, ...]:
@@ -595,9 +600,7 @@ class Projection:
 
     def holds(self, path: str) -> bool:
         """Return whether a path, from the top, is in the region."""
-        return self._region is None or any(
-            _is_in(self._fold(path), folder) for folder in self._region
-        )
+        return self._region is None or is_below(self._fold(path), self._region)
 
     def top_of(self, path: str) -> str:
         """Return the file or folder of the region that a path is in, as the path spells it."""
@@ -606,36 +609,5 @@ class Projection:
 
     def touches(self, path: str) -> bool:
         """Return whether a folder is in the region, or has some of it inside."""
-        name = self._fold(path)
-        return self.holds(path) or any(_is_in(own, name) for own in self._region or ())
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
-
-
-class Parted(NamedTuple):
-    """What is to be merged, what cannot be, and what is not to be."""
-
-    changes: Sequence[Change]
-    strange: Sequence[Left]
-    outside: tuple[Left, ...]
-
-
-def part(
-    projection: Projection,
-    result: Result,
-    *,
-    new: Sequence[Change],
-    whole: Sequence[Change],
-) -> Parted:
-    """Part what an agent changed: what no merge has seen is `new`; what is outside stays told."""
-    outside = [Left(one.name, OUTSIDE) for one in whole if not projection.holds(one.name)]
-    strange = []
-    for one in result.strange:
-        if projection.touches(one.path):
-            strange.append(one)
-        else:
-            outside.append(Left(one.path, f"{OUTSIDE}, and {one.why}"))
-    inside = [one for one in new if projection.holds(one.name)]
-    return Parted(inside, strange, tuple(outside))
+        folders = [self._fold(path)]
+        return self.holds(path) or any(is_below(own, folders) for own in self._region or ())

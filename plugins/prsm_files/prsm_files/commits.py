@@ -2,11 +2,11 @@
 
 What is to be done is on the disk until its owner has stored what was done. Commits are made that
 nothing names. Then the index is locked, the branch moves if it is where it was, and the index takes
-its place. Whoever comes after a death tells by the branch whether to finish the index or let it be.
+its place. By the branch it is told after a death whether to finish the index.
 
 Each change is merged onto HEAD as if it alone had been made there, and onto what is staged. What
-does not merge with both is left out, and so is what a filter converts: a filter is a program, and
-none runs here, no more than a hook. Line ends are converted where the repository says so.
+does not merge with both is left out, and so is what a filter converts: no program runs here. Line
+ends are converted where the repository says so.
 """
 
 from __future__ import annotations
@@ -437,6 +437,9 @@ class RepositoryPlan(NamedTuple):
     held: tuple[str, ...]  # changes that HEAD has already, by whomever
 
 
+_CONVERTING = ("text", "eol", "crlf", "ident", "working-tree-encoding")
+
+
 class Planner:
     """Plans the commits of one repository; writes to the shadow alone. Raises GitFailedError."""
 
@@ -444,7 +447,12 @@ class Planner:
         self._person = person
         self._asked = asked
         self._paths = sorted({change.inner for one in asked for change in one.changes})
-        self._converter = Converter(person, self._paths)
+        self._attributes = person.git.attributes(self._paths, (*_CONVERTING, "filter"))
+        setting = person.git.ask("config", "--get", "core.autocrlf").out
+        self._converts_all = setting.strip().lower() in {b"true", b"input", b"1"}
+        env = persons_env(person.root.environ)
+        self._git = person.root.own_git(env, ("core.safecrlf=false",), writes_here=True)
+        self._stored: dict[tuple[str, str], str] = {}
         nothing: Entries = dict.fromkeys(self._paths)
         there = {} if person.head is None else person.git.tree(person.head, self._paths)
         self._head = {**nothing, **there}
@@ -464,10 +472,11 @@ class Planner:
             barred |= more
 
     def _unfit(self) -> dict[str, str]:
+        filters = {path: known.get("filter", "unset") for path, known in self._attributes.items()}
         found = {
             path: f"git has a filter convert it ({name}): stage it with `git add`"
-            for path in self._paths
-            if (name := self._converter.filter_of(path)) is not None
+            for path, name in filters.items()
+            if name != "unset"
         }
         lines = names(self._person.git.run("ls-files", "-u", "-z"))
         unmerged = {line.partition("\t")[2] for line in lines} & set(self._paths)
@@ -508,8 +517,8 @@ class Planner:
             side = merged(
                 self._person.root,
                 files[path],
-                base=self._converter.stored(path, change.before),
-                other=self._converter.stored(path, change.after),
+                base=self._as_stored(path, change.before),
+                other=self._as_stored(path, change.after),
                 words=_ONTO_HEAD,
             )
             if side.why:
@@ -520,6 +529,23 @@ class Planner:
                 files[path] = side
                 taken.append(change)
         return taken, kept
+
+    def _as_stored(self, path: str, entry: Entry | None) -> Entry | None:
+        """Return an entry as the repository stores it."""
+        if entry is None or not entry.blob or entry.mode == LINK or not self._converts(path):
+            return entry
+        known = path, entry.blob
+        if known not in self._stored:
+            data = self._person.root.shadow.blob(entry.blob)
+            hashing = ("hash-object", "-w", "--stdin", "--path", path)
+            self._stored[known] = self._git.word(*hashing, stdin=data)
+        return replace(entry, blob=self._stored[known])
+
+    def _converts(self, path: str) -> bool:
+        known = self._attributes.get(path, {})
+        if any(known.get(name, "unset") != "unset" for name in _CONVERTING):
+            return True
+        return self._converts_all and known.get("text") != "unset"
 
     def _staged(self, layers: Sequence[Layer]) -> tuple[Entries, dict[str, str]]:
         final: Entries = {}
@@ -554,43 +580,3 @@ def copy_index(person: PersonsRepository, copy: Path) -> None:
         person.git.run("read-tree", "--empty", index=copy)
         return
     person.git.run("update-index", "--no-split-index", index=copy)
-
-
-_CONVERTING = ("text", "eol", "crlf", "ident", "working-tree-encoding")
-
-
-class Converter:
-    """Knows of some paths of a repository how their contents are stored. Raises GitFailedError."""
-
-    def __init__(self, person: PersonsRepository, paths: Sequence[str]) -> None:
-        self._person = person
-        self._known = person.git.attributes(paths, (*_CONVERTING, "filter"))
-        setting = person.git.ask("config", "--get", "core.autocrlf").out
-        self._converts_all = setting.strip().lower() in {b"true", b"input", b"1"}
-        root = person.root
-        self._git = root.own_git(
-            persons_env(root.environ), ("core.safecrlf=false",), writes_here=True
-        )
-        self._stored: dict[tuple[str, str], str] = {}
-
-    def filter_of(self, path: str) -> str | None:
-        """Return the name of the filter that converts a file; None where none does."""
-        name = self._known.get(path, {}).get("filter", "unset")
-        return None if name == "unset" else name
-
-    def stored(self, path: str, entry: Entry | None) -> Entry | None:
-        """Return an entry as the repository stores it."""
-        if entry is None or not entry.blob or entry.mode == LINK or not self._converts(path):
-            return entry
-        known = path, entry.blob
-        if known not in self._stored:
-            data = self._person.root.shadow.blob(entry.blob)
-            hashing = ("hash-object", "-w", "--stdin", "--path", path)
-            self._stored[known] = self._git.word(*hashing, stdin=data)
-        return replace(entry, blob=self._stored[known])
-
-    def _converts(self, path: str) -> bool:
-        known = self._known.get(path, {})
-        if any(known.get(name, "unset") != "unset" for name in _CONVERTING):
-            return True
-        return self._converts_all and known.get("text") != "unset"

@@ -1,8 +1,8 @@
 """Carries out what PRSM does to single files of a folder, and takes it back: each change alone.
 
 The act is on the disk before the first file changes, with what it writes over. Each file is as
-before or as after, never between. Then the act is in the folder's list, and owes each session's
-ledger what it decided. Whoever comes next finishes what a death cut off.
+before or as after, never between. Then the act owes each session's ledger what it decided. Whoever
+comes next finishes what a death cut off.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from prsm_files.changes.merging import find_side
 from prsm_files.shadow.acts import Operation
-from prsm_files.shadow.files import folders_above, stamp_of, status, write_new
-from prsm_files.shadow.modes import Modes, mode_of
+from prsm_files.shadow.files import folders_above, mode_of, stamp_of, status, write_new
+from prsm_files.shadow.modes import Modes
 from prsm_files.shadow.records import LINK, PROGRAM, Entry
 from prsm_files.shadow.whereabouts import stray_notes
 

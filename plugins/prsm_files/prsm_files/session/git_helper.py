@@ -2,15 +2,14 @@
 
     python -I -S git_helper.py SECONDS
 
-A start under the reaper shim takes a Python interpreter; git itself is started in two milliseconds.
-So this one is started once. Each line of its input is a request, a JSON object: `args`, `cwd`,
-`env` (text of which each character is one byte) and `stdin` (base64). It answers by a line
-{"code", "out", "err"}: the exit code, and how many lines of base64 follow of either output. A
-command that cannot be started has the code null and the reason as its `why`.
+It is started once: a start under the reaper shim takes an interpreter, git itself two milliseconds.
+Each line of its input is a JSON object: `args`, `cwd`, `env` (text of which each character is one
+byte) and `stdin` (base64). It answers by a line {"code", "out", "err"}: the exit code, and how many
+lines of base64 follow of either output. If a command cannot be started the code is null, and `why`
+says why.
 
-git opens what it reads in a tree, `.gitignore` or what a repository inside says of itself, and
-where that is a pipe it waits for ever. One that does nothing for SECONDS, while there is such a
-pipe, is ended, and its error says which.
+git waits for ever for a pipe where it reads a file in a tree. One that does nothing for SECONDS,
+while there is such a pipe, is ended, and its error says which.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The files of one engine's session: all that keeps them, and snapshots before what persons say.
 
 The gate is held from before the prompt is in the ledger until the snapshot is taken, so that no
-call which the prompt brings about writes first. It is taken beside the model's first request: who
-never writes never waits, and one that ends before it was begun takes none, for nothing was changed.
-
-The shadow holds the snapshot before the ledger names it. Where an engine dies between the two, the
-next one of the session names it.
+call which it brings about writes first. The snapshot is taken beside the model's first request. A
+run that ends before takes none: nothing was changed. Where an engine dies before the ledger names a
+snapshot, the next one of the session names it.
 """
 
 from __future__ import annotations

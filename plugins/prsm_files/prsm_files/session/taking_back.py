@@ -2,14 +2,13 @@
 
 The files go back to the snapshot before the prompt, and the conversation by a *fork* of the session
 at the commit before it. The restore comes first and owes that: what cuts it off leaves both undone,
-or has the next command do both. A session that was left is *taken up* again by the undo of that.
-One in which nothing was said before the prompt is *set aside*: nothing is gone on with. What is
-owed also says which session was left, and at which commit: the way back. It is JSON values, for it
-lies beside the files.
+or has the next command do both. The undo of it *takes up* the session that was left. One in which
+nothing was said before is *set aside*. What is owed is JSON values, beside the files, with the way
+back.
 
-Of a file that no agent has changed since a snapshot all that differs is the person's, and stays. In
-one that agents have changed, too, the steps that were not theirs are made again on what the
-snapshot holds, three ways. Where these do not merge the file stays as it is.
+Of a file that no agent has changed since, all that differs is the person's, and stays. In others
+the steps that were not agents' are made again on what the snapshot holds, three ways. Where these
+do not merge the file stays as it is.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """What PRSM itself did to the files of a folder, and what takes each act back.
 
-An act is a rejection, a merge, a restore, or the undo of one of these. A restore writes whatever
-differs from a snapshot: its safety snapshot takes it back, and its id is the act's. Any other act
-wrote files one by one: it keeps what each was before, and after.
+A restore writes whatever differs from a snapshot: its safety snapshot takes it back, and its id is
+the act's. A rejection, a merge, and the undo of one keeps what each file was before, and after.
 
 The intent of a restore is on the disk before the first file changes, and gone after the last one
-did. What is to be done besides is in it from the beginning, and owed until it is done.
+did. What is to be done besides is owed until it is done.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Writes a snapshot as a folder that another working tree takes in. None of it is believed.
 
-`working_tree.patch` leads from the commit that HEAD was at to the files that git tracked,
-`untracked` has the others as they are, and `staged.patch` leads to the staging area. A repository
-in the folder has the same in `repositories/N`. A folder is there whole or not at all.
+`working_tree.patch` leads from HEAD's commit to the files that git tracked, `untracked` has the
+others, `staged.patch` leads to the staging area; `repositories/N` has the same of one in the
+folder. A folder is there whole or not at all.
 
-Files come to be by git alone, from the commit that the folder names, in an index of its own. It
-refuses names that lead elsewhere. What came to be must have the id that the folder says. Nothing is
-followed out of the folder, and nothing is read that is larger than what is taken in.
+Files come to be by git alone, in an index of its own, which refuses names that lead elsewhere. They
+must have the id that the folder says. Nothing is followed out of the folder, or read that is too
+large.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +39,20 @@ def stamp_of(path: str) -> Stamp | None:
     if found is None:
         return None
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def status_if_any(path: str) -> os.stat_result | None:
+    """Return what the system says of a path, links not followed; None where it says nothing."""
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def mode_of(path: str) -> int | None:
+    """Return the permissions of a file, None for anything else."""
+    found = status_if_any(path)
+    return stat.S_IMODE(found.st_mode) if found and stat.S_ISREG(found.st_mode) else None
 
 
 def is_reachable(path: str) -> bool:

@@ -7,13 +7,12 @@ it was looked at is young, and looked at here once more.
 from __future__ import annotations
 
 import json
-import os
 import stat
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from prsm_files.shadow.files import put, put_json, read_json
+from prsm_files.shadow.files import put, put_json, read_json, status_if_any
 from prsm_files.shadow.place import RealFolders
 
 if TYPE_CHECKING:
@@ -36,8 +35,8 @@ class Modes:
     @classmethod
     def look(cls, folder: Path, paths: Iterable[str]) -> Modes:
         """Look at all files of a root."""
-        there = FileModes(folder)
-        found = {path: mode for path in paths if (mode := there.of(path)) is not None}
+        there = RealFolders(folder)
+        found = {path: mode for path in paths if (mode := there.mode_of(path)) is not None}
         plain = Counter(mode for mode in found.values() if not mode & stat.S_IXUSR)
         programs = Counter(mode for mode in found.values() if mode & stat.S_IXUSR)
         usual = (_most(plain, _USUAL[0]), _most(programs, _USUAL[1]))
@@ -72,18 +71,6 @@ class Modes:
         return {path for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path)}
 
 
-class FileModes:
-    """The permissions that a root's files have; what a link leads to is none of them."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._real = RealFolders(folder)
-
-    def of(self, path: str) -> int | None:
-        """Return the permissions of a file, None for anything else."""
-        return mode_of(f"{self._folder}/{path}") if self._real.holds(path) else None
-
-
 class ModesKeeper:
     """Owns what is known of the permissions of a root's files, from one capture to the next."""
 
@@ -112,8 +99,8 @@ class ModesKeeper:
             paths = all_()
             self._write(Modes.look(self._folder, paths), paths)
         elif paths := list(dict.fromkeys((*changed, *young))):
-            there = FileModes(self._folder)
-            is_new = [modes.note(path, there.of(path)) for path in paths]
+            there = RealFolders(self._folder)
+            is_new = [modes.note(path, there.mode_of(path)) for path in paths]
             self._write(modes if any(is_new) else None, paths)
 
     def adopt(self, modes: Modes, written: Sequence[str]) -> None:
@@ -125,21 +112,8 @@ class ModesKeeper:
         if modes is not None:
             put(self.file, modes.to_bytes())
         limit = time.time() - _YOUNG_SECONDS
-        there = ((path, _status(f"{self._folder}/{path}")) for path in looked_at)
+        there = ((path, status_if_any(f"{self._folder}/{path}")) for path in looked_at)
         put_json(self._young, [path for path, found in there if found and found.st_ctime > limit])
-
-
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.lstat(path)
-    except OSError:
-        return None
-
-
-def mode_of(path: str) -> int | None:
-    """Return the permissions of a file, None for anything else."""
-    found = _status(path)
-    return stat.S_IMODE(found.st_mode) if found and stat.S_ISREG(found.st_mode) else None
 
 
 def _most(counted: Counter[int], usual: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +12,7 @@ from msgspec import Struct
 from prsm_core import ConfigError
 from prsm_core.files import find_git_dir
 from prsm_core.kit.regular import read_regular
+from prsm_files.shadow.files import mode_of, status_if_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,10 +138,13 @@ class RealFolders:
             return False
         return os.path.islink(f"{self._root}/{parent}") or self.is_behind_link(parent)  # noqa: PTH114
 
+    def mode_of(self, path: str) -> int | None:
+        """Return the permissions of a file, None for anything else, and behind a link."""
+        return mode_of(f"{self._root}/{path}") if self.holds(path) else None
+
     def _is_real(self, folder: str) -> bool:
-        with suppress(OSError):
-            return stat.S_ISDIR(os.lstat(f"{self._root}/{folder}").st_mode)
-        return False
+        found = status_if_any(f"{self._root}/{folder}")
+        return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def submodules(folder: Path, person: GitDir) -> list[str]:

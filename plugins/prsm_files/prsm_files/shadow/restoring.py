@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from prsm_core import PrsmError
 from prsm_files.shadow.files import begin_hash, folders_above, status
 from prsm_files.shadow.git import ContentGoneError
-from prsm_files.shadow.modes import FileModes
 from prsm_files.shadow.place import RealFolders, find_repository, read_head
 from prsm_files.shadow.records import LINK, PROGRAM, Plan, Restored, RootPlan
 from prsm_files.shadow.staging import StagingError
@@ -190,13 +189,13 @@ def _only_modes(
     old, new = root.modes(now), root.modes(target)
     others = {change.path for change in changes}
     paths = sorted(old.differing(new) - others)
-    there = FileModes(root.folder)
-    return [path for path in paths if _wanted(there, new, path) not in (None, there.of(path))]
+    there = RealFolders(root.folder)
+    return [path for path in paths if _wanted(there, new, path) not in (None, there.mode_of(path))]
 
 
-def _wanted(there: FileModes, modes: Modes, path: str) -> int | None:
+def _wanted(there: RealFolders, modes: Modes, path: str) -> int | None:
     """Return the permissions that a file of the target is to have; None: it is no file now."""
-    now = there.of(path)
+    now = there.mode_of(path)
     return None if now is None else modes.of(path, is_program=bool(now & stat.S_IXUSR))
 
 
@@ -242,11 +241,11 @@ def _write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
 
 
 def _set_modes(root: Root, target: RootState, plan: RootPlan) -> None:
-    modes, there = root.modes(target), FileModes(root.folder)
+    modes, there = root.modes(target), RealFolders(root.folder)
     written = [one.path for one in plan.changes if one.after and one.after.mode != LINK]
     for path in (*written, *plan.permissions):
         wanted = _wanted(there, modes, path)
-        if wanted is not None and wanted != there.of(path):
+        if wanted is not None and wanted != there.mode_of(path):
             (root.folder / path).chmod(wanted)
     root.modes_kept.adopt(modes, [*written, *plan.permissions])
 

@@ -1,10 +1,9 @@
 """One root's git directory: it captures the root's files, compares, and checks trees out.
 
 Its index is kept for ever: what was captured once stays so, whatever is ignored later. What has
-changed is always stored here, though the repository may have it as well: that may throw it away.
-
-A root begins with the person's own index, as far as it tells the bytes of files. What was hashed is
-what a conversion made of a file: that changes its size, but for filters, which can do anything.
+changed is always stored here: the repository may throw it away. A root begins with the person's own
+index, as far as that tells the bytes of files: a conversion changes their size, but a filter may
+not.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from prsm_files.shadow.git import (
     names,
     scratch,
 )
-from prsm_files.shadow.modes import FileModes, Modes, ModesKeeper
+from prsm_files.shadow.modes import Modes, ModesKeeper
 from prsm_files.shadow.place import (
     RealFolders,
     find_repository,
@@ -387,9 +386,9 @@ class Root:
                 tree = self.shadow.word("write-tree", index=index)
         kept = (*(path for path, entry in sparing.files.items() if entry), *sparing.modes)
         if kept:
-            there, all_ = FileModes(self.folder), self.modes(state)
+            there, all_ = RealFolders(self.folder), self.modes(state)
             for path in kept:
-                all_.note(path, there.of(path))
+                all_.note(path, there.mode_of(path))
             modes = self.shadow.store(all_.to_bytes())
         return replace(state, tree=tree, modes=modes)
 

@@ -1,8 +1,7 @@
 """The snapshots of one folder, and the way back to each: one process at a time, crash or not.
 
-A snapshot reads from the repository what was committed when it was taken. As long as a ref leads to
-that commit, git keeps it. Where history was rewritten, or a branch deleted, git throws it away one
-day; until then it is still there, and what snapshots need of it is copied, and nothing else.
+A snapshot reads from the repository what was committed when it was taken. git keeps that as long as
+a ref leads to it, and throws it away some time later. What snapshots need of it is copied before.
 
 Of each root there is a commit, and a ref, which moves last. The commit of the folder itself says
 all of the snapshot, as JSON; without it there is none.

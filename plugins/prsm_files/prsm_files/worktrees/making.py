@@ -1,11 +1,10 @@
 """Makes and removes a worktree: a branch at HEAD, and a folder with the files byte by byte.
 
-What is in no commit comes along, but not what git ignores. No program that anybody's configuration
-names runs: files are checked out by the shadow, which has the bytes. A submodule has its files as
-well, without a network. It is no repository there: its commits are made where it is one.
+What is in no commit comes along, but not what git ignores. No configured program runs: the shadow
+has the bytes. A submodule has its files as well, and is no repository there.
 
 Each step of a removal may have been done already, by a process that has died. Worktrees of a
-deleted session are left first, without git; whoever has git then removes what is left.
+deleted session are left first, without git; whoever has git then removes them.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core import ConfigError
+from prsm_files.shadow.files import mode_of
 from prsm_files.shadow.git import names
-from prsm_files.shadow.modes import mode_of
 from prsm_files.shadow.place import read_head, roots_below, submodules
 from prsm_files.shadow.records import joined
 from prsm_files.shadow.restoring import HinderedError

@@ -1,19 +1,17 @@
 """The worktrees that are made from one folder, by whoever has its shadow; every method blocks.
 
-One lock for each repository: whoever has it finds nothing half made, or half merged, that is being
-worked on. So what is found so was left by a process that has died, and is removed, or finished.
+There is one lock for each repository. What is found half made, or half merged, was left by a
+process that has died, and is removed, or finished.
 
-A branch is pushed one day. So what the person has in no commit must not be in one by accident: the
-agent's own changes are applied to the commit that the branch began at. Where they cannot be told
-from the person's, they are left out of the commit, and are in the worktree still. For the same
-reason commits of the agent's own are taken off the branch, and their subjects kept.
+A branch is pushed one day, so what the person has in no commit must not get into one by accident.
+The agent's own changes are applied to the commit that the branch began at. Those that cannot be
+told from the person's are left out, and stay in the worktree. So are commits of the agent's own
+taken off the branch; their subjects are kept.
 
-A merge writes all that an agent has changed in its region, or nothing: half of an agent's work is
-none. Each file is merged three ways; HEAD, staging area and stash stay as they are. What is to be
-written is on the disk before the first file changes.
-
-Agents whose regions are disjoint can be merged in any order: a path is judged by its name alone, as
-the folder's file system compares names. Of a file moved across the border one half is inside.
+A merge writes all that an agent has changed in its region, or nothing. Each file is merged three
+ways; HEAD, staging area and stash stay as they are. What is to be written is on the disk before the
+first file changes. Agents whose regions are disjoint can be merged in any order: a path is judged
+by its name alone, as the file system compares names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What was in files before an agent began, and who has changed them since, by what was found.
 
-What was there is what the agent's first change of a file tells of the time before; where it has
-made none, what the last earlier change left, or else the snapshot that was taken before it began,
-or the folder as it was before the first call that may write. It asks no clock and needs no commit.
+Its own first change tells what was there; else what the last earlier change left, or the snapshot
+taken before it began, or the folder before the first call that may write. It asks no clock, and
+needs no commit.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_files.shadow.files import Stamp, stamp_of
+from prsm_files.shadow.files import Stamp, stamp_of, why_not_stored
 from prsm_files.shadow.git import FEW, GitFailedError, listed, names
 from prsm_files.shadow.place import RealFolders
 from prsm_files.shadow.records import FILE, LINK, PROGRAM, Entry
@@ -142,15 +142,9 @@ class RootLook:
             stamp = _stamp(self._top + path) if real.holds(path) else None
             was = known.get(path)
             if was is None or was.is_young or was.stamp != stamp:
-                found[path] = stamp, self._why_not(path, stamp)
+                why = why_not_stored(self._top + path, stamp, self._file_bytes)
+                found[path] = stamp, why
         return found
-
-    def _why_not(self, path: str, stamp: Stamp | None) -> str:
-        if stamp is None or stat.S_ISLNK(stamp[0]):
-            return ""
-        if stamp[1] > self._file_bytes:
-            return f"it is larger than {self._file_bytes // 2**20} MiB"
-        return "" if os.access(self._top + path, os.R_OK) else "it cannot be read"
 
     def _stored(self, paths: Sequence[str]) -> dict[str, str]:
         # What git can read from a list of lines.

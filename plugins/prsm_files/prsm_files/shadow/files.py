@@ -55,6 +55,17 @@ def mode_of(path: str) -> int | None:
     return stat.S_IMODE(found.st_mode) if found and stat.S_ISREG(found.st_mode) else None
 
 
+def why_not_stored(path: str, stamp: Stamp | None, limit: int) -> str:
+    """Return why what is at a path cannot be stored, "" if it can; `limit` is in bytes."""
+    if stamp is None or stat.S_ISLNK(stamp[0]) or stat.S_ISDIR(stamp[0]):
+        return ""
+    if not stat.S_ISREG(stamp[0]):
+        return "it is a pipe, a socket or a device"
+    if stamp[1] > limit:
+        return f"it is larger than {limit // 2**20} MiB"
+    return "" if os.access(path, os.R_OK) else "it cannot be read"
+
+
 def is_reachable(path: str) -> bool:
     """Return whether a path is short enough for the system; one may be made step by step."""
     return len(os.fsencode(path)) <= _LONGEST

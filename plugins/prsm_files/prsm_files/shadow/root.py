@@ -19,7 +19,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core import ConfigError
-from prsm_files.shadow.files import is_reachable, put, put_if_new, put_json, read_json, stamp_of
+from prsm_files.shadow.files import (
+    is_reachable,
+    put,
+    put_if_new,
+    put_json,
+    read_json,
+    stamp_of,
+    why_not_stored,
+)
 from prsm_files.shadow.git import (
     ContentGoneError,
     GitDir,
@@ -284,28 +292,18 @@ class Root:
             if path.endswith("/"):
                 continue
             stamp = stamp_of(self._at(path)) if real.holds(path) else None
-            reason = None if stamp is None else self._why_not(path, stamp)
+            reason = why_not_stored(self._at(path), stamp, self._limits.file_bytes)
             if not is_reachable(self._at(path)):
                 reason = _TOO_LONG
-            if reason is not None:
+            if reason:
                 size = stamp[1] if stamp is not None else 0
                 look.skipped.append(Skipped(path, reason, size))
-            if stamp is None or stat.S_ISDIR(stamp[0]) or reason is not None:
+            if stamp is None or stat.S_ISDIR(stamp[0]) or reason:
                 look.dropped.append(path)
             else:
                 look.stored[path] = stamp
         self._check_amount(look)
         return look
-
-    def _why_not(self, path: str, stamp: tuple[int, ...]) -> str | None:
-        kind, size = stamp[0], stamp[1]
-        if stat.S_ISLNK(kind) or stat.S_ISDIR(kind):
-            return None
-        if not stat.S_ISREG(kind):
-            return "it is a pipe, a socket or a device"
-        if size > self._limits.file_bytes:
-            return f"it is larger than {self._limits.file_bytes // 2**20} MiB"
-        return None if os.access(self._at(path), os.R_OK) else "it cannot be read"
 
     def _check_amount(self, look: _Look) -> None:
         size = sum(stamp[1] for stamp in look.stored.values())

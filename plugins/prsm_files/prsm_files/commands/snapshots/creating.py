@@ -67,18 +67,14 @@ def create_snapshot(workspace: str, description: str, *, as_json: bool) -> None:
 
 async def _create(workspace: str, description: str) -> Snapshot:
     teller = await _teller(workspace)
-    if teller is not None:
-        taken = await _asked(workspace, teller, description)
-        if taken is not None:
-            return taken
+    if teller is not None and (taken := await _asked(workspace, teller, description)) is not None:
+        return taken
+    about = About(description=description)
     with ExitStack() as stack:
-        if teller is not None and not _owns(workspace, teller, stack):
-            teller = None
-        about = About(description=description)
-        if teller is not None:
+        if teller is not None and _owns(workspace, teller, stack):
             about = about._replace(session=teller.session, position=teller.position)
         snapshot = await _take(workspace, about)
-        if teller is not None:
+        if teller is not None and about.session is not None:
             await _name(workspace, teller, snapshot)
         return snapshot
 

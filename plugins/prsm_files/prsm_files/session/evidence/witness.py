@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from prsm_core import StoreError
 from prsm_core.files import text_path
 from prsm_files.artifacts import Blob
 from prsm_files.session.deciding import authors_of
+from prsm_files.session.naming import newest_commit
 from prsm_files.shadow.git import GitFailedError
-from prsm_files.shadow.records import LINK, PROGRAM
+from prsm_files.shadow.records import LINK, PROGRAM, Entry
 from prsm_files.shadow.trackers import base_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from prsm_core.files import AgentRecord, ChangeRow, FilesContext
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
-    from prsm_files.shadow.records import Entry
     from prsm_files.shadow.worktree import Shadow
 
 _UNJUDGED = "what agents claim about files in {} is judged by git and the clock alone"
@@ -39,12 +38,6 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     before: Blob | None = None  # as the agent began; None: it was not there, or was not kept
     others: tuple[str, ...] = ()  # who has changed it since, where the agent has not; "": unknown
-
-
-class _Content(NamedTuple):
-    root: str
-    mode: str
-    blob: str
 
 
 class Witness:
@@ -84,17 +77,12 @@ class Witness:
 
     async def _found_since(self, born: int) -> set[str]:
         events = self._store.events(self._session, after=born)
-        found = {e.data.get("change") async for e in events if e.type == "file_changed"}
-        return {one for one in found if one is not None}
+        found = [e async for e in events if e.type == "file_changed" and "change" in e.data]
+        return {event.data["change"] for event in found}
 
     async def _tree_before(self, born: int) -> str | None:
-        try:
-            _, position = await self._store.find_commit(self._session, born)
-            state = await self._store.state(self._session)
-        except StoreError as error:
-            if error.code != "unknown_position":
-                raise
-            return None
+        position = await newest_commit(self._store, self._session, born)
+        state = await self._store.state(self._session)
         trees = [one.tree for one in state.snapshots if one.last_commit < position]
         return trees[-1] if trees else None
 
@@ -116,7 +104,8 @@ class Witness:
         }
         names = self._roster.names()
         seen: dict[str, Seen] = {}
-        contents: dict[str, _Content] = {}
+        # Each with the repository that it is in.
+        contents: dict[str, tuple[str, Entry]] = {}
         unknown: dict[str, str] = {}
         for path, place in places.items():
             history = [
@@ -132,8 +121,11 @@ class Witness:
                 seen[path] = Seen(others=tuple(others) or ("",))
             elif own or history:
                 seen[path] = Seen()
-                if content := _content(own[0] if own else history[-1], is_before=bool(own)):
-                    contents[path] = content
+                # What was there before its own first change, or after the last one before it.
+                one = own[0].change if own else history[-1].change
+                mode, blob = (one.old_mode, one.before) if own else (one.new_mode, one.after)
+                if mode is not None and mode != LINK and blob:
+                    contents[path] = text_path(one.root), Entry(mode, blob)
             else:
                 unknown[place] = path
         with shadow.at_work():
@@ -142,25 +134,16 @@ class Witness:
                 # Of a tree that is gone nothing is known.
                 with suppress(GitFailedError):
                     held = shadow.root("").shadow.tree(tree or base_of(self._session), [*unknown])
-                for place, one in held.items():
-                    if one.mode != LINK:
-                        contents[unknown[place]] = _Content("", one.mode, one.blob)
+                files = {place: one for place, one in held.items() if one.mode != LINK}
+                contents |= {unknown[place]: ("", one) for place, one in files.items()}
             return seen | _blobs(shadow, contents)
 
 
-def _content(row: ChangeRow, *, is_before: bool) -> _Content | None:
-    """Return what a file was before a change, or after it; None: none that is kept."""
-    one = row.change
-    mode, blob = (one.old_mode, one.before) if is_before else (one.new_mode, one.after)
-    is_file = mode is not None and mode != LINK and blob
-    return _Content(text_path(one.root), mode or "", blob or "") if is_file else None
-
-
-def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:
+def _blobs(shadow: Shadow, contents: Mapping[str, tuple[str, Entry]]) -> dict[str, Seen]:
     """Return contents with their sizes; one that is gone is as if nothing had been there."""
     found = dict.fromkeys(contents, Seen())
-    for top in filter(shadow.has_root, {one.root for one in contents.values()}):
-        mine = {path: one for path, one in contents.items() if one.root == top}
+    for top in filter(shadow.has_root, {root for root, _ in contents.values()}):
+        mine = {path: one for path, (root, one) in contents.items() if root == top}
         sizes = shadow.root(top).sizes([one.blob for one in mine.values()])
         for path, one in mine.items():
             if (size := sizes.get(one.blob)) is not None:

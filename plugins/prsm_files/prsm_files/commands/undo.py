@@ -60,12 +60,22 @@ def undo(
     conversation: then the next run begins anew. The session of the prompt stays as it is; a second
     `prsm undo` brings it back with the files. While its run is open, nothing is taken back.
     """
-    ways = {"ID": wanted is not None, "--prompt": prompt is not None, "--turn": turn}
-    _check({**ways, "--list": lists}, session, keep_files=keep_files, files_only=files_only)
-    if mine and (prompt is None or keep_files):
-        raise click.UsageError("--mine is of the files of --prompt")
-    if possible and not turn:
-        raise click.UsageError("--possible is of --turn")
+    is_prompt = prompt is not None
+    ways = {"ID": wanted is not None, "--prompt": is_prompt, "--turn": turn, "--list": lists}
+    for is_wrong, why in (
+        (sum(ways.values()) > 1, f"give one of {', '.join(ways)}"),
+        (keep_files and files_only, "--keep-files and --files-only leave nothing to take back"),
+        (keep_files and not is_prompt, "--keep-files is of --prompt"),
+        (files_only and (turn or lists), "--files-only is of --prompt, and of a restore"),
+        (
+            session is not None and (lists or not any(ways.values())),
+            "--session is of ID, --prompt and --turn",
+        ),
+        (mine and (not is_prompt or keep_files), "--mine is of the files of --prompt"),
+        (possible and not turn, "--possible is of --turn"),
+    ):
+        if is_wrong:
+            raise click.UsageError(why)
     asking = {"is_sure": yes, "as_json": as_json}
     if prompt is not None:
         from prsm_files.commands.snapshots.restoring import Undoing, undo_prompt
@@ -91,18 +101,3 @@ def undo(
     else:
         goes = not files_only
         ctx.exit(deciding.undo_wanted(workspace, session, wanted, conversation=goes, **asking))
-
-
-def _check(
-    ways: dict[str, bool], session: str | None, *, keep_files: bool, files_only: bool
-) -> None:
-    if sum(ways.values()) > 1:
-        raise click.UsageError(f"give one of {', '.join(ways)}")
-    if keep_files and files_only:
-        raise click.UsageError("--keep-files and --files-only leave nothing to take back")
-    if keep_files and not ways["--prompt"]:
-        raise click.UsageError("--keep-files is of --prompt")
-    if files_only and (ways["--turn"] or ways["--list"]):
-        raise click.UsageError("--files-only is of --prompt, and of a restore")
-    if session is not None and (ways["--list"] or not any(ways.values())):
-        raise click.UsageError("--session is of ID, --prompt and --turn")

@@ -17,6 +17,7 @@ import os
 import re
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -333,24 +334,21 @@ class ChangeWatch(SessionOwner):
 
     def _tell_conflicts(self, changes: Sequence[Attributed]) -> None:
         """Tell each agent on a file who else is on it: it may know an older text of it."""
-        told: dict[str, dict[str, set[str]]] = {}
+        told = defaultdict[str, dict[str, set[str]]](lambda: defaultdict(set))
         for one in changes:
-            own = [call.agent for call in one.calls] or [NOBODY]
-            for agent in {*own, *one.beside} - {NOBODY} if one.beside else ():
-                others = {*own, *one.beside} - {agent}
-                told.setdefault(agent, {}).setdefault(one.found.path, set()).update(others)
+            all_ = {*([call.agent for call in one.calls] or [NOBODY]), *one.beside}
+            for agent in all_ - {NOBODY} if one.beside else ():
+                told[agent][one.found.path] |= all_ - {agent}
         for agent, files in told.items():
-            self.tell(agent, self._conflict_text(files))
-
-    def _conflict_text(self, files: dict[str, set[str]]) -> str:
-        lines = [
-            f"- {path_text(path)}: {', '.join(sorted(map(self._name, others)))}"
-            for path, others in sorted(files.items())[:SHOWN]
-        ]
-        if len(files) > SHOWN:
-            lines.append(f"- and {len(files) - SHOWN} more")
-        what = "Files that you have changed were changed by others, too:"
-        return "\n".join([what, *lines, "Read them again before you change them further."])
+            lines = [
+                f"- {path_text(path)}: {', '.join(sorted(map(self._name, others)))}"
+                for path, others in sorted(files.items())[:SHOWN]
+            ]
+            if len(files) > SHOWN:
+                lines.append(f"- and {len(files) - SHOWN} more")
+            what = "Files that you have changed were changed by others, too:"
+            end = "Read them again before you change them further."
+            self.tell(agent, "\n".join([what, *lines, end]))
 
     def _name(self, agent: str) -> str:
         if agent == NOBODY:

@@ -39,11 +39,8 @@ _FIXED = {
     "GIT_COMMITTER_EMAIL": _MAIL,
 }
 # Where the person's own settings lie, for the one command that reads a name of a file from them.
-_OF_PERSON = (
-    *("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"),
-    "GIT_CONFIG_NOSYSTEM",
-)
 _CONFIGURED = ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL")
+_OF_PERSON = ("HOME", "XDG_CONFIG_HOME", *_CONFIGURED)
 _WHO = tuple(
     f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE")
 )

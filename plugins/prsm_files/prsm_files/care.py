@@ -66,12 +66,9 @@ class ShadowCare(FilesCare):
 
 
 def _line(tree: Tree) -> str:
-    outcome = tree.outcome
-    if outcome is None:
-        state = "its agent has not ended"
-    elif outcome.is_over:
-        state = "merged, and written to since"
-    else:
-        state = f"merged nowhere, files: {len(outcome.files)}"
+    state = "its agent has not ended"
+    if tree.outcome is not None:
+        nowhere = f"merged nowhere, files: {len(tree.outcome.files)}"
+        state = "merged, and written to since" if tree.outcome.is_over else nowhere
     text = f"{tree.name}, on the branch {tree.branch}, in {path_text(tree.folder)}"
     return escape_exact(f"{text} ({state})")

@@ -57,9 +57,9 @@ def worker(scene, target, step):
 def check_after_the_kill(scene, before, after):
     """The next command of any kind finds the files old or new, and an undo goes back."""
     shadow = scene.shadow()
-    was_cut_off = shadow.is_cut_off
+    was_cut_off = shadow.journal.intent() is not None
     shadow.snapshots()
-    assert not shadow.is_cut_off
+    assert shadow.journal.intent() is None
     now = every_byte(scene.folder), scene.staged()
     assert now in (before, after)
     if was_cut_off:
@@ -153,7 +153,7 @@ def test_a_restore_that_fails_halfway_is_taken_back(scene):
         scene.shadow(git=FailingGit(scene)).restore(taken.id)
     assert "full disk" in str(caught.value.hint)
     assert (every_byte(scene.folder), scene.staged()) == before
-    assert not scene.shadow().is_cut_off
+    assert scene.shadow().journal.intent() is None
 
 
 def test_one_that_cannot_be_taken_back_is_finished_by_the_next_command(scene):

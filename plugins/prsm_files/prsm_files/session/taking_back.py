@@ -53,7 +53,6 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
     session: str
     snapshot: SessionSnapshot  # the files before it
-    number: int  # 1 for the newest prompt of which the files are kept
     later: int  # prompts that came after it, and go with it
     position: int  # of the newest commit of the session
     owner: str | None  # whose commit the conversation goes back to; None: nothing was said before
@@ -88,7 +87,6 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
     return Prompt(
         session=session,
         snapshot=snapshot,
-        number=kept.index(snapshot) + 1,
         later=max(0, await _said(store, session, seq) - 1),
         position=state.position,
         owner=owner,

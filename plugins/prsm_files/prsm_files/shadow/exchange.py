@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from prsm_core import ConfigError
-from prsm_files.shadow.files import status, write_new
+from prsm_files.shadow.files import status_if_any, write_new
 from prsm_files.shadow.git import GitFailedError, scratch
 from prsm_files.shadow.modes import Modes
 from prsm_files.shadow.records import FILE, LINK, PROGRAM, RootState, Staging
@@ -236,7 +236,7 @@ def _number(data: bytes) -> tuple[int, bytes]:
 
 def _untracked(top: Path, most: Most) -> Iterator[tuple[str, str, bytes]]:
     """Yield path, mode and content of each file of a folder; no link is followed."""
-    found = status(str(top))
+    found = status_if_any(str(top))
     if found is None or not stat.S_ISDIR(found.st_mode):
         raise _bad(f"{top.name} is {'missing' if found is None else 'no folder'}")
     count = size = 0
@@ -247,7 +247,12 @@ def _untracked(top: Path, most: Most) -> Iterator[tuple[str, str, bytes]]:
             path = os.path.relpath(full, top)
             if ".git" in path.lower().split("/"):
                 raise _bad(f"{path!r} would be a part of a repository")
-            mode, data = _file(full, most)
+            kind = os.lstat(full).st_mode
+            if stat.S_ISLNK(kind):
+                mode, data = LINK, os.fsencode(os.readlink(full))  # noqa: PTH115
+            else:
+                mode = PROGRAM if kind & stat.S_IXUSR else FILE
+                data = _read(full, most.file_bytes)
             count, size = count + 1, size + len(data)
             if count > most.files or size > most.all_bytes:
                 raise _bad(
@@ -255,14 +260,6 @@ def _untracked(top: Path, most: Most) -> Iterator[tuple[str, str, bytes]]:
                     "leave out what is not needed, and take another snapshot",
                 )
             yield path, mode, data
-
-
-def _file(path: str, most: Most) -> tuple[str, bytes]:
-    found = os.lstat(path)
-    if stat.S_ISLNK(found.st_mode):
-        return LINK, os.fsencode(os.readlink(path))  # noqa: PTH115 - as it is written
-    mode = PROGRAM if found.st_mode & stat.S_IXUSR else FILE
-    return mode, _read(path, most.file_bytes)
 
 
 def _read(path: str | Path, limit: int) -> bytes:

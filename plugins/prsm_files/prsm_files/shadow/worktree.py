@@ -244,11 +244,6 @@ class Shadow:
                 by_root[state.path].append((one, state.head or ""))
         return [(path, by_root[path]) for path in sorted(by_root) if self.has_root(path)]
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether a restore was begun, and is not over; another process may be at it."""
-        return self.journal.intent() is not None
-
     def recover(self) -> None:
         """Finish or take back a restore that was cut off; every other method does so first."""
         with self._open():

@@ -443,7 +443,7 @@ async def test_a_restore_that_was_cut_off_is_finished_before_a_run_begins(
         await team.engine.files.keeper.use(team.workspace, cut_off)
         assert (await team.run("go", master=master)).exit_code == 0
         assert await team.engine.files.keeper.use(
-            team.workspace, lambda shadow: not shadow.is_cut_off
+            team.workspace, lambda shadow: shadow.journal.intent() is None
         )
     assert seen == ["old"]
     told = [one["text"] for one in team.ledger.events("notice")]

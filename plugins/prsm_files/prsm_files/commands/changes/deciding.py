@@ -269,12 +269,13 @@ def _act(workspace: str, session: str | None, wanted: str | None) -> Act | None:
     acts = [] if act is None else [act.id]
     snapshots = [one for one in _snapshots(workspace, wanted) if one not in acts]
     changes = _changes(workspace, session, wanted)
-    if sum(map(bool, (acts, snapshots, changes))) > 1:
+    kinds = [ids for ids in (acts, changes[:3], snapshots[:3]) if ids]
+    if len(kinds) > 1:
         raise ConfigError(
             f"{wanted!r} is the beginning of more than an act, a change or a snapshot",
-            hint=f"give more of the id: {', '.join([*acts, *changes[:3], *snapshots[:3]])}",
+            hint=f"give more of the id: {', '.join(id_ for ids in kinds for id_ in ids)}",
         )
-    if not (acts or snapshots or changes):
+    if not kinds:
         raise ConfigError(
             f"there is no act, no change and no snapshot {wanted!r}",
             hint="`prsm undo --list`, `prsm changes list` and `prsm snapshot list` show them",
@@ -330,9 +331,10 @@ async def _session_of(workspace: str, act: Act) -> str | None:
 
 def _ask_undo(act: Act, plan: UndoPlan) -> None:
     require_terminal(f"to undo act {act.id}")
-    lines = shown([f"  {MARKS[one.kind]} {escape_exact(one.name)}" for one in plan.operations])
-    for line in (*lines, *(f"  = {escape_exact(one.path)} stays: {one.why}" for one in plan.stays)):
+    for line in shown([f"  {MARKS[one.kind]} {escape_exact(one.name)}" for one in plan.operations]):
         say(line)
+    for left in plan.stays:
+        say(f"  = {escape_exact(left.path)} stays: {left.why}")
     click.confirm(f"undo {act.kind} {act.id}? (prsm undo takes that back)", abort=True, err=True)
 
 

@@ -71,8 +71,12 @@ async def _create(workspace: str, description: str) -> Snapshot:
         return taken
     about = About(description=description)
     with ExitStack() as stack:
-        if teller is not None and _owns(workspace, teller, stack):
-            about = about._replace(session=teller.session, position=teller.position)
+        if teller is not None:
+            try:
+                stack.enter_context(owned(workspace, teller.session))
+                about = about._replace(session=teller.session, position=teller.position)
+            except PrsmError as error:
+                _say_untold(error)
         snapshot = await _take(workspace, about)
         if teller is not None and about.session is not None:
             await _name(workspace, teller, snapshot)
@@ -92,15 +96,6 @@ async def _teller(workspace: str) -> _Teller | None:
         if error.code != "no_ledger":
             _say_untold(error)
     return None
-
-
-def _owns(workspace: str, teller: _Teller, stack: ExitStack) -> bool:
-    try:
-        stack.enter_context(owned(workspace, teller.session))
-    except PrsmError as error:
-        _say_untold(error)
-        return False
-    return True
 
 
 async def _asked(workspace: str, teller: _Teller, description: str) -> Snapshot | None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from prsm_core import Store
     from prsm_core.door import Reason
-    from prsm_core.files import AgentRow
     from prsm_files.commits import Outcome
 
 BY_AGENT, BY_TASK = "agent", "task"
@@ -72,7 +71,13 @@ async def commits_of(
         known = [agents[agent] for agent in own if agent in agents]
         first = known[0].descriptor.prompt if known else _OUTSIDE
         text = wording.message or _text(mine, said, task or first)
-        message = f"{text.strip()}\n\n{_trailers(session, known)}\n"
+        trailers = [
+            f"PRSM-{label}: {escape_exact(getattr(row.descriptor, name))}"
+            for row in known
+            for label, name in (("Agent", "name"), ("Provider", "provider"), ("Model", "model"))
+        ]
+        end = "\n".join([*trailers, f"PRSM-Session: {session}"])
+        message = f"{text.strip()}\n\n{end}\n"
         changes = tuple(wanted(mine))[::-1]
         made.append(Asked(message=message, changes=changes, agents=tuple(own)))
     return made
@@ -106,15 +111,6 @@ def _text(rows: Sequence[ChangeRow], said: Sequence[Reason | None], task: str) -
     if rows[0].change.is_unsure:
         lines = [*dict.fromkeys(lines), "", _UNSURE]
     return "\n".join([subject or "Changes of agents", "", *lines])
-
-
-def _trailers(session: str, agents: Iterable[AgentRow]) -> str:
-    lines = [
-        f"PRSM-{label}: {escape_exact(getattr(row.descriptor, name))}"
-        for row in agents
-        for label, name in (("Agent", "name"), ("Provider", "provider"), ("Model", "model"))
-    ]
-    return "\n".join([*lines, f"PRSM-Session: {session}"])
 
 
 def committed(rows: Iterable[ChangeRow], outcome: Outcome) -> Sequence[Decision]:

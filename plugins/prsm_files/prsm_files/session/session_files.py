@@ -176,9 +176,10 @@ class PromptSnapshots:
         """Hold the gate while a prompt is put into the ledger; then take a snapshot."""
         hold = self._of.quiet.close_gate()
         try:
+            line = next((line.strip() for line in said.splitlines() if line.strip()), "")
             about = About(
                 kind=RUN if agent is None else PROMPT,
-                description=_description(said),
+                description=line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…",
                 session=self._of.session,
                 position=await self._newest_commit(),
                 agent=agent,
@@ -305,8 +306,3 @@ class PromptSnapshots:
         if count:
             text = f"{count} snapshots of earlier prompts are dropped: workspace.keep_* says so"
             self._of.journal.tell("notice", level="info", text=text)
-
-
-def _description(said: str) -> str:
-    line = next((line.strip() for line in said.splitlines() if line.strip()), "")
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

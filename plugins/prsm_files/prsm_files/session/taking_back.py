@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from prsm_core import Store
     from prsm_core.door import DecidedChange
-    from prsm_core.files import ChangeRow, Ids, SessionSnapshot, SessionState
+    from prsm_core.files import Ids, SessionSnapshot, SessionState
     from prsm_files.changes.acting import Acted
     from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Change, Entry, Plan, Restored, RootPlan
@@ -84,10 +84,14 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
         )
     snapshot = _chosen(kept, wanted)
     owner, seq = await _before(store, state, snapshot.last_commit)
+    said = 0
+    async for event in store.events(session, after=seq):
+        is_prompt = event.type == "message_routed" and event.data["kind"] == MessageType.USER_PROMPT
+        said += event.type == "run_started" or is_prompt
     return Prompt(
         session=session,
         snapshot=snapshot,
-        later=max(0, await _said(store, session, seq) - 1),
+        later=max(0, said - 1),
         position=state.position,
         owner=owner,
     )
@@ -157,14 +161,6 @@ async def _before(store: Store, state: SessionState, position: int) -> tuple[str
     owner = next(shared, state.session_id)
     before = await store.state(owner, position)
     return owner if before.agents else None, before.seq
-
-
-async def _said(store: Store, session: str, after: int) -> int:
-    count = 0
-    async for event in store.events(session, after=after):
-        is_prompt = event.type == "message_routed" and event.data["kind"] == MessageType.USER_PROMPT
-        count += event.type == "run_started" or is_prompt
-    return count
 
 
 def told(prompt: Prompt | None, session: str | None, restored: Restored | None) -> UndoReport:
@@ -328,38 +324,24 @@ def sessions_of(owed: Owed | None) -> Sequence[str]:
 
 async def carry_out(store: Store, owed: Owed, ids: Ids, now: float) -> str | None:
     """Do what a restore owes, once, however often it is tried; return `session_after`."""
-    act = owed.get("act", FORK)
+    act, session = owed.get("act", FORK), str(owed["session"])
     if act == FORK:
-        await _fork(store, owed, ids, now)
-    elif act == TAKE_UP:
-        changes = await _as_then(store, str(owed["session"]), int(owed["as_of"]))
-        await _commit(store, owed, SessionTakenUp(changes=changes), now)
-    else:
-        await _commit(store, owed, SessionSetAside(), now)
-    return session_after(owed)
-
-
-async def _fork(store: Store, owed: Owed, ids: Ids, now: float) -> None:
-    fork = str(owed["fork"])
-    if all(info.session_id != fork for info in await store.sessions()):
-        position, with_files = int(owed["position"]), bool(owed.get("files", True))
-        request = ForkRequest(position=position, session_id=fork, with_files=with_files)
-        await fork_session(store, str(owed["session"]), request, ids, now)
-
-
-async def _as_then(store: Store, session: str, position: int) -> tuple[ChangeRow, ...]:
-    now = {row.change.id: row.state for row in await store.changes(session)}
-    then = (await store.state(session, position)).changes
-    return tuple(row for row in then if now[row.change.id] not in {row.state, COMMITTED})
-
-
-async def _commit(
-    store: Store, owed: Owed, write: SessionTakenUp | SessionSetAside, now: float
-) -> None:
-    session = str(owed["session"])
+        fork = str(owed["fork"])
+        if all(info.session_id != fork for info in await store.sessions()):
+            position, with_files = int(owed["position"]), bool(owed.get("files", True))
+            request = ForkRequest(position=position, session_id=fork, with_files=with_files)
+            await fork_session(store, session, request, ids, now)
+        return session_after(owed)
+    write: SessionTakenUp | SessionSetAside = SessionSetAside()
+    if act == TAKE_UP:
+        # The restore has brought these back to another state.
+        states = {row.change.id: row.state for row in await store.changes(session)}
+        then = (await store.state(session, int(owed["as_of"]))).changes
+        rows = (row for row in then if states[row.change.id] not in {row.state, COMMITTED})
+        write = SessionTakenUp(changes=tuple(rows))
     run = (await store.state(session)).runs[-1].run_id
-    step_id = f"{session}:{owed['act']}:{owed['id']}"
-    await store.commit(session_step(session, step_id, run, now, write))
+    await store.commit(session_step(session, f"{session}:{act}:{owed['id']}", run, now, write))
+    return session_after(owed)
 
 
 async def finish_owed(store: Store, owed: Owed, *, ids: Ids, now: float) -> str:

@@ -371,7 +371,12 @@ def _write_root(root: Root, state: RootState, place: Path) -> None:
     _write(place / PATCH, _patch(git, base, known, place))
     (place / UNTRACKED).mkdir(mode=0o700)
     for path, entry in others.items():
-        _write_file(place / UNTRACKED / path, entry.mode, git.blob(entry.blob))
+        file, data = place / UNTRACKED / path, git.blob(entry.blob)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if entry.mode == LINK:
+            file.symlink_to(os.fsdecode(data))
+        else:
+            _write(file, data, 0o700 if entry.mode == PROGRAM else None)
     # What is read is what was kept.
     if _rebuilt(root, place, state.head) != (state.tree, staged):
         raise ConfigError(
@@ -391,13 +396,3 @@ def _patch(git: GitDir, old: str, new: str, place: Path) -> bytes:
             hint="commit, or leave out, large files, and take another snapshot",
         )
     return patch
-
-
-def _write_file(file: Path, mode: str, data: bytes) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if mode == LINK:
-        file.symlink_to(os.fsdecode(data))
-        return
-    _write(file, data)
-    if mode == PROGRAM:
-        file.chmod(0o700)

@@ -124,7 +124,9 @@ class RealFolders:
         parent = path.rpartition("/")[0]
         known = self._known.get(parent)
         if known is None:
-            known = self._known[parent] = self.holds(parent) and self._is_real(parent)
+            found = status_if_any(f"{self._root}/{parent}") if self.holds(parent) else None
+            known = found is not None and stat.S_ISDIR(found.st_mode)
+            self._known[parent] = known
         return known
 
     def has(self, folder: str) -> bool:
@@ -141,10 +143,6 @@ class RealFolders:
     def mode_of(self, path: str) -> int | None:
         """Return the permissions of a file, None for anything else, and behind a link."""
         return mode_of(f"{self._root}/{path}") if self.holds(path) else None
-
-    def _is_real(self, folder: str) -> bool:
-        found = status_if_any(f"{self._root}/{folder}")
-        return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def submodules(folder: Path, person: GitDir) -> list[str]:

@@ -236,11 +236,6 @@ def _write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
     plan = plan_root(root, now, target)
     if plan.changes:
         root.check_out(now.tree, target.tree)
-    _set_modes(root, target, plan)
-    return plan
-
-
-def _set_modes(root: Root, target: RootState, plan: RootPlan) -> None:
     modes, there = root.modes(target), RealFolders(root.folder)
     written = [one.path for one in plan.changes if one.after and one.after.mode != LINK]
     for path in (*written, *plan.permissions):
@@ -248,6 +243,7 @@ def _set_modes(root: Root, target: RootState, plan: RootPlan) -> None:
         if wanted is not None and wanted != there.mode_of(path):
             (root.folder / path).chmod(wanted)
     root.modes_kept.adopt(modes, [*written, *plan.permissions])
+    return plan
 
 
 def _put_staging_back(root: Root, target: RootState) -> str:

@@ -401,7 +401,14 @@ class Root:
             raise ContentGoneError(f"a part of the snapshot of {self.folder}")
         fields = output.out.split(b"\0")[:-1]
         pairs = zip(fields[::2], fields[1::2], strict=True)
-        found = [_change(self.path, head, path) for head, path in pairs]
+        found = []
+        for head, path in pairs:
+            words = head.decode("ascii").lstrip(":").split(" ")
+            before, after = (
+                Entry(mode, blob) if blob.strip("0") else None
+                for mode, blob in zip(words[:2], words[2:4], strict=True)
+            )
+            found.append(Change(self.path, os.fsdecode(path), before, after))
         self._compared[old, new] = found
         return found
 
@@ -425,13 +432,6 @@ class Root:
 
     def _at(self, path: str) -> str:
         return f"{self.folder}/{path}"
-
-
-def _change(root: str, head: bytes, path: bytes) -> Change:
-    modes_and_blobs = head.decode("ascii").lstrip(":").split(" ")
-    sides = zip(modes_and_blobs[:2], modes_and_blobs[2:4], strict=True)
-    before, after = (Entry(mode, blob) if blob.strip("0") else None for mode, blob in sides)
-    return Change(root, os.fsdecode(path), before, after)
 
 
 def seed(shadow: GitDir, person: GitDir, repository: Repository) -> str:

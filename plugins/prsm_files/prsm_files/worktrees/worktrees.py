@@ -366,8 +366,12 @@ class Worktrees:
         notes = []
         with self._at_work():
             known = list(records.read_all(self._where, self._key))
+            going = {one.folder for one in known if one.state == LEAVING}
             for tree in known:
-                if not self._is_ours(tree, known):
+                # What was made from a folder that is gone, or goes, anybody removes.
+                is_lost_parent = tree.parent in going or not Path(tree.parent).is_dir()
+                is_left = tree.state == LEAVING and is_lost_parent
+                if tree.parent != str(self._shadow.folder) and not is_left:
                     continue
                 if tree.state in {MERGING, BACKING}:
                     done = self._carry_out(tree).outcome
@@ -380,13 +384,6 @@ class Worktrees:
                     if tree.state != LEAVING:
                         notes.append(f"the worktree {tree.folder} was of no use, and is removed")
         return notes
-
-    def _is_ours(self, tree: Tree, known: Sequence[Tree]) -> bool:
-        """Whether a worktree was made from this folder; or from one that is gone, or goes, too."""
-        if tree.parent == str(self._shadow.folder):
-            return True
-        going = {one.folder for one in known if one.state == LEAVING}
-        return tree.state == LEAVING and (tree.parent in going or not Path(tree.parent).is_dir())
 
     def _is_untouched(self, tree: Tree) -> bool:
         return self._is_as(tree, [one.origin for one in tree.parts])

@@ -95,11 +95,12 @@ class CommandLog:
 
     def gaps(self) -> list[str]:
         """Return what is wrong with the named commands, and whose run was the last."""
-        gaps = [
-            f"`{command}` was not run" if run is None else f"`{command}` {_told(run)}"
-            for command, run in self._runs()
-            if run is None or run.end is not End.SUCCEEDED
-        ]
+        gaps = []
+        for command, run in self._runs():
+            if run is None:
+                gaps.append(f"`{command}` was not run")
+            elif run.end is not End.SUCCEEDED:
+                gaps.append(f"`{command}` {run.end}" + (f", run by {run.who}" if run.who else ""))
         more = [f"{self._left_out} more commands were not checked"] * (self._left_out > 0)
         return gaps + more
 
@@ -187,10 +188,11 @@ class CommandLog:
             )
 
     def _let_in(self, asked: tuple[str, str] | None, seq: int) -> None:
-        begun = None if asked is None else self._open.get(asked)
-        if asked is not None and begun is not None and (*asked, begun[0]) in self._shells:
-            key = (*asked, begun[0])
-            self._shells[key] = replace(self._shells[key], let_in=seq)
+        # It was answered for, and ran after that only.
+        if asked is not None and asked in self._open:
+            key = (*asked, self._open[asked][0])
+            if key in self._shells:
+                self._shells[key] = replace(self._shells[key], let_in=seq)
 
     def _finished(self, agent: str | None, data: Any, seq: int, who: str) -> None:
         call, status = data["call"], data.get("status")
@@ -220,10 +222,6 @@ def _end(data: Any) -> End:
     if data.get("status") != "completed" or code not in (None, 0):
         return End.FAILED
     return End.UNKNOWN if code is None else End.SUCCEEDED
-
-
-def _told(run: _Shell) -> str:
-    return f"{run.end}, run by {run.who}" if run.who else str(run.end)
 
 
 # Whose end says nothing of the work.

@@ -252,7 +252,11 @@ class ClaimProof(Proof):
             seen = await self._from.witness().of(self._record, [one.path for one in found])
         for one in found:
             if one.path in seen and seen[one.path].others:
-                gaps.append(f"{one.name!r} {_whose(seen[one.path])}")
+                others = ", ".join(filter(None, seen[one.path].others))
+                how = f" by {others}, and not by the agent"
+                if not others:
+                    how = ", but by no call of the agent that is known of"
+                gaps.append(f"{one.name!r} was changed{how}")
         before = {path: one.before for path, one in seen.items() if one.before is not None}
         touched, more = touched_since([one for one in found if one.path not in seen], since)
         gaps += more
@@ -313,13 +317,6 @@ class ClaimProof(Proof):
         raise OrchestrationError(
             "\n".join(lines), hint="mend it, then call task_complete again", code="gate_failed"
         )
-
-
-def _whose(seen: Seen) -> str:
-    names = ", ".join(one for one in seen.others if one)
-    if not names:
-        return "was changed, but by no call of the agent that is known of"
-    return f"was changed by {names}, and not by the agent"
 
 
 async def blobs_before(

@@ -67,7 +67,9 @@ class Witness:
         born = await self._conversations.born(record.agent_id)
         rows = await self._watch.get().rows()
         since = await self._found_since(born)
-        tree = await self._tree_before(born)
+        position = await newest_commit(self._store, self._session, born)
+        snapshots = (await self._store.state(self._session)).snapshots
+        tree = next((one.tree for one in snapshots[::-1] if one.last_commit < position), None)
         family, cwd = self._family(record), record.descriptor.cwd
 
         def look(shadow: Shadow) -> Mapping[str, Seen]:
@@ -79,12 +81,6 @@ class Witness:
         events = self._store.events(self._session, after=born)
         found = [e async for e in events if e.type == "file_changed" and "change" in e.data]
         return {event.data["change"] for event in found}
-
-    async def _tree_before(self, born: int) -> str | None:
-        position = await newest_commit(self._store, self._session, born)
-        state = await self._store.state(self._session)
-        trees = [one.tree for one in state.snapshots if one.last_commit < position]
-        return trees[-1] if trees else None
 
     def _look(
         self,

@@ -348,19 +348,15 @@ class Committer:
                 raise _moved(one.person)
             else:
                 one.lock.release()
-                left += [
-                    Left(id_, "HEAD moved meanwhile")
-                    for commit in one.move.commits
-                    for id_ in commit.changes
-                ]
+                ids = [id_ for commit in one.move.commits for id_ in commit.changes]
+                left += [Left(id_, "HEAD moved meanwhile") for id_ in ids]
         return commits, left
 
     def _give_up(self, made: Sequence[_Made]) -> None:
-        is_done = [one.person.has(one.move.last.id, one.move.ref) for one in made]
-        for one, done in zip(made, is_done, strict=True):
-            if not done:
-                one.lock.release()
-        if not any(is_done):
+        lost = [one for one in made if not one.person.has(one.move.last.id, one.move.ref)]
+        for one in lost:
+            one.lock.release()
+        if len(lost) == len(made):
             self.finish()
 
 
@@ -390,11 +386,10 @@ def _commits(person: PersonsRepository, plan: RepositoryPlan, ids: Sequence[str]
 
 def _check_under_way(person: PersonsRepository) -> None:
     if (what := person.where.under_way) is not None:
+        how = "reset" if what == "bisect" else "--continue, or --abort"
         raise ConfigError(
             f"a {what} is under way in {person.root.folder}",
-            hint=f"end it first: git {what} --continue, or --abort"
-            if what != "bisect"
-            else "end it first: git bisect reset",
+            hint=f"end it first: git {what} {how}",
             code="under_way",
         )
 

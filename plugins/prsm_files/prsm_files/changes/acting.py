@@ -231,11 +231,7 @@ class Rejecter(Acting):
             return self._undone(act, ())
 
     def undo(self, act: Act, more: Sequence[Verdict] = ()) -> Acted:
-        """Take an act back: only its files are written, and what was edited since is merged.
-
-        What does not merge stays. Changes are as they were before the act, and `more` is decided
-        with it. The caller stores that, then `finish`es.
-        """
+        """Take an act back, in its files alone: changes are as before it, and `more` is decided."""
         with self._shadow.at_work():
             self.carry_on()
             plan = self._undone(act, more)

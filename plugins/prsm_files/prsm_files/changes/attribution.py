@@ -27,10 +27,7 @@ NOBODY = ""  # as an author: a person, or another program
 
 
 class Replacement(Struct, frozen=True, gc=False):
-    """A text that takes the place of another one.
-
-    Of whole lines the first match behind the replacement before it counts; none are the file's end.
-    """
+    """A text that takes the place of another; of lines, from the last match on, or at the end."""
 
     old: str
     new: str
@@ -110,11 +107,7 @@ def attribute(
     hands: Hands | None = None,
     are_one: Callable[[str, str], bool] = lambda one, other: one == other,
 ) -> list[Attributed]:
-    """Return whose each change is, in the order in which they were found; `hands` learn of it.
-
-    The calls are those that have not ended before the last look. Two agents who `are_one` do not
-    get in each other's way.
-    """
+    """Return whose each change is; `hands` learn of it, and who `are_one` is in nobody's way."""
     all_ = [_attribute(one, [call for call in calls if could_make(call, one)]) for one in found]
     on: dict[str, set[str]] = {}
     for one in all_:
@@ -145,11 +138,7 @@ class Hands:
         known.extend(own)
 
     def since(self, path: str, own: Sequence[str]) -> set[str]:
-        """Return whose edits those who change a path now may not know of.
-
-        That is who changed it after them, and is at work or outside; and who was there before they
-        came, if it is still at work.
-        """
+        """Return whose edits, of those at work or outside, whoever changes a path may not know."""
         known = self._on.get(path, [])
         last = max((known.index(one) for one in own if one in known), default=-1)
         later = set(known[last + 1 :])

@@ -140,10 +140,7 @@ def _place_of(old: Sequence[bytes], lines: Sequence[bytes], at: int) -> int | No
 
 
 def _taken_back(before: bytes, after: bytes, replacements: Sequence[Replacement]) -> bytes | None:
-    """Return the text that replacements made another; None where they may not have been made.
-
-    Somebody changed the file first, so that they fit it: each new text is there now, and was not.
-    """
+    """Return the text that replacements made this one, if each new text is in it alone."""
     text = after
     for one in reversed(replacements):
         old, new = (_with_ends_of(after, _bytes(side)) for side in (one.old, one.new))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,24 +43,16 @@ def _one(root: Root, change: FileChange) -> str:
         return "\n".join([*head, f"# its content is not kept: {change.note}", ""])
     old = _NOTHING if change.old_mode is None else f"a/{path}"
     new = _NOTHING if change.new_mode is None else f"b/{path}"
-    body = _body(root, change)
-    if body.startswith("@@"):
-        head += [f"--- {old}", f"+++ {new}"]
-    return "\n".join([*head, body])
-
-
-def _body(root: Root, change: FileChange) -> str:
     if change.before == change.after:
-        return ""
+        return "\n".join([*head, ""])
     empty = root.shadow.store(b"")
     options = ("--no-color", "--no-ext-diff", "--no-textconv")
     blobs = (change.before or empty, change.after or empty)
-    said = os.fsdecode(root.shadow.run("diff", *options, *blobs))
-    text = said.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    start = text.find("\n@@")
+    said = root.shadow.run("diff", *options, *blobs).decode("utf-8", "backslashreplace")
+    start = said.find("\n@@")
     if start >= 0:
-        return text[start + 1 :]
-    return "Binary files differ\n" if text else ""
+        return "\n".join([*head, f"--- {old}", f"+++ {new}", said[start + 1 :]])
+    return "\n".join([*head, "Binary files differ\n" if said else ""])
 
 
 class Origin(NamedTuple):
@@ -72,10 +63,7 @@ class Origin(NamedTuple):
 
 
 def find_origin(shadow: Shadow, changes: Sequence[Wanted], line: int) -> Origin:
-    """Return which change made a line of a file; `changes` of its path stand, newest first.
-
-    Raises ConfigError, code `no_such_line`, or `unknown_content` where a content is not kept.
-    """
+    """Return which change, of those that stand, newest first, made a line. Raises ConfigError."""
     with shadow.at_work():
         newest = changes[0]
         if not shadow.has_root(newest.root):

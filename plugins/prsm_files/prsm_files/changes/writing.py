@@ -51,8 +51,8 @@ def _folders_above(top: Path, path: str) -> Iterator[tuple[str, int]]:
 def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
     """Let a path be as is wanted, if it is still as it was; return whether it is.
 
-    The new file has `name` in its name meanwhile. Folders that are empty then go, but not the one
-    that it `keeps`, nor those above. Raises OSError, and GitFailedError.
+    Folders that are empty then go, but not the one that it `keeps`, nor those above. Raises
+    OSError, and GitFailedError.
     """
     place = Path(root.folder, one.path)
     if one.after is None and _makes_room(root.folder, one.path):

@@ -219,13 +219,10 @@ class ChangeWatch(SessionOwner):
             self._is_looking = False
 
     async def finish(self) -> None:
-        """Find all that has changed until now; from now on nothing is told, until `begin`.
-
-        An engine that is left does not wait for a folder that is not known yet, which may take
-        minutes: no call has written there, and what a process before has left the next run finds.
-        """
+        """Find all that has changed until now; nothing is told any more until `begin`."""
         if not self._is_open:
             return
+        # An engine that is left does not wait for a folder that is not known: no call wrote there.
         is_known = self._ready.is_set() or not self._of.journal.is_suspended
         is_all_found = is_known and await self._look_now()
         self._is_open = False
@@ -246,10 +243,7 @@ class ChangeWatch(SessionOwner):
         return self._is_open and await self._look_at_all()
 
     async def _look_at_all(self, since: int | None = None) -> bool:
-        """Look once; False: the folder could not be read, and what has ended is kept in mind.
-
-        Not at all where a look has begun `since` a moment, while this one waited for it.
-        """
+        """Look once, unless a look began `since` a moment; False: it failed, and calls are kept."""
         async with self.lock:
             if since is not None and since < self._looked:
                 return True

@@ -48,10 +48,7 @@ _ALIKE = (
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """Changes that are meant: those of some ids, or of agents, or of a call; else of all agents.
-
-    What no agent of the session made is the person's, or another session's: its id alone means it.
-    """
+    """Changes that are meant: of ids, of agents or of a call, else of all agents of the session."""
 
     ids: tuple[str, ...] = ()  # or beginnings of them
     agents: frozenset[str] | None = None  # not what may be of another one, too

@@ -63,11 +63,10 @@ class FilesKeeper:
     async def use(
         self, folder: Path, work: Callable[[Shadow], T], *, seconds: float = DEADLINE_SECONDS
     ) -> T:
-        """Do what needs the shadow of a folder, in a thread; `work` blocks.
+        """Do what needs the shadow of a folder, in a thread. Raises OSError, and PrsmError.
 
-        It goes on to its end if the caller is cancelled meanwhile: a thread cannot be left. Raises
-        OSError and PrsmError, which is a ProcessError where git is missing, or is ended because it
-        takes longer than `seconds`.
+        It goes on to its end if the caller is cancelled: a thread cannot be left. git that is
+        missing, or takes longer than `seconds`, is a ProcessError.
         """
         return await self._background.finish(self._use(folder, work, seconds))
 

@@ -36,10 +36,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def of_path(rows: Sequence[ChangeRow], folder: str, path: str) -> Sequence[ChangeRow]:
-    """Return the changes of a path that stand, newest first; where none stands, all there were.
-
-    The path may be from `folder`, or as a change has it. Raises ConfigError, `unchanged_path`.
-    """
+    """Return the changes of a path that stand, newest first, else all. Raises ConfigError."""
     wanted = _place(os.path.join(folder, path))  # noqa: PTH118 - a name that need not be UTF-8
     found = [
         row

@@ -21,7 +21,7 @@ from prsm_files.session.keeper import FilesKeeper
 from prsm_files.session.late import LateWatch
 from prsm_files.session.trees import TreeKeeper, Workspaces
 from prsm_files.shadow.opening import Shadows
-from prsm_files.shadow.records import About
+from prsm_files.shadow.records import PROMPT, RUN, About
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from prsm_files.shadow.worktree import Shadow
 
 
-RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
 _UNTAKEN = "no snapshot of {} is taken"
 # Without anything told, once the first turn began: sooner than a model answers, and not amid the
 # steps of a run that goes on and may be over soon. Who wants to write meanwhile has it taken at

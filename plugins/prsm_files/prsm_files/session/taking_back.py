@@ -28,7 +28,7 @@ from prsm_files.changes.merging import TAKING_BACK, Side, merged
 from prsm_files.session.deciding import is_of_agents, wanted
 from prsm_files.session.naming import session_step
 from prsm_files.shadow.acts import nothing_to_undo
-from prsm_files.shadow.records import Left, Sparing, joined
+from prsm_files.shadow.records import AUTOMATIC, Left, Sparing, joined
 from prsm_files.shadow.trackers import KNOWN, TRACKERS, name_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from prsm_files.shadow.worktree import Shadow
 
 
-PROMPTS = frozenset({"run", "prompt"})  # kinds of snapshots: before a task, before a prompt
 MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
 
 
@@ -74,7 +73,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
 async def find_prompt(store: Store, session: str, wanted: str | None = None) -> Prompt:
     """Return the prompt of a number or a snapshot, else the newest. Raises ConfigError."""
     state = await store.state(session)
-    kept = [one for one in reversed(state.snapshots) if one.kind in PROMPTS]
+    kept = [one for one in reversed(state.snapshots) if one.kind in AUTOMATIC]
     if not kept:
         raise ConfigError(
             f"of no prompt in session {session} the files before it are kept",

@@ -76,11 +76,7 @@ WAYS = ("prompt", "turn", "act")  # of an undo
 
 
 class QuietFiles:
-    """The files of a session, and the moment in which nobody writes them.
-
-    Without a `keeper` nothing is kept, and without a `watch` no change is found. Other engines are
-    found by what lies in `state`.
-    """
+    """The files of a session, and the moment in which nobody writes them, here or elsewhere."""
 
     def __init__(
         self,

@@ -103,9 +103,8 @@ class Verdicts:
     async def reject(self, choice: Choice) -> tuple[Sequence[Decision], str | None]:
         """Take changes back, each alone, and tell their agents; return that, and the act.
 
-        New calls wait meanwhile, and those that run are waited for. Raises ConfigError for wrong
-        ids, and where a call still runs that may write the same files; PrsmError where git is not
-        fit.
+        Calls that run are waited for. Raises ConfigError for wrong ids, and where one goes on that
+        may write the same files; PrsmError where git is not fit.
         """
         # Nobody waits for wrong ids.
         choose(await self._store.changes(self._session), choice)

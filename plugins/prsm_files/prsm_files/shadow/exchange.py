@@ -73,7 +73,7 @@ def import_folder(
     """Keep the snapshot that was written as a folder, and return it; it blocks.
 
     Links that lead out of the folder are refused, unless `with_links`. Raises ConfigError (code
-    `bad_snapshot`) for what is no snapshot, or not for this folder; then nothing is kept.
+    `bad_snapshot`), and then nothing is kept.
     """
     meta = _meta(folder)
     with shadow.at_work():

@@ -83,10 +83,10 @@ def folders_above(path: str) -> list[str]:
 
 
 def put(file: Path, data: bytes, *, is_durable: bool = False) -> None:
-    """Write a file whole, or leave it as it was: who is killed in the midst leaves no half of one.
+    """Write a file whole, or leave it as it was, also if the process is killed. Raises OSError.
 
-    There is one writer. Where `is_durable` it is on the disk when this returns, also if the power
-    fails: a note of what is to be done has to be. Raises OSError.
+    There is one writer. What `is_durable` is on the disk when this returns, if the power fails,
+    too.
     """
     new = file.with_name(f"{file.name}.new")
     try:

@@ -106,8 +106,8 @@ class ContentGoneError(PrsmError):
 class GitDir:
     """Runs git on one git directory and one working tree.
 
-    Of one that `is_ours` whoever runs git has kept all others out. A lock of git's that is there
-    all the same was left by a git that died with its engine: it is removed.
+    In one that `is_ours` nobody else runs git: a lock of git's there was left by a dead one, and
+    goes.
     """
 
     def __init__(

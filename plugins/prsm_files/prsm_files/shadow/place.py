@@ -81,8 +81,7 @@ def find_repository(root: Path) -> Repository | None:
 def is_own(repository: Repository, root: Path, top: Path) -> bool:
     """Return whether a repository is that of `root`, in the folder `top`, and no other folder's.
 
-    A file `.git` leads wherever it says. What lies outside is the root's own where git notes so, as
-    of a worktree, or where git keeps submodules of the repository of `top`.
+    One that lies outside is its own where git notes so, or where git keeps submodules of `top`.
     """
     if root == top or repository.git_dir.is_relative_to(top):
         return True

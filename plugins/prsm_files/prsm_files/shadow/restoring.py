@@ -47,11 +47,7 @@ def check_root(is_there: bool, path: str) -> None:
 
 
 def in_the_way(root: Root, changes: Sequence[Change], tops: Iterable[str] = ()) -> list[str]:
-    """Return files that the tree of the moment lacks and a restore would overwrite.
-
-    They are where a file is to be, or the folder of one of the `tops`, which are repositories. git
-    ignores them, or they were left out. Raises HinderedError for what cannot be stored.
-    """
+    """Return what is not stored where a file, or one of `tops`, goes. Raises HinderedError."""
     goes = {change.path for change in changes if change.before is not None}
     found: dict[str, None] = {}
     for change in changes:

@@ -98,10 +98,10 @@ class _Spared(NamedTuple):
 
 
 class Shadow:
-    """Takes snapshots of the working tree around a folder; every method blocks.
+    """Takes snapshots of the working tree around a folder, without `state` and `own`.
 
-    What lies in `state` is its own, and left out as the folders of `own` are. Where another process
-    is at work on the same tree, methods wait for it for a moment, then raise ConfigError.
+    Every method blocks. Where another process is at work they wait a moment, then raise
+    ConfigError.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class Shadow:
     ) -> Snapshot:
         """Take a snapshot. Raises PrsmError, and then there is none.
 
-        `unquiet` returns, once all is stored, who may have written meanwhile. Where all is as in
-        the newest snapshot, that one is returned if it `may_be_known`.
+        `unquiet` returns who may have written meanwhile. One like the newest is that if it
+        `may_be_known`.
         """
         take = partial(self._take, about, unquiet=unquiet, may_be_known=may_be_known)
         with self._open():
@@ -179,10 +179,9 @@ class Shadow:
     ) -> Restored:
         """Let the files, and the staging area if HEAD is the same, be as in a snapshot.
 
-        What `spare` tells of each root stays. A snapshot of what there was is taken first. Raises
-        PrsmError, and then the files are as they were, or the next call of any method finishes what
-        was begun. From the moment at which the files are there `then` is `owed`, also if this
-        process dies.
+        What `spare` tells of each root stays. A snapshot of what there was is taken first. After a
+        PrsmError the files are as they were, or the next call finishes what was begun. Once the
+        files are there `then` is `owed`, also if this process dies.
         """
         with self._open():
             return self._restore(self._find(wanted), with_staging, then, spare)
@@ -699,11 +698,7 @@ def prune(git: GitDir) -> str:
 
 
 def is_damaged(main: Callable[[], Root], place: Path) -> bool:
-    """Return whether what is kept of a folder cannot be read, or no more can be.
-
-    Where the disk takes no folder and file more nothing is proved of a shadow: git says what it
-    lacks in the language of the person.
-    """
+    """Return whether a shadow cannot be read, or written, though the disk takes more."""
     try:
         root = main()
         read_snapshots(root, [])

@@ -156,10 +156,9 @@ class Worktrees:
     def make(
         self, whose: Whose, again: str | None = None, *, region: Sequence[str] | None = None
     ) -> Made:
-        """Make a worktree of the folder as it is now, on a branch at HEAD.
+        """Make a worktree of the folder as it is now, on a branch at HEAD, or ConfigError and none.
 
-        One that an agent had before, and that was merged, is made `again` under its id. Raises
-        ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
+        One that an agent had before, and that was merged, is made `again` under its id.
         """
         with self._at_work():
             now = self._shadow.now()
@@ -221,8 +220,8 @@ class Worktrees:
     ) -> Outcome:
         """Commit what the agent has changed on its branch, and merge it if it `is_wanted`.
 
-        Files of the folder are written `writing` them: in that context, which is told which. What a
-        process that has died had begun is finished first. What was merged is merged no second time.
+        Files are written in the context `writing`. What a dead process had begun is finished first.
+        What was merged is not merged again.
         """
         with self._at_work():
             tree = self._known(tree_id)
@@ -421,10 +420,7 @@ IN_SUBMODULE = "it is in a submodule, which has commits of its own"
 def commit(
     root: Root, tree: Tree, changes: Sequence[Change], index: Path, message: str
 ) -> tuple[str | None, tuple[Left, ...]]:
-    """Let the branch be one commit of what the agent has changed, or the one it began at.
-
-    Return the commit, if there is one, and what is left out of it. Raises GitFailedError.
-    """
+    """Let the branch be one commit of the agent's changes, if any; return it, and what it lacks."""
     head = root.person.tree(tree.commit)
     links = tuple(f"{path}/" for path, entry in head.items() if entry.mode == _MODULE)
     attributes = root.person.attributes([one.path for one in changes], ["filter"])
@@ -442,7 +438,12 @@ def commit(
         if isinstance(side, Left):
             left_out.append(side)
         else:
-            wanted[one.path] = None if side is None else _in_repository(root, one.path, side)
+            if side is not None:
+                # As the person's repository has it: with its ends of lines.
+                how = ("--no-filters",) if side.mode == LINK else ("--path", one.path)
+                data, args = root.shadow.blob(side.blob), ("hash-object", "-w", "--stdin", *how)
+                side = Entry(side.mode, root.person.word(*args, stdin=data))
+            wanted[one.path] = side
     made = _committed(root, tree, wanted, index, message)
     ref = f"refs/heads/{tree.branch}"
     root.person.run("update-ref", "--no-deref", ref, made or tree.commit)
@@ -471,13 +472,6 @@ def _own(root: Root, tree: Tree, change: Change, head: Entry | None) -> Entry | 
     mode = plain.mode if has_own_mode else change.after.mode
     side = merged_lines(root, plain, change.after, change.before, mode)
     return Left(change.path, AMONG_OTHERS) if side.why else side.entry
-
-
-def _in_repository(root: Root, path: str, entry: Entry) -> Entry:
-    """Return a file as the person's repository has it, stored there: with its ends of lines."""
-    data = root.shadow.blob(entry.blob)
-    how = ("--no-filters",) if entry.mode == LINK else ("--path", path)
-    return Entry(entry.mode, root.person.word("hash-object", "-w", "--stdin", *how, stdin=data))
 
 
 def _committed(
@@ -539,8 +533,8 @@ def carry_out(
 ) -> list[Left]:
     """Write what is not written yet; return what somebody has changed meanwhile.
 
-    Folders that are empty then go, up to that which `top_of` tells of a path: others are above.
-    The first file that cannot be written is returned alone. What goes back raises OSError instead.
+    Empty folders go then, up to what `top_of` tells. What cannot be written is returned alone, or,
+    on the way back, raises OSError.
     """
     lost = []
     for number, one in enumerate(operations):

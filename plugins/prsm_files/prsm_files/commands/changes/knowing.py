@@ -227,10 +227,7 @@ def _no_git(*_: object, **__: object) -> NoReturn:
 
 
 async def settle_all(workspace: str, shadow: Shadow, mine: Collection[str] = ()) -> None:
-    """Have ledgers say what acts in a folder decided, such as a restore. Raises PrsmError.
-
-    This process owns the sessions that are `mine`. The engine of any other one does so itself.
-    """
+    """Have ledgers say what acts decided, but where an engine owns a session that is not `mine`."""
     for act in await asyncio.to_thread(shadow.acts.all):
         for session in act.owed:
             heir = await _heir(workspace, act, session)

@@ -55,8 +55,8 @@ class _Shell(Struct, frozen=True, kw_only=True):
 class CommandLog:
     """Follows the events of an agent and those below it.
 
-    The last run of each named command decides, whoever ran it. What a vendor does not tell of its
-    exit code, or a shell hides, proves nothing.
+    The last run of each named command decides. An exit code that is not told, or hidden, proves
+    nothing.
     """
 
     def __init__(self, commands: Sequence[str], policy: CommandPolicy) -> None:
@@ -122,10 +122,7 @@ class CommandLog:
         return list(dict.fromkeys([*self.gaps(), *red_ones]))
 
     def last_edit(self, rows: Iterable[ChangeRow] | None) -> int:
-        """Return the number by which the last edit was over, NEVER where there was none.
-
-        Where no changes were looked for (None) each command counts that may do more than read.
-        """
+        """Return by which event the last edit was over, or NEVER; without `rows` by commands."""
         numbers = [NEVER, *self._edits]
         if rows is None:
             numbers += [
@@ -323,10 +320,7 @@ def read_command(text: str, commands: CommandPolicy) -> ReadCommand:
 
 
 def red(runs: Iterable[tuple[Check, str, End]]) -> list[str]:
-    """Return the checks that failed when they last ran; `runs` are oldest first.
-
-    A run that covers more clears those that it covers. One whose end is not known clears nothing.
-    """
+    """Return the checks that failed when they last ran, and that no wider run has cleared."""
     failed: dict[Check, str] = {}
     for check, text, end in runs:
         if end is End.FAILED:

@@ -104,10 +104,10 @@ class GateRunner:
         now: Callable[[], int] = lambda: 0,
         edited: int | None = None,
     ) -> list[GateVerdict]:
-        """Run each gate for one of the roles in the order of the configuration; none may be for it.
+        """Run each gate for one of the roles, in a workspace or its like; none may be for it.
 
-        They run in the workspace, or in its like in a worktree. One that has passed there does not
-        run again where the last edit, by the number of an event, was over by then.
+        One that has passed there does not run again if the last edit, by its event, was over by
+        then.
         """
         folder, verdicts = workspace or self._workspace, []
         async with self._one_at_a_time:
@@ -173,8 +173,8 @@ class ClaimProof(Proof):
     ) -> Evidence:
         """Check the files and commands an agent names; run the gates if it has changed files.
 
-        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back,
-        unless it `is_last`.
+        Raises OrchestrationError, code `gate_failed`, while it may be sent back, unless it
+        `is_last`.
         """
         log, rows = await self._command_log(commands), await self._rows()
         return await self._judge(log, rows, artifacts, may_refuse=not is_last)

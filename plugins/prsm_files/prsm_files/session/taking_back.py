@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from prsm_files.shadow.worktree import Shadow
 
 
+WAYS = ("prompt", "turn", "act")  # of an undo
 MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
 
 
@@ -75,12 +76,7 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
     state = await store.state(session)
     kept = [one for one in reversed(state.snapshots) if one.kind in AUTOMATIC]
     if not kept:
-        raise ConfigError(
-            f"of no prompt in session {session} the files before it are kept",
-            hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
-            f"`prsm fork {session} --at EVENT` takes the conversation back alone",
-            code="unknown_prompt",
-        )
+        raise nothing_kept(session)
     snapshot = _chosen(kept, wanted)
     owner, seq = await _before(store, state, snapshot.last_commit)
     said = 0
@@ -359,3 +355,36 @@ async def finish_owed(store: Store, owed: Owed, *, ids: Ids, now: float) -> str:
     if not is_fork:
         has = "the next run begins anew" if session is None else f"session {session} is the newest"
     return f"an undo {what}that was cut off is finished: the files are {where}, and {has}"
+
+
+def nothing_kept(session: str) -> ConfigError:
+    """Return the error of a session without any prompt that can be taken back."""
+    return ConfigError(
+        f"of no prompt in session {session} the files before it are kept",
+        hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
+        f"`prsm fork {session} --at EVENT` takes the conversation back alone",
+        code="unknown_prompt",
+    )
+
+
+def check_way(what: str) -> None:
+    """Raise ConfigError for what no AppHandle undoes."""
+    if what not in WAYS:
+        raise ConfigError(
+            f"{what!r} cannot be undone", hint=f"undo one of {', '.join(WAYS)}", code="unknown_undo"
+        )
+
+
+def run_open(session: str) -> ConfigError:
+    """Return the error of an undo below agents that work."""
+    return ConfigError(
+        f"a run is open in session {session}: its agents work with what would be taken back",
+        hint=f"end it first: press Ctrl-C where it runs, or `prsm kill master --session {session}`",
+        code="run_open",
+    )
+
+
+def not_kept() -> ConfigError:
+    """Return the error of an engine that keeps no files."""
+    hint = "let `workspace.snapshots` be something else than off"
+    return ConfigError("files are not kept here", hint=hint, code="no_snapshots")

@@ -35,10 +35,13 @@ from prsm_files.session.naming import (
 from prsm_files.session.reading import ChangeReader, no_changes_kept
 from prsm_files.session.taking_back import (
     carry_out,
+    check_way,
     find_act,
     find_prompt,
     finish_owed,
     known_since,
+    not_kept,
+    run_open,
     sessions_of,
     told,
     told_acted,
@@ -72,7 +75,6 @@ if TYPE_CHECKING:
     from prsm_files.shadow.records import Restored
 
 T = TypeVar("T")
-WAYS = ("prompt", "turn", "act")  # of an undo
 
 
 class QuietFiles:
@@ -96,20 +98,13 @@ class QuietFiles:
 
     def check_idle(self) -> None:
         """Raise ConfigError while a run is open."""
-        session = self.context.session
         if self.is_running():
-            raise ConfigError(
-                f"a run is open in session {session}: its agents work with what would be taken "
-                "back",
-                hint="end it first: press Ctrl-C where it runs, or "
-                f"`prsm kill master --session {session}`",
-                code="run_open",
-            )
+            raise run_open(self.context.session)
 
     async def use(self, work: Callable[[Shadow], T]) -> T:
         """Run an act on the kept files. Raises ConfigError where no files are kept."""
         if self.keeper is None:
-            raise _not_kept()
+            raise not_kept()
         return await self.keeper.use(self.folder, work)
 
     @asynccontextmanager
@@ -127,7 +122,7 @@ class QuietFiles:
     async def held(self) -> AsyncIterator[tuple[FilesKeeper, Sequence[str], Hold]]:
         """Let nobody begin to write, here and in other engines; yield who may all the same."""
         if self.keeper is None:
-            raise _not_kept()
+            raise not_kept()
         async with AsyncExitStack() as stack:
             writers: Sequence[str] = ()
             if self.state is not None:
@@ -295,12 +290,7 @@ class KeptChanges(NoChanges):
         possible: bool = False,
     ) -> UndoReport:
         """Take back; see Changes."""
-        if what not in WAYS:
-            raise ConfigError(
-                f"{what!r} cannot be undone",
-                hint=f"undo one of {', '.join(WAYS)}",
-                code="unknown_undo",
-            )
+        check_way(what)
         if what == "turn":
             return await self._turn(with_possible=possible)
         if what == "act":
@@ -361,11 +351,6 @@ class KeptChanges(NoChanges):
             name = prompt.snapshot.snapshot_id
             restore = partial(Shadow.restore, wanted=name, then=owed, spare=spare)
             return await self._files.go_back(restore, prompt, owed)
-
-
-def _not_kept() -> ConfigError:
-    hint = "let `workspace.snapshots` be something else than off"
-    return ConfigError("files are not kept here", hint=hint, code="no_snapshots")
 
 
 class KeptSnapshots(NoSnapshots):

@@ -21,7 +21,6 @@ class Key(NamedTuple):
     keys: str
     does: str
     action: str = ""  # of Textual; blank: the widget sees to it by itself
-    has_priority: bool = False  # before whoever has the focus
 
 
 CHANGES, DIFF, SNAPSHOTS, PAGE, PALETTE = (
@@ -44,221 +43,198 @@ EVERYWHERE, SESSIONS, NEW, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU, FILTER, HELP, SU
     "asked whether you are sure",
 )
 
-KEYS: Mapping[str, Sequence[Key]] = {
+_TABLE: Mapping[str, Sequence[tuple[str, ...]]] = {
     EVERYWHERE: (
-        Key("app.requests", "f2", "what needs you: go there, and back", "app.needs_you", True),
-        Key(
-            "app.changes",
-            "f3",
-            "what was changed: go there, and back",
-            "app.place('changes')",
-            True,
-        ),
-        Key(
+        ("app.requests", "f2", "what needs you: go there, and back", "app.needs_you"),
+        ("app.changes", "f3", "what was changed: go there, and back", "app.place('changes')"),
+        (
             "app.snapshots",
             "f4",
             "snapshots of the files: go there, and back",
             "app.place('snapshots')",
-            True,
         ),
-        Key("app.sessions", "f5", "the list of sessions, of `prsm` alone", "app.sessions", True),
-        Key(
-            "app.palette", "ctrl+p", "all commands, by a few letters", "app.place('palette')", True
-        ),
-        Key("app.help", "f1", "the keys of this place", "app.help", True),
-        Key("app.next", "tab", "the next pane"),
-        Key("app.previous", "shift+tab", "the pane before"),
-        Key("app.back", "escape", "one step back"),
-        Key(
+        ("app.sessions", "f5", "the list of sessions, of `prsm` alone", "app.sessions"),
+        ("app.palette", "ctrl+p", "all commands, by a few letters", "app.place('palette')"),
+        ("app.help", "f1", "the keys of this place", "app.help"),
+        ("app.next", "tab", "the next pane"),
+        ("app.previous", "shift+tab", "the pane before"),
+        ("app.back", "escape", "one step back"),
+        (
             "app.leave",
             "ctrl+c,ctrl+q",
             "leave, the second time; the first says what follows",
             "app.leave",
-            True,
         ),
     ),
     SESSIONS: (
-        Key("sessions.down", "down,j", "the next session", "move(1)"),
-        Key("sessions.up", "up,k", "the session before", "move(-1)"),
-        Key("sessions.first", "home,g", "the first", "edge(0)"),
-        Key("sessions.last", "end,G", "the last", "edge(-1)"),
-        Key("sessions.open", "enter,l,right", "open it", "want('open')"),
-        Key("sessions.answer", "a", "answer what waits in it, and stay here", "want('answer')"),
-        Key("sessions.new", "n", "begin another one"),
-        Key("sessions.resume", "r", "go on with its run, which was cut off", "want('resume')"),
-        Key("sessions.stop", "K", "end its run as interrupted; asks first", "want('stop')"),
-        Key("sessions.rename", "R", "give it a name", "want('rename')"),
-        Key("sessions.fork", "f", "another one that begins as it is now", "want('fork')"),
-        Key("sessions.export", "x", "write it to a file", "want('export')"),
-        Key("sessions.delete", "D", "delete it for good; asks first", "want('delete')"),
-        Key("sessions.filter", "slash", "show only those that have these words"),
-        Key("sessions.help", "question_mark", "the keys of this place", "app.help"),
+        ("sessions.down", "down,j", "the next session", "move(1)"),
+        ("sessions.up", "up,k", "the session before", "move(-1)"),
+        ("sessions.first", "home,g", "the first", "edge(0)"),
+        ("sessions.last", "end,G", "the last", "edge(-1)"),
+        ("sessions.open", "enter,l,right", "open it", "want('open')"),
+        ("sessions.answer", "a", "answer what waits in it, and stay here", "want('answer')"),
+        ("sessions.new", "n", "begin another one"),
+        ("sessions.resume", "r", "go on with its run, which was cut off", "want('resume')"),
+        ("sessions.stop", "K", "end its run as interrupted; asks first", "want('stop')"),
+        ("sessions.rename", "R", "give it a name", "want('rename')"),
+        ("sessions.fork", "f", "another one that begins as it is now", "want('fork')"),
+        ("sessions.export", "x", "write it to a file", "want('export')"),
+        ("sessions.delete", "D", "delete it for good; asks first", "want('delete')"),
+        ("sessions.filter", "slash", "show only those that have these words"),
+        ("sessions.help", "question_mark", "the keys of this place", "app.help"),
     ),
-    NEW: (Key("new.back", "escape", "back; what you typed stays"),),
+    NEW: (("new.back", "escape", "back; what you typed stays"),),
     TREE: (
-        Key("tree.down", "down,j", "the next agent", "move(1)"),
-        Key("tree.up", "up,k", "the agent before", "move(-1)"),
-        Key("tree.first", "home,g", "the first", "edge(0)"),
-        Key("tree.last", "end,G", "the last", "edge(-1)"),
-        Key("tree.open", "enter,l,right", "open the agent's transcript", "open"),
-        Key("tree.filter", "slash", "show only agents whose name, state or model has this"),
-        Key("tree.kill", "K", "kill the agent and all below it; asks first", "kill"),
-        Key("tree.type", "i", "type to the agent"),
-        Key("tree.help", "question_mark", "the keys of this place", "app.help"),
+        ("tree.down", "down,j", "the next agent", "move(1)"),
+        ("tree.up", "up,k", "the agent before", "move(-1)"),
+        ("tree.first", "home,g", "the first", "edge(0)"),
+        ("tree.last", "end,G", "the last", "edge(-1)"),
+        ("tree.open", "enter,l,right", "open the agent's transcript", "open"),
+        ("tree.filter", "slash", "show only agents whose name, state or model has this"),
+        ("tree.kill", "K", "kill the agent and all below it; asks first", "kill"),
+        ("tree.type", "i", "type to the agent"),
+        ("tree.help", "question_mark", "the keys of this place", "app.help"),
     ),
     TRANSCRIPT: (
-        Key("transcript.down", "down,j", "a line down", "scroll(1)"),
-        Key(
-            "transcript.up", "up,k", "a line up; at the top earlier pages are loaded", "scroll(-1)"
-        ),
-        Key("transcript.page_down", "pagedown,space", "a page down", "page(1)"),
-        Key("transcript.page_up", "pageup", "a page up", "page(-1)"),
-        Key("transcript.first", "home,g", "the beginning of what is loaded", "edge(0)"),
-        Key("transcript.last", "end,G", "the end, and follow what is new", "edge(-1)"),
-        Key("transcript.next_mark", "n", "the next thing that opens", "mark(1)"),
-        Key("transcript.previous_mark", "N", "the one before", "mark(-1)"),
-        Key("transcript.open", "enter", "unfold it, or open the agent that it spawned", "open"),
-        Key(
+        ("transcript.down", "down,j", "a line down", "scroll(1)"),
+        ("transcript.up", "up,k", "a line up; at the top earlier pages are loaded", "scroll(-1)"),
+        ("transcript.page_down", "pagedown,space", "a page down", "page(1)"),
+        ("transcript.page_up", "pageup", "a page up", "page(-1)"),
+        ("transcript.first", "home,g", "the beginning of what is loaded", "edge(0)"),
+        ("transcript.last", "end,G", "the end, and follow what is new", "edge(-1)"),
+        ("transcript.next_mark", "n", "the next thing that opens", "mark(1)"),
+        ("transcript.previous_mark", "N", "the one before", "mark(-1)"),
+        ("transcript.open", "enter", "unfold it, or open the agent that it spawned", "open"),
+        (
             "transcript.filter",
             "slash",
             "show only what has these words; :calls, :texts and the like name kinds",
         ),
-        Key("transcript.copy", "y", "copy what is marked, or what the agent said last", "copy"),
-        Key("transcript.tree", "h,left", "the tree", "app.tree"),
-        Key("transcript.type", "i", "type to the agent"),
-        Key("transcript.help", "question_mark", "the keys of this place", "app.help"),
+        ("transcript.copy", "y", "copy what is marked, or what the agent said last", "copy"),
+        ("transcript.tree", "h,left", "the tree", "app.tree"),
+        ("transcript.type", "i", "type to the agent"),
+        ("transcript.help", "question_mark", "the keys of this place", "app.help"),
     ),
     PROMPT: (
-        Key("prompt.send", "enter", "send it"),
-        Key("prompt.new_line", "ctrl+j,shift+enter,alt+enter", "a new line"),
-        Key("prompt.older", "up", "on the first line: what you typed before"),
-        Key("prompt.newer", "down", "on the last line: what you typed after that"),
-        Key(
+        ("prompt.send", "enter", "send it"),
+        ("prompt.new_line", "ctrl+j,shift+enter,alt+enter", "a new line"),
+        ("prompt.older", "up", "on the first line: what you typed before"),
+        ("prompt.newer", "down", "on the last line: what you typed after that"),
+        (
             "prompt.complete",
             "tab",
             "behind @PATH, /COMMAND or a name: complete it; else the next pane",
         ),
-        Key("prompt.delivery", "ctrl+t", "how it is delivered: inject, queue or interrupt"),
-        Key("prompt.editor", "ctrl+g", "go on in your editor: $VISUAL or $EDITOR"),
-        Key("prompt.leave", "escape", "to the transcript; what you typed stays"),
+        ("prompt.delivery", "ctrl+t", "how it is delivered: inject, queue or interrupt"),
+        ("prompt.editor", "ctrl+g", "go on in your editor: $VISUAL or $EDITOR"),
+        ("prompt.leave", "escape", "to the transcript; what you typed stays"),
     ),
     NEEDS_YOU: (
-        Key("requests.send", "enter", "give the answer that is typed"),
-        Key("requests.down", "down", "the next request", "app.request(1)"),
-        Key("requests.up", "up", "the request before", "app.request(-1)"),
-        Key("requests.page_down", "pagedown", "further down in what it is about"),
-        Key("requests.page_up", "pageup", "further up"),
-        Key("requests.back", "escape", "back to where you were"),
+        ("requests.send", "enter", "give the answer that is typed"),
+        ("requests.down", "down", "the next request", "app.request(1)"),
+        ("requests.up", "up", "the request before", "app.request(-1)"),
+        ("requests.page_down", "pagedown", "further down in what it is about"),
+        ("requests.page_up", "pageup", "further up"),
+        ("requests.back", "escape", "back to where you were"),
     ),
     CHANGES: (
-        Key("changes.down", "down,j", "the next change", "move(1)"),
-        Key("changes.up", "up,k", "the change before", "move(-1)"),
-        Key("changes.first", "home,g", "the first", "edge(0)"),
-        Key("changes.last", "end,G", "the last", "edge(-1)"),
-        Key("changes.open", "enter,l,right", "its lines", "open"),
-        Key("changes.pane", "tab,shift+tab", "the list, or the lines", "pane"),
-        Key("changes.accept", "a", "accept the change: it stays", "accept('one')"),
-        Key(
+        ("changes.down", "down,j", "the next change", "move(1)"),
+        ("changes.up", "up,k", "the change before", "move(-1)"),
+        ("changes.first", "home,g", "the first", "edge(0)"),
+        ("changes.last", "end,G", "the last", "edge(-1)"),
+        ("changes.open", "enter,l,right", "its lines", "open"),
+        ("changes.pane", "tab,shift+tab", "the list, or the lines", "pane"),
+        ("changes.accept", "a", "accept the change: it stays", "accept('one')"),
+        (
             "changes.accept_all",
             "A",
             "accept all of its file, agent or turn; asks first",
             "accept('all')",
         ),
-        Key(
-            "changes.reject",
-            "x",
-            "reject the change: it is taken back; asks first",
-            "reject('one')",
-        ),
-        Key(
+        ("changes.reject", "x", "reject the change: it is taken back; asks first", "reject('one')"),
+        (
             "changes.reject_all",
             "X",
             "reject all of its file, agent or turn; asks first",
             "reject('all')",
         ),
-        Key(
+        (
             "changes.comment",
             "c",
             "a comment on the line, or on those that are chosen, to the agent that wrote it",
             "comment",
         ),
-        Key(
-            "changes.send", "S", "send the comments that are kept, all at once; asks first", "send"
-        ),
-        Key("changes.why", "v", "why: of the change, or who made the line as it is now", "why"),
-        Key(
-            "changes.author", "t", "the call that made it, in the transcript of its agent", "author"
-        ),
-        Key("changes.by", "b", "by file, by agent, by turn", "by"),
-        Key("changes.all", "o", "also what is decided, or only what is not", "all"),
-        Key("changes.help", "question_mark", "the keys of this place", "app.help"),
-        Key("changes.back", "escape", "one step back"),
+        ("changes.send", "S", "send the comments that are kept, all at once; asks first", "send"),
+        ("changes.why", "v", "why: of the change, or who made the line as it is now", "why"),
+        ("changes.author", "t", "the call that made it, in the transcript of its agent", "author"),
+        ("changes.by", "b", "by file, by agent, by turn", "by"),
+        ("changes.all", "o", "also what is decided, or only what is not", "all"),
+        ("changes.help", "question_mark", "the keys of this place", "app.help"),
+        ("changes.back", "escape", "one step back"),
     ),
     DIFF: (
-        Key("diff.down", "down,j", "a line down", "move(1)"),
-        Key("diff.up", "up,k", "a line up", "move(-1)"),
-        Key("diff.page_down", "pagedown,space", "a page down", "page(1)"),
-        Key("diff.page_up", "pageup", "a page up", "page(-1)"),
-        Key("diff.more_down", "J,shift+down", "choose the next line, too", "choose(1)"),
-        Key("diff.more_up", "K,shift+up", "choose the line before, too", "choose(-1)"),
-        Key("diff.first", "home,g", "the first line", "edge(0)"),
-        Key("diff.last", "end,G", "the last line", "edge(-1)"),
-        Key("diff.next_part", "n,right_square_bracket", "the next part", "hunk(1)"),
-        Key("diff.previous_part", "N,left_square_bracket", "the part before", "hunk(-1)"),
-        Key(
-            "diff.left", "h,left", "mean the line before, of two beside each other", "side('left')"
-        ),
-        Key("diff.right", "l,right", "mean the line after", "side('right')"),
+        ("diff.down", "down,j", "a line down", "move(1)"),
+        ("diff.up", "up,k", "a line up", "move(-1)"),
+        ("diff.page_down", "pagedown,space", "a page down", "page(1)"),
+        ("diff.page_up", "pageup", "a page up", "page(-1)"),
+        ("diff.more_down", "J,shift+down", "choose the next line, too", "choose(1)"),
+        ("diff.more_up", "K,shift+up", "choose the line before, too", "choose(-1)"),
+        ("diff.first", "home,g", "the first line", "edge(0)"),
+        ("diff.last", "end,G", "the last line", "edge(-1)"),
+        ("diff.next_part", "n,right_square_bracket", "the next part", "hunk(1)"),
+        ("diff.previous_part", "N,left_square_bracket", "the part before", "hunk(-1)"),
+        ("diff.left", "h,left", "mean the line before, of two beside each other", "side('left')"),
+        ("diff.right", "l,right", "mean the line after", "side('right')"),
     ),
     SNAPSHOTS: (
-        Key("snapshots.down", "down,j", "the next snapshot", "move(1)"),
-        Key("snapshots.up", "up,k", "the snapshot before", "move(-1)"),
-        Key(
+        ("snapshots.down", "down,j", "the next snapshot", "move(1)"),
+        ("snapshots.up", "up,k", "the snapshot before", "move(-1)"),
+        (
             "snapshots.page_down",
             "pagedown,space",
             "further down in what a restore changes",
             "scroll(1)",
         ),
-        Key("snapshots.page_up", "pageup", "further up", "scroll(-1)"),
-        Key("snapshots.open", "enter", "what a restore would change; changes nothing", "open"),
-        Key(
-            "snapshots.restore", "r", "restore the files, and what is staged; asks first", "restore"
-        ),
-        Key("snapshots.undo", "u", "take back what was done to files last; asks first", "undo"),
-        Key("snapshots.new", "n", "a new one, of the files as they are", "new"),
-        Key("snapshots.help", "question_mark", "the keys of this place", "app.help"),
-        Key("snapshots.back", "escape", "one step back"),
+        ("snapshots.page_up", "pageup", "further up", "scroll(-1)"),
+        ("snapshots.open", "enter", "what a restore would change; changes nothing", "open"),
+        ("snapshots.restore", "r", "restore the files, and what is staged; asks first", "restore"),
+        ("snapshots.undo", "u", "take back what was done to files last; asks first", "undo"),
+        ("snapshots.new", "n", "a new one, of the files as they are", "new"),
+        ("snapshots.help", "question_mark", "the keys of this place", "app.help"),
+        ("snapshots.back", "escape", "one step back"),
     ),
     PAGE: (
-        Key("page.down", "down,j", "further down, or the next that can be picked", "move(1)"),
-        Key("page.up", "up,k", "further up, or the one before", "move(-1)"),
-        Key("page.page_down", "pagedown,space", "a page down", "page(1)"),
-        Key("page.page_up", "pageup", "a page up", "page(-1)"),
-        Key("page.pick", "enter", "pick what the cursor is on: a model", "pick"),
-        Key("page.again", "R", "look again", "again"),
-        Key("page.help", "question_mark", "the keys of this place", "app.help"),
-        Key("page.back", "escape", "one step back"),
+        ("page.down", "down,j", "further down, or the next that can be picked", "move(1)"),
+        ("page.up", "up,k", "further up, or the one before", "move(-1)"),
+        ("page.page_down", "pagedown,space", "a page down", "page(1)"),
+        ("page.page_up", "pageup", "a page up", "page(-1)"),
+        ("page.pick", "enter", "pick what the cursor is on: a model", "pick"),
+        ("page.again", "R", "look again", "again"),
+        ("page.help", "question_mark", "the keys of this place", "app.help"),
+        ("page.back", "escape", "one step back"),
     ),
     PALETTE: (
-        Key("palette.down", "down", "the next command", "move(1)"),
-        Key("palette.up", "up", "the command before", "move(-1)"),
-        Key("palette.pick", "enter", "do it, or type the words that it needs"),
-        Key("palette.back", "escape", "one step back"),
+        ("palette.down", "down", "the next command", "move(1)"),
+        ("palette.up", "up", "the command before", "move(-1)"),
+        ("palette.pick", "enter", "do it, or type the words that it needs"),
+        ("palette.back", "escape", "one step back"),
     ),
     FILTER: (
-        Key("filter.keep", "enter,down,up,tab", "keep it, and go on in what is left"),
-        Key("filter.drop", "escape", "show all again"),
+        ("filter.keep", "enter,down,up,tab", "keep it, and go on in what is left"),
+        ("filter.drop", "escape", "show all again"),
     ),
     HELP: (
-        Key("help.down", "j", "a line down"),
-        Key("help.up", "k", "a line up"),
-        Key("help.back", "escape,q,question_mark", "back"),
+        ("help.down", "j", "a line down"),
+        ("help.up", "k", "a line up"),
+        ("help.back", "escape,q,question_mark", "back"),
     ),
-    SURE: (Key("sure.yes", "y", "yes; any other key: no"),),
+    SURE: (("sure.yes", "y", "yes; any other key: no"),),
 }
-TYPED_IN = frozenset(
-    {EVERYWHERE, NEW, PROMPT, NEEDS_YOU, PALETTE, FILTER}
-)  # where letters are of a text
+KEYS: Mapping[str, Sequence[Key]] = {
+    place: [Key(*row) for row in rows] for place, rows in _TABLE.items()
+}
+# Where letters are of a text.
+TYPED_IN = frozenset({EVERYWHERE, NEW, PROMPT, NEEDS_YOU, PALETTE, FILTER})
 
 NO_KEY = "no_key"  # a name that no key has: for a keymap of Textual blank is the default
 
@@ -345,7 +321,8 @@ class Keymap:
 
     def _check(self, place: str, own: Mapping[str, Sequence[str]]) -> None:
         """Raise ValueError where a key that a person has set means something else, too."""
-        before_all = [key for key in KEYS[EVERYWHERE] if key.has_priority]
+        # Those with an action come before whoever has the focus.
+        before_all = [key for key in KEYS[EVERYWHERE] if key.action]
         rivals = [*KEYS[place], *(() if place == EVERYWHERE else before_all)]
         if place == DIFF:  # what the list has no key of the lines for is done from there, too
             of_lines = {one for key in KEYS[DIFF] for one in key.keys.split(",")}

@@ -6,18 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.kit import first_line, format_duration
-from prsm_tui.model.blocks import (
-    Asked,
-    Block,
-    Call,
-    Changed,
-    Ending,
-    Note,
-    Plan,
-    Prompt,
-    Said,
-    Thought,
-)
+from prsm_tui.model import blocks
 from prsm_tui.model.requests import LETTERS, PERMISSION, Request, parse_for_all, parse_verdict
 
 if TYPE_CHECKING:
@@ -38,34 +27,34 @@ class Phrase(NamedTuple):
     lines: Sequence[str]
 
 
-def phrase_of(block: Block) -> Phrase:
+def phrase_of(block: blocks.Block) -> Phrase:
     """Return a block in words; a call as it begins."""
     match block:
-        case Prompt():
+        case blocks.Prompt():
             return Phrase(" is told", _lines(block.text))
-        case Said():
+        case blocks.Said():
             return Phrase(" says", _lines(block.text))
-        case Thought():
+        case blocks.Thought():
             return Phrase(" thinks", [_thought(block)])
-        case Call():
+        case blocks.Call():
             return Phrase(
                 f" calls {block.tool or 'a tool'}", [block.subject] if block.subject else []
             )
-        case Plan():
+        case blocks.Plan():
             return Phrase(" plans", _plan(block))
-        case Changed():
+        case blocks.Changed():
             return Phrase(f" has {block.kind or 'changed'}", [_changed(block)])
-        case Asked():
+        case blocks.Asked():
             return Phrase(" asks", [block.text])
-        case Note():
+        case blocks.Note():
             lead = "" if block.level == "info" else f"{block.level}: "
             return Phrase("", [lead + line for line in _lines(block.text)])
-        case Ending():
+        case blocks.Ending():
             return Phrase("", list(_ending(block)))
     return Phrase("", [type(block).__name__])
 
 
-def end_of(call: Call) -> str:
+def end_of(call: blocks.Call) -> str:
     """Return how a call ended."""
     parts = [call.status]
     if call.exit_code:
@@ -77,9 +66,9 @@ def end_of(call: Call) -> str:
     return ", ".join(parts)
 
 
-def whole(block: Call | Thought) -> Sequence[str]:
+def whole(block: blocks.Call | blocks.Thought) -> Sequence[str]:
     """Return all that there is of what was told in one line."""
-    if isinstance(block, Thought):
+    if isinstance(block, blocks.Thought):
         return _lines(block.text)
     written = block.output.text if block.is_open else block.result
     lines = [f"argument {line}" for line in _lines(block.arguments)]
@@ -95,26 +84,26 @@ def _lines(text: str) -> Sequence[str]:
     return [line for line in text.strip("\n").split("\n") if line.strip()]
 
 
-def _thought(block: Thought) -> str:
+def _thought(block: blocks.Thought) -> str:
     text = block.text.strip()
     short = first_line(text, _SHORT)
     return short if short == text else f"{short} ({len(text):,} characters)"
 
 
-def _plan(block: Plan) -> Sequence[str]:
+def _plan(block: blocks.Plan) -> Sequence[str]:
     done = sum(status == "completed" for status, _ in block.entries)
     entries = [f"{status.replace('_', ' ') or 'open'}: {text}" for status, text in block.entries]
     return [f"{done} of {len(entries)} done", *entries]
 
 
-def _changed(block: Changed) -> str:
+def _changed(block: blocks.Changed) -> str:
     size = "" if block.added is None else f", {count(block.added)} more"
     size += f", {count(block.removed)} less" if block.removed else ""
     conflict = f"; conflict: {', '.join(block.others)} changed it, too" if block.others else ""
     return f"{block.path}{size}{conflict}"
 
 
-def _ending(block: Ending) -> Sequence[str]:
+def _ending(block: blocks.Ending) -> Sequence[str]:
     word, _, evidence = block.status.partition(" ")
     head = f"the run {_ENDED.get(word, f'was {word}')} {evidence}".rstrip()
     errors = [f"error: {line}" for line in _lines(block.error)]

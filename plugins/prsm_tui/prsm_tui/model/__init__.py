@@ -5,7 +5,7 @@ already: it can be drawn as it is.
 
 session     the root: takes events, knows the agents, the run and what waits
 transcript  the blocks of one agent, and what it is saying right now
-blocks      the kinds of blocks
+blocks      the kinds of blocks, and what a call is about
 spoken      a text that comes in pieces
 agents      one agent in the tree
 silence     the warning that nothing is heard of a run

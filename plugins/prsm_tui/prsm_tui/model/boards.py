@@ -65,7 +65,6 @@ def models_board(rows: Sequence[ModelRow], session: Session) -> Board:
 
 
 def _in_force(session: Session) -> Iterator[BoardLine]:
-    """Yield which models agents have now, and which the next task will have."""
     master, asked = session.master(), session.asked_model or "what is configured"
     if master is None:
         first = f"a master of {escape_exact(session.next_model)}" if session.next_model else asked

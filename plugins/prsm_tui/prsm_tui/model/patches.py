@@ -37,10 +37,20 @@ class PatchLine:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What stands in one row of two columns: before and after; None where there is no line."""
+    """What stands in one row: before and after, the same in one column; None: there is no line."""
 
     left: PatchLine | None
     right: PatchLine | None
+
+    @property
+    def kind(self) -> str:
+        """The kind of its lines; `-` and `+` where a line was changed."""
+        return "".join(dict.fromkeys(one.kind for one in (self.left, self.right) if one))
+
+    def line(self, side: str) -> PatchLine | None:
+        """Return the line that a side, left or right, means: the other one where it has none."""
+        first, second = (self.left, self.right) if side == "left" else (self.right, self.left)
+        return first or second
 
 
 def read_patch(patch: str) -> Sequence[PatchLine]:

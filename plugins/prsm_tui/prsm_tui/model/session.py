@@ -15,9 +15,8 @@ from msgspec import to_builtins
 from prsm_core import Spent
 from prsm_core.kit import call_text, escape_exact, first_line, format_duration
 from prsm_tui.model.agents import ENDED, Agent, agent_of_node, take_counted
-from prsm_tui.model.blocks import Asked, Changed, Ending, Note, Plan
+from prsm_tui.model.blocks import Asked, Changed, Ending, Note, Plan, call_of, child_of
 from prsm_tui.model.board import Boards
-from prsm_tui.model.calls import call_of, child_of
 from prsm_tui.model.requests import PERMISSION, QUESTION, Request, request_of
 from prsm_tui.model.review import UNSURE, Review
 from prsm_tui.model.shelf import Shelf

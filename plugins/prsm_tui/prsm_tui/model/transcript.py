@@ -1,12 +1,8 @@
 """The blocks of one agent in the order of its events, and what it is saying right now.
 
-Blocks that are far up are let go, unless somebody reads there: they come again as a page of the
-history. So what is kept does not grow with the length of a run.
-
-What streams is kept apart from what is committed: a piece that comes late can change nothing that
-is committed, since it is taken only for a message that is not.
-
-A page of a history, as blocks of a transcript.
+Blocks far up are let go unless somebody reads there, so memory does not grow with a run. They come
+again as a page of the history. What streams is kept apart from what is committed, so a late piece
+cannot change a committed message.
 """
 
 from __future__ import annotations
@@ -17,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from prsm_core.door import CallEntry, Entry, ResultEntry, TextEntry, ThinkingEntry, UserEntry
-from prsm_tui.model.blocks import Block, Call, Prompt, Said, Thought
-from prsm_tui.model.calls import call_of
+from prsm_tui.model.blocks import Block, Call, Prompt, Said, Thought, call_of
 from prsm_tui.model.spoken import Spoken, shown
 
 if TYPE_CHECKING:

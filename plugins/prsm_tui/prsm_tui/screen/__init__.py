@@ -6,7 +6,6 @@ driver      the terminal that Textual draws on
 panes       the panes of one session
 lines       a list of lines with a cursor, of which only those that are seen are made
 transcript  the blocks of the chosen agent
-filtering   a filter while it is typed
 drawing     blocks as lines
 wrapping    text as lines of a width
 prompt      where a person types, and to whom and how that goes

@@ -27,25 +27,10 @@ from prsm_tui.commands import Typed, completed, read_command, unknown
 from prsm_tui.editor import Ends
 from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, SURE, TRANSCRIPT, TREE, Keymap
 from prsm_tui.leaving import what_follows
+from prsm_tui.screen import messages
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.help import Help
 from prsm_tui.screen.keys import binding, bindings
-from prsm_tui.screen.messages import (
-    ActWanted,
-    AgentChosen,
-    DeliveryTurned,
-    EditorWanted,
-    HistoryWanted,
-    KillWanted,
-    NothingPasted,
-    PaneLeft,
-    PromptSubmitted,
-    QuestionAnswered,
-    SteppedBack,
-    TextCopied,
-    VerdictGiven,
-    WordWanted,
-)
 from prsm_tui.screen.needs_you import NeedsYou
 from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.place import Place
@@ -225,7 +210,7 @@ class Tui(App[None]):
         self._frame = None
         self._draw()
 
-    def on_agent_chosen(self, message: AgentChosen) -> None:
+    def on_agent_chosen(self, message: messages.AgentChosen) -> None:
         """Show the agent that was chosen."""
         self.choose(message.agent)
         if message.opens:
@@ -236,21 +221,21 @@ class Tui(App[None]):
         self._is_chosen = True
         self._choose(agent)
 
-    def on_text_copied(self, message: TextCopied) -> None:
+    def on_text_copied(self, message: messages.TextCopied) -> None:
         """Give a text to the terminal's clipboard: over ssh, too, where the terminal takes it."""
         self.copy_to_clipboard(message.text)
         self.told("info", f"copied: {len(message.text):,} characters, if the terminal takes them")
 
-    def on_nothing_pasted(self, _: NothingPasted) -> None:
+    def on_nothing_pasted(self, _: messages.NothingPasted) -> None:
         """Say who can read the clipboard."""
         self.told("warning", "nothing was cut here: paste by your terminal, often Shift+Insert")
 
-    def on_history_wanted(self, _: HistoryWanted) -> None:
+    def on_history_wanted(self, _: messages.HistoryWanted) -> None:
         """Load a page."""
         if self.acts is not None and self.chosen is not None:
             self.acts.page(self.chosen)
 
-    def on_prompt_submitted(self, message: PromptSubmitted) -> None:
+    def on_prompt_submitted(self, message: messages.PromptSubmitted) -> None:
         """Send a prompt, or do what a command says."""
         if self.acts is None:
             return
@@ -264,7 +249,7 @@ class Tui(App[None]):
             self.unsent(message.agent, message.text)
             self.told("warning", why_not)
 
-    def on_word_wanted(self, message: WordWanted) -> None:
+    def on_word_wanted(self, message: messages.WordWanted) -> None:
         """Complete a command here, any other word by who knows the files."""
         is_command = message.text.startswith("/") and self._typed_in is self.panes.prompt
         if is_command and " " not in message.text:
@@ -272,16 +257,16 @@ class Tui(App[None]):
         elif self.acts is not None:
             self.acts.complete(message.text)
 
-    def on_delivery_turned(self, _: DeliveryTurned) -> None:
+    def on_delivery_turned(self, _: messages.DeliveryTurned) -> None:
         """Take the next way of delivery."""
         self.delivery = DELIVERIES[(DELIVERIES.index(self.delivery) + 1) % len(DELIVERIES)]
         self._draw()
 
-    def on_pane_left(self, message: PaneLeft) -> None:
+    def on_pane_left(self, message: messages.PaneLeft) -> None:
         """Go to another pane."""
         self.panes.action_next(message.step)
 
-    def on_stepped_back(self, message: SteppedBack) -> None:
+    def on_stepped_back(self, message: messages.SteppedBack) -> None:
         """Go one step back."""
         message.stop()
         self._step_back()
@@ -292,7 +277,7 @@ class Tui(App[None]):
         else:
             self.panes.action_back()
 
-    def on_act_wanted(self, message: ActWanted) -> None:
+    def on_act_wanted(self, message: messages.ActWanted) -> None:
         """Have something done, once the person is sure where that is asked."""
         acts = self.acts
         if acts is not None and message.question:
@@ -300,20 +285,10 @@ class Tui(App[None]):
         elif acts is not None:
             message.do(acts)
 
-    def on_kill_wanted(self, message: KillWanted) -> None:
+    def on_kill_wanted(self, message: messages.KillWanted) -> None:
         """Ask, then kill."""
         if self.acts is not None:
             self.told("warning", Commanding(self, self.acts).kill(message.agent))
-
-    def on_verdict_given(self, message: VerdictGiven) -> None:
-        """Answer permissions."""
-        if self.acts is not None:
-            self.acts.resolve(message.requests, message.verdict)
-
-    def on_question_answered(self, message: QuestionAnswered) -> None:
-        """Answer a question."""
-        if self.acts is not None:
-            self.acts.answer(message.request, message.typed)
 
     def action_needs_you(self) -> None:
         """Go to what waits for the person, or back."""
@@ -363,7 +338,7 @@ class Tui(App[None]):
             why_not = Commanding(self, self.acts).do(Typed(message.name, ""))
             self.told("warning", why_not)
 
-    def on_editor_wanted(self, message: EditorWanted) -> None:
+    def on_editor_wanted(self, message: messages.EditorWanted) -> None:
         """Let a text be gone on with in an editor."""
         if self.acts is not None:
             self.acts.edit(message.agent, message.text)
@@ -481,7 +456,7 @@ class Tui(App[None]):
         if self.panes.transcript.model is not model:
             self.panes.transcript.show(model)
         if known is not None and not known.transcript.is_whole and len(model) < ENOUGH_BLOCKS:
-            self.panes.transcript.post_message(HistoryWanted())
+            self.panes.transcript.post_message(messages.HistoryWanted())
         self.changed()
 
     def _to_whom(self) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from textual import events
-    from textual.app import ComposeResult
 
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
@@ -55,13 +54,7 @@ class BoardScreen(Place):
         self._rows: Sequence[tuple[Line, str]] = ()
         self._drawn: tuple[object, ...] = ()
         self._shown = Lines(id="board")
-
-    def compose(self) -> ComposeResult:
-        """Build the page."""
-        yield self.titled
-        yield self._shown
-        yield self.said
-        yield self.hint
+        self.body = (self._shown,)
 
     def on_mount(self) -> None:
         """Have it made anew."""
@@ -129,10 +122,6 @@ class BoardScreen(Place):
     def action_again(self) -> None:
         """Have the page made anew."""
         self.post_message(ActWanted(lambda acts: acts.looks.load(self.named)))
-
-    def action_leave(self) -> None:
-        """Go back."""
-        self.leave()
 
     def on_click(self, event: events.Click) -> None:
         """Go to the line that was clicked; a second click picks it."""

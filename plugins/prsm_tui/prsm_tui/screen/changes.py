@@ -1,12 +1,7 @@
 """The changes of a session: which there are, what each did to lines, and what becomes of them.
 
-Where there are few rows, the list or the lines of one change are seen; Enter and Esc go between.
-
-The changes of a session as rows of a list, and what is said about one of them: pure.
-
-Where a comment on lines of a change is typed; to whom it goes, and how, stands above it.
-
-What is typed is never lost: whoever steps back keeps it, to be sent later with others.
+Where there are few rows, the list or the lines of one change are seen; Enter and Esc go between. A
+comment that is typed is never lost: whoever steps back keeps it, to be sent later with others.
 """
 
 from __future__ import annotations
@@ -100,21 +95,12 @@ class Changes(Place):
         self._about = Static(id="about", markup=False)
         self._lines = Vertical(self._head, self._diff, id="lines")
         self.comment = CommentBox(keymap)
+        self.body, self.foot = (self._list, self._lines, self._about), (self.comment,)
 
     @property
     def prompt(self) -> Prompt:
         """Where a comment is typed."""
         return self.comment.prompt
-
-    def compose(self) -> ComposeResult:
-        """Build the list, the lines of a change, and what is said of it."""
-        yield self.titled
-        yield self._list
-        yield self._lines
-        yield self._about
-        yield self.said
-        yield self.comment
-        yield self.hint
 
     def on_mount(self) -> None:
         """Begin at the list."""
@@ -254,7 +240,6 @@ class Changes(Place):
         self._have_sent(kept, sending(self.session, kept))
 
     def _have_sent(self, comments: Sequence[Comment], question: str = "") -> None:
-        """Have comments sent; those that reach nobody are kept again."""
         how = self._delivery()
         self.post_message(ActWanted(lambda acts: acts.files.comment(comments, how), question))
 
@@ -305,7 +290,6 @@ class Changes(Place):
                     self.action_open()
 
     def _tell_to_whom(self) -> None:
-        """Say what is commented on, to whom that goes, and how."""
         change = self.session.review.find(self.comment.change)
         to = (
             "its change is not there any more"
@@ -322,7 +306,6 @@ class Changes(Place):
 
     @property
     def _change(self) -> Change | None:
-        """The change that is chosen; of a group its first."""
         return self.session.review.find(self._chosen)
 
     def _meant(self, which: str) -> Sequence[Change]:
@@ -341,7 +324,6 @@ class Changes(Place):
 
     @property
     def _known(self) -> Sequence[Change]:
-        """The changes of the list, in its order."""
         return [row for row in self._rows if isinstance(row, Change)]
 
     def _none(self, why: str) -> str:
@@ -420,7 +402,6 @@ class Changes(Place):
         return line_of(row, width, self._path, is_indented=self._by != "file"), style_of(row)
 
     def _arrange(self) -> None:
-        """Show list and lines where there is room for both, else one of them."""
         is_tall = self.size.height >= TALL
         self._list.display = is_tall or not self._is_at_lines
         self._lines.display = is_tall or self._is_at_lines

@@ -1,8 +1,6 @@
 """What one change did to lines: a cursor goes from line to line, and nothing of them is left out.
 
 Where there is room, lines before and after stand beside each other.
-
-Lines of a patch as rows: one below the other, or before and after in two columns.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Diff(ScrollView, can_focus=True):
         self._lines: Sequence[PatchLine] = ()
         self._text = ""
         self._sheet = Sheet(2, 2, is_wide=False)
-        self._items: Sequence[Item] = ()
+        self._items: Sequence[Beside] = ()
         self._starts: list[int] = []  # the first row of each item
         self._height = 0
         self.cursor = 0
@@ -181,7 +179,6 @@ class Diff(ScrollView, can_focus=True):
 
     @property
     def _region(self) -> range:
-        """The places of what is chosen."""
         ends = self.cursor, self.cursor if self._anchor is None else self._anchor
         return range(min(ends), max(ends) + 1)
 
@@ -238,24 +235,6 @@ Part = tuple[int, int]  # of a text: where it begins and ends
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """What the cursor stops at: one line, or one before and one after."""
-
-    left: PatchLine | None
-    right: PatchLine | None
-
-    @property
-    def kind(self) -> str:
-        """The kind of its lines; `-` and `+` where a line was changed."""
-        return "".join(dict.fromkeys(one.kind for one in (self.left, self.right) if one))
-
-    def line(self, side: str) -> PatchLine | None:
-        """Return the line that a side, left or right, means: the other one where it has none."""
-        first, second = (self.left, self.right) if side == "left" else (self.right, self.left)
-        return first or second
-
-
-@dataclass(frozen=True, slots=True)
 class Sheet:
     """How items are drawn: the cells of a row, and the digits of the highest number."""
 
@@ -274,18 +253,17 @@ class _Cell(NamedTuple):
     is_noted: bool
 
 
-def items_of(lines: Sequence[PatchLine], width: int) -> tuple[Sheet, Sequence[Item]]:
+def items_of(lines: Sequence[PatchLine], width: int) -> tuple[Sheet, Sequence[Beside]]:
     """Return what is drawn of a patch in so many columns, and how."""
     is_wide = width >= SIDE_BY_SIDE
     numbers = [number for line in lines for number in (line.old, line.new) if number is not None]
     sheet = Sheet(width, max(2, len(str(max(numbers, default=0)))), is_wide)
     if not is_wide:
-        return sheet, [Item(line, line) for line in lines]
-    pairs: Sequence[Beside] = beside(lines)
-    return sheet, [Item(pair.left, pair.right) for pair in pairs]
+        return sheet, [Beside(line, line) for line in lines]
+    return sheet, beside(lines)
 
 
-def height_of(item: Item, sheet: Sheet) -> int:
+def height_of(item: Beside, sheet: Sheet) -> int:
     """Return how many rows an item has; most have one, which is seen without drawing it."""
     room = (sheet.width - len(_BETWEEN)) // 2 - sheet.digits - 3 if sheet.is_wide else 0
     room = room or sheet.width - 2 * sheet.digits - 4
@@ -296,7 +274,7 @@ def height_of(item: Item, sheet: Sheet) -> int:
 
 
 def draw_item(
-    item: Item, sheet: Sheet, cursor: str = "", noted: Collection[PatchLine] = ()
+    item: Beside, sheet: Sheet, cursor: str = "", noted: Collection[PatchLine] = ()
 ) -> Sequence[Row]:
     """Return an item as rows; `cursor` is the side that the cursor is on, blank for none.
 
@@ -319,7 +297,9 @@ def _head(line: PatchLine, width: int, *, is_marked: bool) -> Iterator[Row]:
     yield from ([Segment(row, style)] for row in wrap_all(line.text, max(2, width)) or [""])
 
 
-def _columns(item: Item, sheet: Sheet, cursor: str, noted: Collection[PatchLine]) -> Iterator[Row]:
+def _columns(
+    item: Beside, sheet: Sheet, cursor: str, noted: Collection[PatchLine]
+) -> Iterator[Row]:
     half = (sheet.width - len(_BETWEEN)) // 2
     parts: tuple[Part | None, Part | None] = (None, None)
     if item.left and item.right and item.left.kind == REMOVED:

@@ -12,18 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from prsm_core.kit import format_duration
-from prsm_tui.model.blocks import (
-    Asked,
-    Block,
-    Call,
-    Changed,
-    Ending,
-    Note,
-    Plan,
-    Prompt,
-    Said,
-    Thought,
-)
+from prsm_tui.model import blocks
 from prsm_tui.screen.wrapping import cut, wrap_all
 
 if TYPE_CHECKING:
@@ -56,19 +45,19 @@ class Look:
     is_marked: bool = False  # the cursor is on it
 
 
-def can_open(block: Block) -> bool:
+def can_open(block: blocks.Block) -> bool:
     """Return whether a block unfolds, or leads to an agent."""
-    return isinstance(block, Call | Thought)
+    return isinstance(block, blocks.Call | blocks.Thought)
 
 
-def text_of(block: Block) -> str:
+def text_of(block: blocks.Block) -> str:
     """Return all text of a block, as it is copied."""
-    if isinstance(block, Call):
+    if isinstance(block, blocks.Call):
         return "\n".join(filter(None, [block.subject, _written(block)]))
     return str(getattr(block, "text", ""))
 
 
-def draw(block: Block, look: Look, session: Session) -> Sequence[Row]:
+def draw(block: blocks.Block, look: Look, session: Session) -> Sequence[Row]:
     """Return a block as rows, `look.width` cells wide at most, the gutter included."""
     width = max(4, look.width - GUTTER)
     rows: list[Row] = []
@@ -81,34 +70,34 @@ def draw(block: Block, look: Look, session: Session) -> Sequence[Row]:
 
 
 def _parts(
-    block: Block, look: Look, session: Session, width: int
+    block: blocks.Block, look: Look, session: Session, width: int
 ) -> tuple[str, Style, Sequence[Row]]:
     """Return the sign, the style, and the rows of a block."""
     match block:
-        case Prompt():
+        case blocks.Prompt():
             return ">", BOLD, _styled(wrap_all(block.text, width), BOLD)
-        case Said():
+        case blocks.Said():
             return "*", PLAIN, _said(block.text, width, is_whole=block.is_whole)
-        case Thought():
+        case blocks.Thought():
             return "~", DIM, _styled(list(_thought(block, look, width)), DIM)
-        case Call():
+        case blocks.Call():
             return "$", PLAIN, list(_call(block, look, session, width))
-        case Plan():
+        case blocks.Plan():
             lines = [f"{_SIGNS.get(status, '[ ]')} {text}" for status, text in block.entries]
             done = sum(status == "completed" for status, _ in block.entries)
             head = f"plan: {done} of {len(lines)} done"
             return "=", PLAIN, _styled(wrap_all("\n".join([head, *lines]), width), PLAIN)
-        case Changed():
+        case blocks.Changed():
             return "+", PLAIN, _styled(wrap_all(_changed(block), width), PLAIN)
-        case Asked():
+        case blocks.Asked():
             ended = f": {block.outcome}" if block.outcome else ": waits for you (F2)"
             style = PLAIN if block.outcome else BOLD
             return "?", style, _styled(wrap_all(block.text + ended, width), style)
-        case Note():
+        case blocks.Note():
             style = LEVELS[block.level]
             lead = "" if block.level == "info" else f"{block.level}: "
             return "-", style, _styled(wrap_all(lead + block.text, width), style)
-        case Ending():
+        case blocks.Ending():
             return "#", BOLD, list(_ending(block, width))
     return "-", DIM, _styled([type(block).__name__], DIM)
 
@@ -124,7 +113,7 @@ def _said(text: str, width: int, *, is_whole: bool) -> Sequence[Row]:
     return _styled(wrap_all(text, width), PLAIN)
 
 
-def _thought(block: Thought, look: Look, width: int) -> Iterator[str]:
+def _thought(block: blocks.Thought, look: Look, width: int) -> Iterator[str]:
     text = block.text.strip()
     if look.is_open:
         yield cut(f"thinks ({len(text):,} characters):", width)
@@ -137,7 +126,7 @@ def _thought(block: Thought, look: Look, width: int) -> Iterator[str]:
         yield cut(f"thinks ({len(text):,} characters): …{lines[-1][-width:]}", width)
 
 
-def _call(block: Call, look: Look, session: Session, width: int) -> Iterator[Row]:
+def _call(block: blocks.Call, look: Look, session: Session, width: int) -> Iterator[Row]:
     """Yield a call as one line, then what it writes, or, unfolded, all of it."""
     yield from _call_lines(block, session, width)
     if look.is_open:
@@ -154,7 +143,7 @@ def _call(block: Call, look: Look, session: Session, width: int) -> Iterator[Row
         yield from ([Segment(f"  {row}", DIM)] for row in rows[-_TAIL:] if row)
 
 
-def _call_lines(block: Call, session: Session, width: int) -> Iterator[Row]:
+def _call_lines(block: blocks.Call, session: Session, width: int) -> Iterator[Row]:
     """Yield what is called and what became of it, where there is room in one row."""
     status, style = _status(block, session)
     name = block.tool or "a call"
@@ -170,7 +159,7 @@ def _call_lines(block: Call, session: Session, width: int) -> Iterator[Row]:
         yield [Segment(cut(status, width), style)]
 
 
-def _status(block: Call, session: Session) -> tuple[str, Style]:
+def _status(block: blocks.Call, session: Session) -> tuple[str, Style]:
     """Return what became of a call; one that is a child's card says what the child does."""
     child = session.agents.get(block.child or "")
     if child is not None:
@@ -195,11 +184,11 @@ def _took(seconds: float) -> str:
     return f"{seconds:.1f}s" if seconds < 10 else format_duration(seconds)
 
 
-def _written(block: Call) -> str:
+def _written(block: blocks.Call) -> str:
     return block.output.text if block.is_open else block.result
 
 
-def _changed(block: Changed) -> str:
+def _changed(block: blocks.Changed) -> str:
     size = "" if block.added is None else f" (+{block.added} -{block.removed or 0})"
     line = f"{block.kind} {block.path}{size}{' ?' if block.is_unsure else ''}"
     if block.others:
@@ -207,7 +196,7 @@ def _changed(block: Changed) -> str:
     return line
 
 
-def _ending(block: Ending, width: int) -> Iterator[Row]:
+def _ending(block: blocks.Ending, width: int) -> Iterator[Row]:
     yield from _styled(wrap_all(f"the run {_ended(block.status)}", width), BOLD)
     if block.error:
         yield from _styled(wrap_all(f"error: {block.error}", width), LEVELS["error"])

@@ -14,17 +14,10 @@ from textual.widgets import Input, Static
 from prsm_core.kit import first_line
 from prsm_tui.keys import NEEDS_YOU, NEW, SESSIONS, Keymap
 from prsm_tui.model.session import Session
+from prsm_tui.screen import messages
 from prsm_tui.screen.app import Tui
 from prsm_tui.screen.help import Help
 from prsm_tui.screen.keys import binding
-from prsm_tui.screen.messages import (
-    DeliveryTurned,
-    EditorWanted,
-    PromptSubmitted,
-    SteppedBack,
-    TaskGiven,
-    WordWanted,
-)
 from prsm_tui.screen.needs_you import AnswerLine, NeedsYou
 from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.prompt import PastesText, Prompt
@@ -44,7 +37,6 @@ if TYPE_CHECKING:
     from prsm_tui.model.sessions import Listed, Sessions
     from prsm_tui.rounds import Rounds
     from prsm_tui.screen.app import ScreenOptions
-    from prsm_tui.screen.messages import SessionPassed, SessionWanted, SteppedOut
 
     Drafts = Mapping[str | None, str]
 
@@ -166,13 +158,13 @@ class HubTui(Tui):
 
     # What a person did
 
-    def on_session_passed(self, _: SessionPassed) -> None:
+    def on_session_passed(self, _: messages.SessionPassed) -> None:
         """Show what the session did last that the cursor is on."""
         self.told("info", "")
         self.listed()
         self.changed()
 
-    def on_session_wanted(self, message: SessionWanted) -> None:
+    def on_session_wanted(self, message: messages.SessionWanted) -> None:
         """Do what is wanted of a session."""
         listed = self.sessions.find(message.session)
         if self.many is None or listed is None:
@@ -189,13 +181,13 @@ class HubTui(Tui):
         }
         doing[message.what](listed)
 
-    def on_prompt_submitted(self, message: PromptSubmitted) -> None:
+    def on_prompt_submitted(self, message: messages.PromptSubmitted) -> None:
         """Keep a prompt as a draft while the session is being left; else it is sent, as in one."""
         if self._act().is_turning:
             message.prevent_default()  # what is done with it in one session
             self.unsent(message.agent, message.text)
 
-    def on_task_given(self, message: TaskGiven) -> None:
+    def on_task_given(self, message: messages.TaskGiven) -> None:
         """Begin a task."""
         self._act().new(message.workspace, message.task)
 
@@ -208,7 +200,7 @@ class HubTui(Tui):
         elif self.screen is not self.overview:
             super()._step_back()
 
-    def on_stepped_out(self, message: SteppedOut) -> None:
+    def on_stepped_out(self, message: messages.SteppedOut) -> None:
         """Go back to the list; what runs goes on."""
         message.stop()
         self._act().leave()
@@ -516,28 +508,28 @@ class NewSession(Screen[None]):
         """Put a task back that did not begin."""
         self.prompt.give_back(None, task)
 
-    def on_prompt_submitted(self, message: PromptSubmitted) -> None:
+    def on_prompt_submitted(self, message: messages.PromptSubmitted) -> None:
         """Give the task, once the folder has read all that was typed to it before."""
         message.stop()
         self.say("it begins …")
         _ = self._folder.call_later(self._give, message.text)
 
     def _give(self, task: str) -> None:
-        self.post_message(TaskGiven(self._folder.value.strip(), task))
+        self.post_message(messages.TaskGiven(self._folder.value.strip(), task))
 
     def action_turn(self) -> None:
         """Go from the one to the other."""
         self.set_focus(self.prompt if self.focused is self._folder else self._folder)
 
-    def on_word_wanted(self, message: WordWanted) -> None:
+    def on_word_wanted(self, message: messages.WordWanted) -> None:
         """Nothing completes a word before there is a session."""
         message.stop()
 
-    def on_delivery_turned(self, message: DeliveryTurned) -> None:
+    def on_delivery_turned(self, message: messages.DeliveryTurned) -> None:
         """A task is delivered in one way."""
         message.stop()
 
-    def on_editor_wanted(self, message: EditorWanted) -> None:
+    def on_editor_wanted(self, message: messages.EditorWanted) -> None:
         """Say where an editor can be had: what opens it belongs to a session."""
         message.stop()
         self.say("your editor opens where you type in a session; this task is typed here")
@@ -551,4 +543,4 @@ class NewSession(Screen[None]):
         """Go back."""
         if self._keymap.means(NEW, event.key) == "new.back":
             event.stop()
-            self.post_message(SteppedBack())
+            self.post_message(messages.SteppedBack())

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from prsm_tui.keys import KEYS, all_keys
+from prsm_tui.keys import EVERYWHERE, KEYS, all_keys
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
 
 def bindings(place: str) -> list[BindingType]:
-    """Return the bindings of a place."""
+    """Return the bindings of a place; those of everywhere come before whoever has the focus."""
     return [
-        binding(key.name, key.action, has_priority=key.has_priority)
+        binding(key.name, key.action, has_priority=place == EVERYWHERE)
         for key in KEYS[place]
         if key.action
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from prsm_tui.acts import Acts
 
@@ -87,22 +87,6 @@ class KillWanted(Message):
     """An agent is to be killed; it was not asked about yet."""
 
     agent: str
-
-
-@dataclass
-class VerdictGiven(Message):
-    """A permission was answered, or several alike."""
-
-    requests: Sequence[str]
-    verdict: str
-
-
-@dataclass
-class QuestionAnswered(Message):
-    """A question was answered, by what was typed."""
-
-    request: str
-    typed: str
 
 
 class SteppedOut(Message):

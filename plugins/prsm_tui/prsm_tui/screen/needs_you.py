@@ -26,7 +26,7 @@ from prsm_tui.model.requests import (
 )
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
-from prsm_tui.screen.messages import QuestionAnswered, SteppedBack, VerdictGiven
+from prsm_tui.screen.messages import ActWanted, SteppedBack
 from prsm_tui.screen.prompt import PastesText
 from prsm_tui.screen.wrapping import hanging
 
@@ -192,7 +192,7 @@ class NeedsYou(Screen[None]):
             if parse_answer(typed, request) is None:
                 return "that is none of the answers"
             self._given.add(request.id)
-            self.post_message(QuestionAnswered(request.id, typed))
+            self.post_message(ActWanted(lambda acts: acts.answer(request.id, typed)))
             return ""
         for_all = parse_for_all(typed) if len(permissions) > 1 else None
         verdict = for_all or parse_verdict(typed, request.options)
@@ -205,7 +205,7 @@ class NeedsYou(Screen[None]):
             if id_ in open_now and id_ not in self._given and verdict in open_now[id_].options
         ]
         self._given.update(ids)
-        self.post_message(VerdictGiven(ids, verdict))
+        self.post_message(ActWanted(lambda acts: acts.resolve(ids, verdict)))
         return ""
 
     def _waiting(self) -> Sequence[Request]:

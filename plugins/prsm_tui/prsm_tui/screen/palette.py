@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual import events
-    from textual.app import ComposeResult
     from textual.widgets import Input
 
     from prsm_tui.keys import Keymap
@@ -54,18 +53,11 @@ class Palette(Place):
             keymap, "palette.pick", placeholder="a few letters of a command", id="typed"
         )
         self._shown = Lines(id="commands")
-
-    def compose(self) -> ComposeResult:
-        """Build the line, and what fits."""
-        self.titled.update(" commands")
-        yield self.titled
-        yield self._typed
-        yield self._shown
-        yield self.said
-        yield self.hint
+        self.body = self._typed, self._shown
 
     def on_mount(self) -> None:
         """Type at once."""
+        self.titled.update(" commands")
         self._shown.can_focus = False
         self._typed.cursor_blink = False
         self._typed.focus()
@@ -91,10 +83,6 @@ class Palette(Place):
         if self._found:
             name = self._found[self._shown.cursor]
             self.post_message(CommandPicked(name, needs_words=needs_words(COMMANDS[name])))
-
-    def action_leave(self) -> None:
-        """Go back."""
-        self.leave()
 
     def on_click(self, event: events.Click) -> None:
         """Do what was clicked."""

@@ -1,8 +1,6 @@
 """The panes of one session: the tree, and beside it the chosen agent and where one types.
 
 Where there is no room for both, one is seen: the tree while it has the focus.
-
-The chosen agent in two lines: who it is, what it does, what it has used.
 """
 
 from __future__ import annotations
@@ -20,13 +18,12 @@ from prsm_tui.keys import TREE, Keymap
 from prsm_tui.model import words
 from prsm_tui.model.blocks import Said
 from prsm_tui.model.silence import Silence
-from prsm_tui.screen.filtering import Filter
 from prsm_tui.screen.keys import binding, bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.messages import AgentChosen, KillWanted, SteppedOut
 from prsm_tui.screen.prompt import Prompt
 from prsm_tui.screen.status import Status
-from prsm_tui.screen.transcript import Transcript
+from prsm_tui.screen.transcript import Filter, Transcript
 from prsm_tui.screen.wrapping import cut
 
 if TYPE_CHECKING:
@@ -390,7 +387,6 @@ class Tree(Lines):
         return f"{left}{' ' * (room - cell_len(left))} {right}", style
 
     def _does(self, agent: Agent, word: str) -> str:
-        """Return its state, and what it does or waits for."""
         if not agent.is_live:
             return f"{word} ({agent.evidence})" if agent.evidence else word
         if word == "needs you":

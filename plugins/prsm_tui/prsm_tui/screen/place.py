@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual import events
+    from textual.app import ComposeResult
+    from textual.widget import Widget
 
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
@@ -51,7 +53,18 @@ class Place(Screen[None]):
         )
         self.hint = Static(" · ".join(links), classes="hint")
         self.said.display = False
+        # What a screen shows above and below what is said; set before it is mounted.
+        self.body: Sequence[Widget] = ()
+        self.foot: Sequence[Widget] = ()
         self.is_built = False  # its widgets are there
+
+    def compose(self) -> ComposeResult:
+        """Put what the screen shows between the title and the keys."""
+        yield self.titled
+        yield from self.body
+        yield self.said
+        yield from self.foot
+        yield self.hint
 
     @property
     def prompt(self) -> Prompt | None:
@@ -66,7 +79,7 @@ class Place(Screen[None]):
         self.said.update(text)
         self.said.display = bool(text)
 
-    def leave(self) -> None:
+    def action_leave(self) -> None:
         """Go one step back."""
         if not self.step_back():
             self.post_message(SteppedBack())
@@ -81,4 +94,4 @@ class Place(Screen[None]):
         means = next(filter(None, (self.keymap.means(one, event.key) for one in places)), "")
         if means.endswith(".back"):
             event.stop()
-            self.leave()
+            self.action_leave()

@@ -8,15 +8,7 @@ from textual.widgets import TextArea
 
 from prsm_core.kit import escape_prose
 from prsm_tui.keys import EVERYWHERE, PROMPT, Keymap
-from prsm_tui.screen.messages import (
-    DeliveryTurned,
-    EditorWanted,
-    NothingPasted,
-    PaneLeft,
-    PromptSubmitted,
-    SteppedBack,
-    WordWanted,
-)
+from prsm_tui.screen import messages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,7 +91,7 @@ class Prompt(PastesText, TextArea):
         if self.app.clipboard:
             super().action_paste()
         else:
-            self.post_message(NothingPasted())
+            self.post_message(messages.NothingPasted())
 
     async def _on_key(self, event: events.Key) -> None:
         """See to the keys that a text area does not have; its own letters stay its own."""
@@ -124,17 +116,17 @@ class Prompt(PastesText, TextArea):
         """Post what a key means here, or take up what was typed before."""
         match means:
             case "prompt.leave" | "app.back":
-                self.post_message(SteppedBack())
+                self.post_message(messages.SteppedBack())
             case "prompt.delivery":
-                self.post_message(DeliveryTurned())
+                self.post_message(messages.DeliveryTurned())
             case "prompt.editor":
-                self.post_message(EditorWanted(self.text, self._of))
+                self.post_message(messages.EditorWanted(self.text, self._of))
             case "prompt.complete" if self._word() and self.cursor_at_end_of_text:
-                self.post_message(WordWanted(self.text))
+                self.post_message(messages.WordWanted(self.text))
             case "prompt.complete" | "app.next":
-                self.post_message(PaneLeft(1))
+                self.post_message(messages.PaneLeft(1))
             case "app.previous":
-                self.post_message(PaneLeft(-1))
+                self.post_message(messages.PaneLeft(-1))
             case "prompt.older" if self.cursor_at_first_line and self._place:
                 self._recall(self._place - 1)
             case "prompt.newer" if self.cursor_at_last_line and self._place < len(self._sent):
@@ -148,7 +140,7 @@ class Prompt(PastesText, TextArea):
         text = self.text
         if not text.strip():
             return
-        self.post_message(PromptSubmitted(text, self._of))
+        self.post_message(messages.PromptSubmitted(text, self._of))
         self._sent = [*(one for one in self._sent if one != text), text][-_REMEMBERED:]
         self._place, self._now = len(self._sent), ""
         self._set("")

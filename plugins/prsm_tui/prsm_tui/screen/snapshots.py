@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual import events
-    from textual.app import ComposeResult
     from textual.widgets import Input
 
     from prsm_tui.keys import Keymap
@@ -62,16 +61,7 @@ class Snapshots(Place):
         send, back = keymap.shown("requests.send"), keymap.shown("snapshots.back")
         hint = f"what it is for, or nothing; {send}; {back}: none"
         self._text = AnswerLine(keymap, id="name", placeholder=hint)
-
-    def compose(self) -> ComposeResult:
-        """Build the list, and what is known of one."""
-        yield self.titled
-        yield self._list
-        yield self._head
-        yield self._plan
-        yield self.said
-        yield self._text
-        yield self.hint
+        self.body, self.foot = (self._list, self._head, self._plan), (self._text,)
 
     def on_mount(self) -> None:
         """Begin at the list."""

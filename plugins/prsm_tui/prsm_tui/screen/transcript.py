@@ -1,14 +1,8 @@
 """The transcript of the chosen agent: blocks as rows, of which those at the end are laid out first.
 
-It follows its end. Scrolled up it stays where it is, and counts what is new below. Blocks before
-those that are laid out are laid out, and pages of the history wanted, when somebody scrolls there.
-Who reads where, and looks for what, is of each transcript (`reading.py`): it is so again when
-somebody comes back to it.
-
-How somebody reads one transcript: where they are in it, what is open, and what they look for.
-
-A place is a block and a line of it, never a row of the screen: whatever comes in front of it, is
-folded, or is broken at another width, it stays the same place.
+It follows its end. Scrolled up it stays where it is and counts what is new below. Earlier blocks
+are laid out, and pages of the history wanted, when somebody scrolls there. A place is a block and a
+line of it, never a row of the screen, so it survives folding and another width.
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from prsm_tui.keys import TRANSCRIPT
+from prsm_tui.keys import FILTER, TRANSCRIPT
 from prsm_tui.model.blocks import (
     Asked,
     Block,
@@ -37,7 +31,6 @@ from prsm_tui.model.blocks import (
     Thought,
 )
 from prsm_tui.screen.drawing import Look, Row, can_open, draw, text_of
-from prsm_tui.screen.filtering import Filter
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.messages import AgentChosen, HistoryWanted, TextCopied
 from prsm_tui.screen.wrapping import cut
@@ -338,7 +331,6 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def _width(self) -> int:
-        """The cells of a row: the bar stands beside them."""
         return self.scrollable_content_region.width
 
     @property
@@ -370,7 +362,6 @@ class Transcript(ScrollView, can_focus=True):
         return first
 
     def _blocks(self) -> Sequence[Block]:
-        """Return the blocks that are laid out: with a filter, all that pass."""
         sieve, saying = read_sieve(self._reading.filter.text), self._model.saying()
         if not sieve.passes_all:
             return self._sifting.sift(sieve, (*self._model.blocks, *saying))
@@ -414,7 +405,6 @@ class Transcript(ScrollView, can_focus=True):
         return self._ends[place - 1] if 0 < place <= len(self._ends) else 0
 
     def _draw_from(self, row: int) -> None:
-        """Draw again from a row on, as far as it is seen."""
         top = max(0, row - round(self.scroll_y))
         if top < self.size.height:
             self.refresh(Region(0, top, self._width, self.size.height - top))
@@ -431,7 +421,6 @@ class Transcript(ScrollView, can_focus=True):
             self._go(min(top, max(top - height // 2, 0)) if top < at else bottom - height)
 
     def _begin(self) -> None:
-        """Lay all out anew: what is read, or the end of it."""
         self._items, self._ends = [], []
         blocks, at = self._model.blocks, self._reading.at
         self._start = max(0, len(blocks) - _LAID_OUT)
@@ -445,7 +434,6 @@ class Transcript(ScrollView, can_focus=True):
         return at.next_to(blocks) if found is None else found
 
     def _moved(self) -> None:
-        """Note where somebody is now."""
         row = round(self.scroll_y)
         if row >= self._height - self.size.height or not self._items:
             self._reading.follow()
@@ -550,6 +538,48 @@ class Spot:
         if type(block) is not type(self.block) or block.seq is None:
             return False
         return block.seq == self.block.seq if self.block.seq else block.seq > self.after
+
+
+class Filter:
+    """Owns the text of a filter, and whether letters are of it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.is_typed = False
+
+    def __bool__(self) -> bool:
+        return self.is_typed or bool(self.text)
+
+    def begin(self) -> None:
+        """Take letters for another filter from now on."""
+        self.text, self.is_typed = "", True
+
+    def keep(self) -> None:
+        """Take no more letters."""
+        self.is_typed = False
+
+    def drop(self) -> None:
+        """Show all again."""
+        self.text, self.is_typed = "", False
+
+    def take(self, event: events.Key, keymap: Keymap) -> bool:
+        """Take a key while it is typed; return whether the key was for the filter."""
+        if not self.is_typed:
+            return False
+        means = keymap.means(FILTER, event.key)
+        if means == "filter.keep":
+            self.keep()
+        elif means == "filter.drop":
+            self.drop()
+        elif event.key == "backspace":
+            self.text = self.text[:-1]
+        elif event.is_printable and event.character:
+            self.text += event.character
+        else:
+            return False
+        event.stop()
+        event.prevent_default()
+        return True
 
 
 @dataclass(slots=True)
@@ -659,7 +689,6 @@ class Sifting:
 
 
 def _text_of(block: Block) -> str:
-    """Return all that a person may look for in a block."""
     match block:
         case Call():
             written = block.output.text if block.is_open else block.result

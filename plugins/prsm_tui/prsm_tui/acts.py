@@ -448,7 +448,7 @@ class FileActs(_Acting):
         try:
             review.take(await self._app.changes.list())
         except PrsmError as error:
-            review.fail(said(error))
+            review.end_read(said(error))
         finally:
             self._is_loading = False
         self._tell.changed()
@@ -539,7 +539,7 @@ class FileActs(_Acting):
         try:
             shelf.take(await self._app.snapshots.list())
         except PrsmError as error:
-            shelf.fail(said(error))
+            shelf.end_read(said(error))
         self._tell.changed()
 
     @in_order

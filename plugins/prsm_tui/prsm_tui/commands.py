@@ -62,14 +62,10 @@ def unknown(name: str, known: Mapping[str, Command] = COMMANDS) -> str:
     """Return what to say of a command that is none of those that are known."""
     near = get_close_matches(name, known, n=2, cutoff=0.75)  # two may be as near: mode, model
     near = near or get_close_matches(name, known, n=1, cutoff=0.5)
-    meant = f"did you mean /{' or /'.join(near)}?" if near else f"there are {_all(known)}"
+    meant = f"did you mean /{' or /'.join(near)}?" if near else f"there are /{', /'.join(known)}"
     return f"there is no command /{name}: {meant}"
 
 
 def completed(word: str) -> Sequence[str]:
     """Return the commands that begin so."""
     return [f"/{name}" for name in COMMANDS if f"/{name}".startswith(word)]
-
-
-def _all(known: Mapping[str, Command]) -> str:
-    return ", ".join(f"/{name}" for name in known)

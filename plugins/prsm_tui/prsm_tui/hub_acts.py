@@ -336,7 +336,6 @@ class HubActs:
 
 
 def _leaf(error: BaseException) -> Exception:
-    """Return the first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error if isinstance(error, Exception) else RuntimeError(str(error))

@@ -6,6 +6,7 @@ What waits in a session waits longer while a person is there: each that asks is 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prsm_core import PrsmError
@@ -28,10 +29,7 @@ class Rounds:
     def __init__(
         self, hub: Hub, sessions: Sessions, changed: Callable[[], None], *, answers: bool
     ) -> None:
-        self._hub = hub
-        self._sessions = sessions
-        self._changed = changed
-        self._answers = answers
+        self._hub, self._sessions, self._changed, self._answers = hub, sessions, changed, answers
         self._soon = asyncio.Event()
         self.is_shown = True
         self.problem = ""  # why the list could not be read
@@ -79,11 +77,7 @@ class Rounds:
         """Say to each session that asks that a person is there."""
         for one in self._sessions.listed:
             if one.waits and one.is_owned:
-                await self._attend_one(one.id)
-
-    async def _attend_one(self, session: str) -> None:
-        try:
-            async with self._hub.attach(session) as app:
-                await app.requests.attend()
-        except PrsmError:  # its owner has gone meanwhile: the next look says so
-            return
+                # Its owner may have gone meanwhile: the next look says so.
+                with suppress(PrsmError):
+                    async with self._hub.attach(one.id) as app:
+                        await app.requests.attend()

@@ -40,11 +40,8 @@ class TuiSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def keymap(self) -> Keymap:
         """The keys as they are set."""
-        return Keymap(_as_lists(self.keys))
-
-
-def _as_lists(keys: _Keys) -> Mapping[str, tuple[str, ...]]:
-    return {name: (key,) if isinstance(key, str) else key for name, key in keys.items()}
+        keys = self.keys.items()
+        return Keymap({name: (key,) if isinstance(key, str) else key for name, key in keys})
 
 
 def switched_on_by(environ: Mapping[str, str], *, setting: bool) -> str | None:

@@ -74,7 +74,7 @@ def test_each_change_stands_in_one_group_and_conflicts_come_first(rows, way, sho
 
 def test_what_was_told_last_is_what_is_there():
     review = Review()
-    review.fail("no")
+    review.end_read("no")
     assert (review.error, review.changes) == ("no", ())
     review.take([row("1"), row("2", added=None)])
     assert review.error == ""

@@ -11,7 +11,7 @@ from prsm_tui.linear.commands import numbered
 from prsm_tui.linear.phrases import count
 from prsm_tui.model.comments import addressee, sending
 from prsm_tui.model.patches import ADDED, HUNK, REMOVED, SAME
-from prsm_tui.model.review import Comment, without_unsure
+from prsm_tui.model.review import Comment, counted, without_unsure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -229,7 +229,7 @@ class Reviewing:
         if len(changes) == 1:
             accept()
         elif changes:
-            self._desk.ask(f"accept {_counted(changes)}", accept)
+            self._desk.ask(f"accept {counted(changes)}", accept)
 
     def _reject(self, rest: str) -> None:
         changes = self._open(rest)
@@ -240,7 +240,7 @@ class Reviewing:
             self._desk.told("warning", f"{left}; give their numbers")
             return
         reject = partial(self._desk.acts.files.reject, [one.id for one in changes])
-        what = f"take back {_counted(changes)}" + (f" ({left})" if left else "")
+        what = f"take back {counted(changes)}" + (f" ({left})" if left else "")
         self._desk.ask(what, reject)
 
     def _open(self, rest: str) -> Sequence[Change]:
@@ -326,9 +326,3 @@ def _row(line: PatchLine) -> str:
         number = line.old if line.kind == REMOVED else line.new
         return f"line {number} {_LINE_DOES[line.kind]}: {line.text or '(blank)'}"
     return f"a part begins: {line.text}" if line.kind == HUNK else f"note: {line.text}"
-
-
-def _counted(changes: Sequence[Change]) -> str:
-    if len(changes) == 1:
-        return f"the change of {changes[0].path} by {changes[0].whose}"
-    return f"{len(changes)} changes of {len({one.path for one in changes})} files"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _LETTER = re.compile(r"\[(\w+)\]( ?)")
 _SHORT = 200  # characters of a thought, of which the rest is told where it is asked for
 _LONG_SECONDS = 1.0  # from which on it is worth telling how long something took
-_ENDED = {"completed": "is completed", "failed": "has failed", "killed": "was killed"}
 
 
 class Phrase(NamedTuple):
@@ -104,10 +103,13 @@ def _changed(block: blocks.Changed) -> str:
 
 
 def _ending(block: blocks.Ending) -> Sequence[str]:
-    word, _, evidence = block.status.partition(" ")
-    head = f"the run {_ENDED.get(word, f'was {word}')} {evidence}".rstrip()
     errors = [f"error: {line}" for line in _lines(block.error)]
-    return [head, *errors, *(f"summary: {line}" for line in _lines(block.summary)), block.details]
+    return [
+        block.head,
+        *errors,
+        *(f"summary: {line}" for line in _lines(block.summary)),
+        block.details,
+    ]
 
 
 def lines_of(request: Request, session: Session, now: float, count: int) -> Iterator[str]:

@@ -119,17 +119,14 @@ class Teller:
         return self.requests.index(request) + 1
 
     def _spawned(self, agent: Agent) -> str:
-        number, parent = (
-            self.agents.index(agent.id) + 1,
-            self._session.agents.get(agent.parent or ""),
-        )
+        number = self.agents.index(agent.id) + 1
+        parent = self._session.agents.get(agent.parent or "")
         below = f" of {self.label(parent.id)}" if parent is not None else ""
         task = f": {agent.task}" if agent.task else ""
         what = f"agent {number}, {agent.role}{below}, {agent.label}"
         return f"{self.label(agent.id)} begins as {what}{task}"
 
     def _requests(self) -> Iterator[str]:
-        """Yield the requests that are new, and how many wait."""
         waiting = self._session.requests
         fresh = [one for one in waiting.values() if one.id not in self.requests]
         for request in fresh:
@@ -166,7 +163,6 @@ class Teller:
         return is_answer or (isinstance(block, Ending) and agent is not None)
 
     def _block(self, agent: str | None, block: Block) -> Iterator[str]:
-        """Yield a block, each line behind its label."""
         phrase = phrase_of(block)
         if isinstance(block, Call | Thought):
             self.shown.append(block)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+_ENDED = {"completed": "is completed", "failed": "has failed", "killed": "was killed"}
+
+
 @dataclass(slots=True, kw_only=True)
 class Block:
     """One thing in a transcript.
@@ -129,6 +132,12 @@ class Ending(Block):
     summary: str = ""
     error: str = ""
     details: str = ""
+
+    @property
+    def head(self) -> str:
+        """The status as a sentence."""
+        word, _, evidence = self.status.partition(" ")
+        return f"the run {_ENDED.get(word, f'was {word}')} {evidence}".rstrip()
 
 
 _TELLING = (

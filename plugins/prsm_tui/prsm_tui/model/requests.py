@@ -111,7 +111,6 @@ def _head(told: Mapping[str, Any]) -> str:
 
 
 def _permission(told: Mapping[str, Any]) -> Sequence[str]:
-    """Return all of what may be done, why it is asked, and the rules that answers would make."""
     command, reason = str(told.get("command") or ""), str(told.get("reason") or "")
     parts = [str(part) for part in told.get("parts") or ()]
     unnamed = [part for part in parts if part not in reason and part != command.strip()]

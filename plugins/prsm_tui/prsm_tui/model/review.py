@@ -118,27 +118,32 @@ class Comment:
 
 
 @dataclass(slots=True)
-class Review:
+class Reads:
+    """Counts how often something was read, or could not be, and keeps why it could not."""
+
+    version: int = 0  # another one whenever something is
+    error: str = ""
+    is_known: bool = False  # it was told once
+    reads: int = 0
+
+    def end_read(self, error: str = "") -> None:
+        """Note that it was read, or why it could not be."""
+        self.error, self.is_known = error, True
+        self.version, self.reads = self.version + 1, self.reads + 1
+
+
+@dataclass(slots=True)
+class Review(Reads):
     """Owns the changes as they were told last, and the details of those that were opened."""
 
     changes: Sequence[Change] = ()
     details: dict[str, Detail] = field(default_factory=dict)
-    version: int = 0  # another one whenever something is
-    error: str = ""
-    is_known: bool = False  # they were told once
-    reads: int = 0  # how often they were read, or could not be
     kept: dict[object, Comment] = field(default_factory=dict)  # by their places, and not sent
 
     def take(self, rows: Iterable[ChangeRecord]) -> None:
         """Take over all changes, as Changes.list tells them."""
         self.changes = [change_of(row) for row in rows]
-        self.error, self.is_known = "", True
-        self.version, self.reads = self.version + 1, self.reads + 1
-
-    def fail(self, why: str) -> None:
-        """Note why the changes cannot be told."""
-        self.error, self.is_known = why, True
-        self.version, self.reads = self.version + 1, self.reads + 1
+        self.end_read()
 
     def take_detail(self, told: ChangeDetail) -> None:
         """Take over one change, as Changes.show tells it."""
@@ -245,6 +250,14 @@ def size_of(changes: Iterable[Change]) -> str:
         return ""
     removed = sum(one.removed or 0 for one in counted)
     return f"+{sum(one.added or 0 for one in counted)} -{removed}"
+
+
+def counted(changes: Sequence[Change]) -> str:
+    """Return which changes these are, in words."""
+    if len(changes) == 1:
+        return f"the change of {changes[0].path} by {changes[0].whose}"
+    files = len({one.path for one in changes})
+    return f"{len(changes)} changes of {files} file{'' if files == 1 else 's'}"
 
 
 def subject_of(lines: Sequence[PatchLine]) -> str:

@@ -599,7 +599,6 @@ def _answered(session: Session, event: Event) -> None:
 
 
 def _outcome(data: Mapping[str, Any]) -> str:
-    """Return how a request ended, in words."""
     by = escape_exact(str(data.get("by") or "?"))
     who = f"{by}, {escape_exact(str(data['via']))}" if data.get("via") else by
     if data.get("verdict") is not None:

@@ -136,23 +136,26 @@ class Sessions:
             return None
         return chosen if self._peeked.get(chosen.id, (-1, ()))[0] != chosen.last_seq else None
 
+    @property
+    def _shown(self) -> Sequence[str]:
+        return [line.id for line in self.lines() if isinstance(line, Listed)]
+
     def move(self, step: int) -> None:
         """Choose another session of those that are shown."""
-        ids = [line.id for line in self.lines() if isinstance(line, Listed)]
+        ids = self._shown
         if ids:
             place = ids.index(self.chosen) + step if self.chosen in ids else 0
             self.chosen = ids[min(len(ids) - 1, max(0, place))]
 
     def edge(self, place: int) -> None:
         """Choose the first of those that are shown, or the last."""
-        ids = [line.id for line in self.lines() if isinstance(line, Listed)]
-        if ids:
+        if ids := self._shown:
             self.chosen = ids[place]
 
     def set_filter(self, text: str) -> None:
         """Show only sessions that have these words somewhere."""
         self.filter = text
-        ids = [line.id for line in self.lines() if isinstance(line, Listed)]
+        ids = self._shown
         if ids and self.chosen not in ids:
             self.chosen = ids[0]
 
@@ -166,9 +169,10 @@ def listed_of(row: HubSession) -> Listed:
     """Return a session by its row of `Hub.sessions`."""
     called = row.name or first_line(row.task, MOST_CALLED) or "no task yet"
     waits = [
-        request_of(told.kind, told.agent, told.opened_at, to_builtins(told)) for told in row.waits
+        f"{escape_exact(told.name)}: "
+        + request_of(told.kind, told.agent, told.opened_at, to_builtins(told)).head
+        for told in row.waits
     ]
-    names = [escape_exact(told.name) for told in row.waits]
     return Listed(
         id=row.session,
         name=escape_exact(called),
@@ -176,7 +180,7 @@ def listed_of(row: HubSession) -> Listed:
         status=escape_exact(row.status or ""),
         workspace=escape_exact(row.workspace),
         origin=row.origin,
-        waits=tuple(f"{name}: {one.head}" for name, one in zip(names, waits, strict=True)),
+        waits=tuple(waits),
         started_at=row.started_at,
         last_seq=row.last_seq,
         is_owned=row.pid is not None,
@@ -184,7 +188,6 @@ def listed_of(row: HubSession) -> Listed:
 
 
 def _lines_of(entry: HistoryEntry) -> Sequence[str]:
-    """Return an entry of a history in a few lines."""
     if isinstance(entry, CallEntry):
         return [f"[{escape_exact(entry.tool)}]"]
     text = escape_prose(entry.text)

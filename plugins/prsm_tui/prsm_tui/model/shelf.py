@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prsm_core.kit import escape_exact, first_line
+from prsm_tui.model.review import Reads
 from prsm_tui.model.spoken import shown
 
 if TYPE_CHECKING:
@@ -47,27 +48,17 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Shelf:
+class Shelf(Reads):
     """Owns the snapshots as they were told last, and the plans of those that were opened."""
 
     snapshots: Sequence[Snapshot] = ()  # the newest first
     plans: dict[str, Plan] = field(default_factory=dict)
-    version: int = 0  # another one whenever something is
-    error: str = ""
-    is_known: bool = False
-    reads: int = 0  # how often they were read, or could not be
 
     def take(self, rows: Iterable[SnapshotRecord]) -> None:
         """Take over all snapshots, as Snapshots.list tells them: each once, by its newest."""
         known = {row.id: _snapshot(row) for row in rows}
         self.snapshots = sorted(known.values(), key=lambda one: one.taken_at, reverse=True)
-        self.error, self.is_known = "", True
-        self.version, self.reads = self.version + 1, self.reads + 1
-
-    def fail(self, why: str) -> None:
-        """Note why they cannot be told."""
-        self.error, self.is_known = why, True
-        self.version, self.reads = self.version + 1, self.reads + 1
+        self.end_read()
 
     def take_plan(self, snapshot: str, told: UndoReport) -> None:
         """Take over what a restore would change, as Snapshots.restore tells it."""

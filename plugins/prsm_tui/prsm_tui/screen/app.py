@@ -40,7 +40,6 @@ from prsm_tui.screen.themes import HIGH_CONTRAST, ON_DARK, ON_LIGHT, UNCOLOURED,
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from textual import events
     from textual.app import ComposeResult
@@ -358,9 +357,23 @@ class Tui(App[None]):
         kept = self.session.review.kept.values()
         return [*self.panes.prompt.drafts(), *(comment.text for comment in kept)]
 
-    def lent(self) -> AbstractContextManager[Ends]:
-        """Leave the terminal to another program."""
-        return lent(self)
+    @contextmanager
+    def lent(self) -> Iterator[Ends]:
+        """Lend the terminal, if any, to another program: nothing is read or drawn meanwhile.
+
+        Yields what the program reads and draws on.
+        """
+        if self.is_headless or self.terminal is None:
+            yield Ends()
+            return
+        self.is_lent = True
+        try:
+            with self.batch_update(), self.suspend():
+                yield Ends(self.keyboard, self.terminal.fileno())
+        finally:
+            self.is_lent = False
+            self.refresh(layout=True)
+            self.changed()
 
     def action_request(self, step: int) -> None:
         """Show another request."""
@@ -462,7 +475,7 @@ class Tui(App[None]):
     def _to_whom(self) -> str:
         about = self.session, self.chosen, self.delivery, self.keymap
         parts = to_whom(*about, is_one_of_many=self.many is not None)
-        return fitting(parts, self.panes.to.size.width or self.size.width)
+        return fitting(list(parts), self.panes.to.size.width or self.size.width)
 
     def _tell_terminal(self) -> None:
         """Set the terminal's title; ring where something new waits and nobody looks."""
@@ -509,27 +522,11 @@ _BETWEEN = " · "
 
 def to_whom(
     session: Session, chosen: str | None, delivery: str, keymap: Keymap, *, is_one_of_many: bool
-) -> Sequence[str]:
-    """Return it in words, the most important first.
+) -> Iterator[str]:
+    """Yield to whom what is typed goes, and how, the most important first.
 
     `is_one_of_many`: whole sessions can be gone on with.
     """
-    return list(_parts(session, chosen, delivery, keymap, is_one_of_many=is_one_of_many))
-
-
-def fitting(parts: Sequence[str], width: int) -> str:
-    """Return as many parts as fit into a row of so many cells; the first at any rate."""
-    line = parts[0]
-    for part in parts[1:]:
-        if cell_len(line) + len(_BETWEEN) + cell_len(part) > width:
-            break
-        line = f"{line}{_BETWEEN}{part}"
-    return line
-
-
-def _parts(
-    session: Session, chosen: str | None, delivery: str, keymap: Keymap, *, is_one_of_many: bool
-) -> Iterator[str]:
     agent, run, master = session.agents.get(chosen or ""), session.run, session.master()
     if run is not None and run.status == "interrupted" and is_one_of_many:
         yield "the run was cut off or ended: /resume goes on with the run"
@@ -556,6 +553,16 @@ def _parts(
         yield f"images: {len(session.images)} (/attach)"
     yield f"{keymap.shown('prompt.send')} sends"
     yield f"{keymap.first('prompt.new_line') or 'none'}: a new line"
+
+
+def fitting(parts: Sequence[str], width: int) -> str:
+    """Return as many parts as fit into a row of so many cells; the first at any rate."""
+    line = parts[0]
+    for part in parts[1:]:
+        if cell_len(line) + len(_BETWEEN) + cell_len(part) > width:
+            break
+        line = f"{line}{_BETWEEN}{part}"
+    return line
 
 
 class Sure(ModalScreen[bool]):
@@ -600,22 +607,6 @@ class Sure(ModalScreen[bool]):
     @staticmethod
     def _links(yes: str) -> str:
         return f"[@click=screen.yes]{escape(yes)}[/] · [@click=screen.no]any other key: no[/]"
-
-
-@contextmanager
-def lent(tui: Tui) -> Iterator[Ends]:
-    """Lend the terminal, where there is one; yield what the other program reads and draws on."""
-    if tui.is_headless or tui.terminal is None:
-        yield Ends()
-        return
-    tui.is_lent = True
-    try:
-        with tui.batch_update(), tui.suspend():
-            yield Ends(tui.keyboard, tui.terminal.fileno())
-    finally:
-        tui.is_lent = False
-        tui.refresh(layout=True)
-        tui.changed()
 
 
 def notification(text: str, environ: Mapping[str, str]) -> str:

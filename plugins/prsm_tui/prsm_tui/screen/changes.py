@@ -25,6 +25,7 @@ from prsm_tui.model.review import (
     Comment,
     Detail,
     Group,
+    counted,
     size_of,
     subject_of,
     without_unsure,
@@ -511,14 +512,6 @@ def why_of(change: Change, detail: Detail) -> str:
     if not detail.reason:
         return f"{change.who} gave no reason that is known"
     return f"why, as {change.who} {detail.said} before: {detail.reason}"
-
-
-def counted(changes: Sequence[Change]) -> str:
-    """Return which changes these are, in words."""
-    if len(changes) == 1:
-        return f"the change of {changes[0].path} by {changes[0].whose}"
-    files = len({one.path for one in changes})
-    return f"{len(changes)} changes of {files} file{'' if files == 1 else 's'}"
 
 
 def nothing(is_known: bool, shows_all: str) -> str:

@@ -72,7 +72,6 @@ def draw(block: blocks.Block, look: Look, session: Session) -> Sequence[Row]:
 def _parts(
     block: blocks.Block, look: Look, session: Session, width: int
 ) -> tuple[str, Style, Sequence[Row]]:
-    """Return the sign, the style, and the rows of a block."""
     match block:
         case blocks.Prompt():
             return ">", BOLD, _styled(wrap_all(block.text, width), BOLD)
@@ -197,18 +196,12 @@ def _changed(block: blocks.Changed) -> str:
 
 
 def _ending(block: blocks.Ending, width: int) -> Iterator[Row]:
-    yield from _styled(wrap_all(f"the run {_ended(block.status)}", width), BOLD)
+    yield from _styled(wrap_all(block.head, width), BOLD)
     if block.error:
         yield from _styled(wrap_all(f"error: {block.error}", width), LEVELS["error"])
     if block.summary:
         yield from _said(block.summary, width, is_whole=True)
     yield from _styled(wrap_all(block.details, width), DIM)
-
-
-def _ended(status: str) -> str:
-    word, _, evidence = status.partition(" ")
-    told = {"completed": "is completed", "failed": "has failed", "killed": "was killed"}
-    return f"{told.get(word, f'was {word}')} {evidence}".rstrip()
 
 
 def markdown(text: str, width: int) -> Sequence[Row]:

@@ -10,7 +10,7 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widgets import Static
 
-from prsm_tui.keys import FILTER, SESSIONS, Keymap, shown_key
+from prsm_tui.keys import FILTER, SESSIONS, Keymap
 from prsm_tui.model import words
 from prsm_tui.model.sessions import DONE, NEEDS_YOU, WORKS, Listed
 from prsm_tui.screen.keys import bindings
@@ -89,7 +89,8 @@ class SessionList(Lines):
         means = self._keymap.means(FILTER, event.key)
         if not self.is_filtering:
             if means == "filter.drop" and self._sessions.filter:
-                self._filter("")
+                self._sessions.set_filter("")
+                self._passed()
                 event.stop()
             return
         if means:
@@ -115,10 +116,6 @@ class SessionList(Lines):
             self._passed()
             if event.chain > 1:
                 self.action_want("open")
-
-    def _filter(self, text: str) -> None:
-        self._sessions.set_filter(text)
-        self._passed()
 
     def _passed(self) -> None:
         self.sync(self._now)
@@ -208,11 +205,8 @@ class SessionsScreen(Screen[None]):
         width = max(10, self._peek.size.width or self.app.size.width)
         lines = [row for line in self._sessions.peek() for row in wrap_all(line, width)]
         height = self._peek.size.height
-        seen = lines[-height:] if height and not self._waits(chosen) else lines
+        seen = lines[-height:] if height and not (chosen and chosen.waits) else lines
         self._peek.provide(len(seen), lambda index, _width: (seen[index], _PLAIN))
-
-    def _waits(self, chosen: Listed | None) -> bool:
-        return chosen is not None and bool(chosen.waits)
 
     def _title(self) -> str:
         sessions = self._sessions
@@ -226,10 +220,6 @@ class SessionsScreen(Screen[None]):
         return f"sessions: {len(sessions.listed)}" if sessions.listed else none
 
     def _hints(self) -> str:
-        """Return the keys that one needs first."""
         names = ("open", "answer", "new", "resume", "rename", "delete", "filter", "help")
-        shown = self._keymap.of
-        parts = [
-            f"{shown_key(keys[0])} {name}" for name in names if (keys := shown(f"sessions.{name}"))
-        ]
-        return "  ".join(parts)
+        keys = {name: self._keymap.first(f"sessions.{name}") for name in names}
+        return "  ".join(f"{key} {name}" for name, key in keys.items() if key)

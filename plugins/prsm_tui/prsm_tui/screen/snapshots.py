@@ -210,7 +210,6 @@ class Snapshots(Place):
         return lines
 
     def _fill(self, plan: Plan | None) -> None:
-        """Show what a restore would change."""
         lines: list[Line] = []
         if plan is None:
             opens = self.keymap.shown("snapshots.open")

@@ -31,12 +31,16 @@ class Ids:
         # Drawn once: what counts up from it is met by no other source. One bit is left to count.
         self._entropy = self._rng.getrandbits(79)
         self._millis = -1  # of the newest ULID
+        self._head, self._text = (-1, -1), ""  # what many ULIDs of a moment begin with
 
     def ulid(self) -> str:
         """Return a new ULID, greater than every one this source made before."""
         self._millis = max(self._millis, int(self._time() * 1000))
         self._entropy += 1
-        return encode_ulid(self._millis, self._entropy)
+        head = self._millis, self._entropy >> 10
+        if head != self._head:
+            self._head, self._text = head, encode_ulid(self._millis, self._entropy)[:-2]
+        return self._text + _PAIRS[self._entropy & 1023]
 
     def not_before(self, time: float) -> None:
         """Make only ULIDs that sort after a Unix time, though the clock was set back since."""

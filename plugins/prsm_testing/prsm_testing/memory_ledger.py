@@ -98,15 +98,18 @@ class Table:
 
     def find(self, where: Values) -> list[Row]:
         """Return the rows that `where` tells."""
-        found: Iterable[Row] = self.rows.values()
         if self.key and self.key <= where.keys():
             row = self.rows.get(self.key_of(where))
-            found = () if row is None else (row,)
+            found = [] if row is None else [row]
+            if len(where) == len(self.key):
+                return found
         elif self.index is not None and self.index in where:
-            found = self.indexed.get(where[self.index], {}).values()
+            found = list(self.indexed.get(where[self.index], {}).values())
+        else:
+            found = list(self.rows.values())
         for name, value in where.items():
             found = [row for row in found if row[name] == value]
-        return list(found)
+        return found
 
 
 class _ByName(dict[str, Table]):

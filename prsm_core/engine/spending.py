@@ -22,13 +22,12 @@ from msgspec.structs import replace
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
 from prsm_core.domain.record import Record
-from prsm_core.domain.sparing import NOTHING, push
 from prsm_core.domain.usage import Provenance, Spent, total
 from prsm_core.engine.state import UsedByTurn
 from prsm_core.errors import BudgetExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prsm_core.config.limits import PriceSettings
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
@@ -128,21 +127,20 @@ class BudgetScope(Struct, eq=False):
     agent_id: str | None = None  # None is the run
     name: str = ""  # of that agent, for people
     parent: BudgetScope | None = None
-    limits: Mapping[BudgetKind, int] = NOTHING
+    limits: Mapping[BudgetKind, int] = {}
     used: Amounts = NO_AMOUNTS
     reserved: Amounts = NO_AMOUNTS
     unknown: Amounts = NO_AMOUNTS  # turns that told nothing
-    sources: Mapping[BudgetKind, Provenance] = NOTHING
+    sources: Mapping[BudgetKind, Provenance] = {}
     told: frozenset[tuple[str, BudgetKind]] = frozenset()  # alerts, each given once
     stopped: frozenset[BudgetKind] = frozenset()  # used up, and who runs was told
     spent: Spent = _NOTHING_SPENT  # by turns that have ended
-    children: Sequence[BudgetScope] = ()  # grows by `adopt`
+    children: list[BudgetScope] = []
     _limiting: tuple[BudgetScope, ...] = ()  # of the path, the nearest first
-    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = NOTHING  # those that sum
-    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = NOTHING
+    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = {}  # those that sum
+    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = {}
 
     def __post_init__(self) -> None:
-        self.limits = self.limits or NOTHING
         parent = self.parent
         if parent is not None and not self.limits:  # most are like the scope around them
             self._limiting, self._summing = parent._limiting, parent._summing
@@ -175,7 +173,7 @@ class BudgetScope(Struct, eq=False):
 
     def adopt(self, child: BudgetScope) -> None:
         """Add a scope right below this one."""
-        self.children = push(self.children, child)
+        self.children.append(child)
 
     def path(self) -> Iterator[BudgetScope]:
         """Yield the scope and those around it, the run's last."""
@@ -286,7 +284,7 @@ class Hold(Struct, eq=False):
     scope: BudgetScope
     reserved: Amounts = NO_AMOUNTS
     used: Amounts = NO_AMOUNTS  # told so far
-    expected: Mapping[BudgetKind, int] = NOTHING  # from measured turns
+    expected: Mapping[BudgetKind, int] = {}  # from measured turns
     spent: Spent = _NOTHING_SPENT  # by the turn so far
 
     def reserve(self, kind: BudgetKind, amount: int) -> None:

@@ -23,7 +23,6 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
-from prsm_core.domain.sparing import NOTHING, drop, push, put
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import AgentNoted, ThreadKept
 from prsm_core.errors import MessageRoutingError
@@ -100,15 +99,15 @@ class AgentRecord(Struct, eq=False):
     """One agent: its descriptor, its place in the tree, what it waits for and owes."""
 
     descriptor: AgentDescriptor
-    children: Sequence[str] = ()
-    live_children: Mapping[str, AgentRecord] = NOTHING
+    children: list[str] = []
+    live_children: dict[str, AgentRecord] = {}
     waiting_on: str | None = None
     result: AgentResult | None = None  # final, once the state is terminal
     has_ended: bool = False  # its end is committed: before, it is no news to anybody else
     claimed_result: AgentResult | None = None  # task_complete said so, children still live
     resume_token: str | None = None
-    questions: Mapping[str, OpenQuestion] = NOTHING  # by correlation id
-    progress: Mapping[str, Mapping[str, Any]] = NOTHING  # latest per child
+    questions: dict[str, OpenQuestion] = {}  # by correlation id
+    progress: dict[str, Mapping[str, Any]] = {}  # latest per child
     context_used: int | None = None  # tokens of the vendor's thread, told or counted; None: unknown
     context_window: int | None = None  # of its model in tokens, as its vendor has told it
     next_turn: int = 1
@@ -187,16 +186,15 @@ class AgentRecord(Struct, eq=False):
 
     def asked(self, question: RoutedMessage, *, delivered: bool = False) -> None:
         """Owe the answer to a question."""
-        open_one = OpenQuestion(question, delivered)
-        self.questions = put(self.questions, question.correlation_id or "", open_one)
+        self.questions[question.correlation_id or ""] = OpenQuestion(question, delivered)
 
     def settled(self, correlation_id: str | None) -> None:
         """Owe no answer to a question any more."""
-        drop(self.questions, correlation_id or "")
+        self.questions.pop(correlation_id or "", None)
 
     def heard_of(self, child: str, said: Mapping[str, Any]) -> None:
         """Keep a child's latest progress."""
-        self.progress = put(self.progress, child, said)
+        self.progress[child] = said
 
     def note_delivered(self, message: RoutedMessage, *, delivered: bool = True) -> None:
         """Note whether a live session was shown a question, if its asker still waits."""
@@ -272,7 +270,7 @@ class AgentRecord(Struct, eq=False):
         )
         self.result = self.claimed_result = self.waiting_on = None
         self.has_ended, self._ended = False, None
-        self.questions = self.progress = NOTHING
+        self.questions, self.progress = {}, {}
         self.reasoning_used = 0.0
         known = self.notes  # reports are counted over all lives
         kept = {"reports": known.reports, "heard": known.heard, "chosen": known.chosen}
@@ -349,7 +347,7 @@ class Roster:
         self.taken_names.add(record.descriptor.name)
         record.birth = next(self._born)
         if (parent := self.parent_of(record)) is not None:
-            parent.children = push(parent.children, record.agent_id)
+            parent.children.append(record.agent_id)
             if not record.has_ended:
                 self.revive(record)
 
@@ -364,20 +362,20 @@ class Roster:
         self.taken_names.free(record.descriptor.name)
         parent = self.parent_of(record)
         if parent is not None:
-            parent.children = [one for one in parent.children if one != record.agent_id]
-            drop(parent.live_children, record.agent_id)
+            parent.children.remove(record.agent_id)
+            parent.live_children.pop(record.agent_id, None)
 
     def revive(self, record: AgentRecord) -> None:
         """Count an ended agent among its parent's live children again."""
         parent = self.parent_of(record)
         if parent is not None:
-            parent.live_children = put(parent.live_children, record.agent_id, record)
+            parent.live_children[record.agent_id] = record
 
     def settle(self, record: AgentRecord) -> AgentRecord | None:
         """Remove an ended agent from its parent's live children; return the parent."""
         parent = self.parent_of(record)
         if parent is not None:
-            drop(parent.live_children, record.agent_id)
+            parent.live_children.pop(record.agent_id, None)
         return parent
 
     def size(self, run_id: str) -> int:

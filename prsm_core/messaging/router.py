@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.sparing import NOTHING, drop, put
 from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from prsm_core.domain.messages import RoutedMessage
 
@@ -25,8 +24,8 @@ class Mailbox(Struct, eq=False):
     """What one life of an agent may still read, and who waits for more."""
 
     incarnation: int
-    messages: Mapping[str, RoutedMessage] = NOTHING  # unconsumed, in order
-    claimed: Mapping[str, None] = NOTHING  # an empty set takes 216 bytes
+    messages: dict[str, RoutedMessage] = {}  # unconsumed, in order
+    claimed: set[str] = set()
     waiters: tuple[asyncio.Future[None], ...] = ()  # hardly ever more than one
     sleepers: int = 0  # waits that have not gone on yet, woken or not
     has_had_letters: bool = False  # of agents that are neither parent nor child
@@ -101,7 +100,7 @@ class MessageRouter:
         box = self._boxes.get(message.target)
         if box is None or message.incarnation < box.incarnation:
             return
-        box.messages = put(box.messages, message.message_id, message)
+        box.messages[message.message_id] = message
         box.has_had_letters |= message.type is MessageType.PEER
         box.wake()
 
@@ -119,22 +118,22 @@ class MessageRouter:
             if message_id not in box.claimed and match(message):
                 claimed.append(message)
         for message in claimed:
-            box.claimed = put(box.claimed, message.message_id, None)
+            box.claimed.add(message.message_id)
         return claimed
 
     def unclaim(self, agent_id: str, message_ids: Iterable[str]) -> None:
         """Give claimed messages back; they keep their place."""
         box = self._boxes.get(agent_id, _CLOSED)
         for message_id in message_ids:
-            drop(box.claimed, message_id)
+            box.claimed.discard(message_id)
         box.wake()
 
     def consumed(self, agent_id: str, message_ids: Iterable[str]) -> None:
         """Forget messages whose consumption was committed."""
         box = self._boxes.get(agent_id, _CLOSED)
         for message_id in message_ids:
-            drop(box.messages, message_id)
-            drop(box.claimed, message_id)
+            box.messages.pop(message_id, None)
+            box.claimed.discard(message_id)
 
     def restore(self, agent_id: str, messages: Iterable[RoutedMessage]) -> None:
         """Hold what the ledger has unread, in its order: some of it was consumed and is undone."""

@@ -59,7 +59,7 @@ class MemoryStore(Store):
 
     def __init__(self, ledger: MemoryLedger | None = None) -> None:
         self.ledger = MemoryLedger() if ledger is None else ledger
-        self._changed = asyncio.Event()  # set and replaced with each write
+        self._waiting: list[asyncio.Future[None]] = []  # for the next write
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -83,14 +83,16 @@ class MemoryStore(Store):
     ) -> AsyncIterator[Event]:
         log = self._open.events[session_id]
         while not self._closed:
-            while after < len(log):
-                event = log[after]
+            for event in log[after:]:
                 after += 1
                 if agent in {None, event.agent}:
                     yield event
+            if after < len(log):
+                continue
             if not follow:
                 return
-            await self._changed.wait()
+            self._waiting.append(asyncio.get_running_loop().create_future())
+            await self._waiting[-1]
 
     async def last_events(
         self,
@@ -256,8 +258,10 @@ class MemoryStore(Store):
         return self.ledger
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 def _result(row: Row) -> AgentResult | None:

@@ -21,7 +21,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.events import Event
-from prsm_core.domain.sparing import NOTHING, drop, push, put
 from prsm_core.domain.turns import CUT_MARK
 from prsm_core.door import RunningTurn, UnwrittenMessage
 from prsm_core.errors import ConfigError
@@ -180,9 +179,9 @@ class _Turn(Struct, eq=False):
     turn_id: str
     message: int = 1  # the number of the one that the model is at
     seq: int = 0  # of the agent's last event
-    pieces: Sequence[Piece] = ()  # of that message
-    complete: Sequence[_Message] = ()
-    outputs: Mapping[str, Sequence[Piece]] = NOTHING  # by the call that writes
+    pieces: list[Piece] = []  # of that message
+    complete: list[_Message] = []
+    outputs: dict[str, list[Piece]] = {}  # by the call that writes
 
     def said(self, kind: str) -> str:
         return "".join(piece.text for piece in self.pieces if piece.first.type == kind)
@@ -209,21 +208,19 @@ class Spoken:
         agent, data = event.agent or "", event.data
         if event.type != _OUTPUT:
             turn = self._turn(agent, data.get("turn", ""))
-            turn.pieces, piece = _gone_on(turn.pieces, event, behind)
+            pieces = turn.pieces
         else:
             turn, call = self._turns.get(agent) or self._turn(agent, ""), data["call"]
-            pieces, piece = _gone_on(turn.outputs.get(call, ()), event, behind)
-            turn.outputs = put(turn.outputs, call, pieces)
-        return piece
+            pieces = turn.outputs.setdefault(call, [])
+        return _go_on(pieces, event, behind)
 
     def complete(self, agent: str | None, data: Mapping[str, Any]) -> None:
         """Note that a message of the model is whole."""
         turn = self._turn(agent or "", data["turn"])
         number = data["message"]
         thinking = data.get("thinking") or ""
-        said = _Message(number, data["text"], thinking, turn.pieces)
-        turn.complete = push(turn.complete, said)
-        turn.message, turn.pieces = number + 1, ()
+        turn.complete.append(_Message(number, data["text"], thinking, turn.pieces))
+        turn.message, turn.pieces = number + 1, []
 
     def take_up(self, agent: str, turn_id: str, said: int) -> None:
         """Note a turn of an earlier engine with this many whole messages."""
@@ -253,7 +250,7 @@ class Spoken:
     def _heed(self, event: Event, agent: str, turn: _Turn) -> None:
         kind, data = event.type, event.data
         if kind == "tool_call_finished":
-            drop(turn.outputs, data["call"])
+            turn.outputs.pop(data["call"], None)
             return
         if data.get("turn") != turn.turn_id:
             return
@@ -269,7 +266,7 @@ class Spoken:
                 message.seq = event.seq
                 self._recent.append(message)
         if turn.complete and not self._holders:
-            turn.complete = [each for each in turn.complete if each.seq is None] or ()
+            turn.complete = [each for each in turn.complete if each.seq is None]
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -322,14 +319,14 @@ class Spoken:
         )
 
 
-def _gone_on(
-    pieces: Sequence[Piece], event: Event, behind: int | None
-) -> tuple[Sequence[Piece], Piece]:
+def _go_on(pieces: list[Piece], event: Event, behind: int | None) -> Piece:
+    """Return the piece that a text belongs to; a new one is added."""
     last = pieces[-1] if pieces and behind is not None else None
     if last is not None and last.behind == behind and last.takes(event):
-        return pieces, last
+        return last
     piece = Piece(event, behind)
-    return push(pieces, piece), piece
+    pieces.append(piece)
+    return piece
 
 
 def _told(pieces: Sequence[Piece]) -> Iterator[Any]:

@@ -9,7 +9,6 @@ from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.permissions import Question
 from prsm_core.domain.record import Record
-from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome, encode_data
 from prsm_core.domain.writes import ResultClaimed, Told
 from prsm_core.engine.requests import NO_ANSWER, NOBODY_CHOSE, ON_ASK, WHY_UNANSWERED, answer_of
@@ -451,7 +450,7 @@ def _progress(record: AgentRecord, roster: Roster) -> list[dict[str, Any]]:
     if latest:
         heard = {child: roster.get(child).notes.reports for child in record.progress}
         record.note(heard={**record.notes.heard, **heard})
-        record.progress = NOTHING
+        record.progress = {}
     return latest
 
 

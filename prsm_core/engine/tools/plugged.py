@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.record import Record
-from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.writes import AgentRelabelled, MessageSent
 from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.engine.requests import NO_ANSWER, ON_ASK, WHY_UNANSWERED
@@ -68,7 +67,7 @@ class DoneByAnswer(Struct, eq=False):
     record: AgentRecord
     parts: PluginCallParts
     prefix: str
-    changes: Mapping[str, str | None] = NOTHING
+    changes: Mapping[str, str | None] = {}
     laid: Mapping[str, str] | None = None  # the labels with the changes; None: there are none
     sent: list[RoutedMessage] = field(default_factory=list)
     read: Mapping[str, str] | None = None  # the labels that the handler has read last

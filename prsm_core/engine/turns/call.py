@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome, ToolSpec
 from prsm_core.domain.turns import IMAGE_SCHEME, RESULT_LIMIT, AgentToolCall, Effect
 from prsm_core.domain.writes import CallClosed, CallOpened, EffectNoted, MessageSent, Told
@@ -175,7 +174,7 @@ class Call(Struct, eq=False):
     response: int = 0  # of the model, in which it was made: by the time it is opened, more may be
     opened: bool = False
     is_again: bool = False  # an earlier engine has opened it
-    effects: Mapping[str, Effect] = NOTHING  # that it had there, by name
+    effects: dict[str, Effect] = {}  # that it had there, by name
     has_acted: bool = False  # it has noted an effect here
     opening: Staged | None = None  # of a call that has begun: all that it does needs it
     closed: bool = False

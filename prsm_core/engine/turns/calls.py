@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.permissions import Deny
-from prsm_core.domain.sparing import NOTHING, put
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import RESULT_LIMIT
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable
@@ -57,7 +56,7 @@ class TurnCalls(Struct, eq=False):
     parts: TurnParts
     tools: Toolbox
     open: tuple[Call, ...] = ()  # oldest first; mostly it is one
-    rows: Mapping[str, AgentToolCall] = NOTHING  # of those that have ended
+    rows: dict[str, AgentToolCall] = {}  # of those that have ended
     cut_off: tuple[Call, ...] = ()  # opened, but ended by the turn's end
     completing: str | None = None  # the call of task_complete that was accepted
     asking: int = 0  # how many of the open ones ask a person
@@ -142,7 +141,7 @@ class TurnCalls(Struct, eq=False):
         self._unbegun = tuple(map(self._again, going_on.open_calls))
         going_on.fill(fold)
         for row in going_on.answered:
-            self.rows = put(self.rows, row.id, row)
+            self.rows[row.id] = row
 
     def leave_open(self) -> None:
         """Let go of every call unanswered, until `take_back`. Their callers keep waiting."""
@@ -192,7 +191,7 @@ class TurnCalls(Struct, eq=False):
         call = Call(row.id, row.tool_name, row.params, self, row.sequence, row.started_at)
         call.opened = call.is_again = True
         for effect in left.effects:
-            call.effects = put(call.effects, effect.name, effect)
+            call.effects[effect.name] = effect
         return call
 
     async def _run(self, call: Call) -> ToolOutcome:
@@ -416,7 +415,7 @@ class TurnCalls(Struct, eq=False):
             row = call.row("failed", error=outcome.text, completed_at=at)
         else:
             row = call.row("completed", result=outcome.text, completed_at=at)
-        self.rows = put(self.rows, call.id, row)
+        self.rows[call.id] = row
 
 
 def _outcome(call: Call, reply: Reply | ToolOutcome) -> ToolOutcome:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from prsm_core.domain.sparing import NOTHING, push, put
 from prsm_core.domain.turns import (
     AgentError,
     AgentMessage,
@@ -34,7 +33,7 @@ from prsm_core.engine.guarded.failing import describe, keepable
 from prsm_core.engine.spending import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from prsm_core.config.limits import PriceSettings
     from prsm_core.domain.turns import ProviderEvent
@@ -54,8 +53,8 @@ class TurnFold(Struct, eq=False):
     new_id: Callable[[], str]
     now_ms: Callable[[], int]
     price: PriceSettings | None = None  # what the tokens cost, as long as nobody tells the cost
-    messages: Sequence[AgentMessage] = ()
-    calls: Mapping[str, AgentToolCall] = NOTHING  # the vendor's
+    messages: list[AgentMessage] = []
+    calls: dict[str, AgentToolCall] = {}  # the vendor's
     usage: TokenUsage = _NOTHING_USED
     cost_usd: float | None = None
     usage_provenance: Provenance | None = None
@@ -64,11 +63,11 @@ class TurnFold(Struct, eq=False):
     thread_used: int | None = None  # tokens that the vendor says are in its thread now
     end: TurnEnded | None = None
     compaction: CompactionResult | None = None
-    permissions_used: Sequence[str] = ()
+    permissions_used: list[str] = []
     said: int = 0  # messages of the model
     responses: int = 0  # of the model that are whole
     calls_begun: int = 0  # the vendor's and ours
-    _partial: Sequence[str] = ()
+    _partial: list[str] = []
     _said_at: int = 0  # the last message was made
     _called_at: int = 0  # the last call began
 
@@ -98,7 +97,7 @@ class TurnFold(Struct, eq=False):
 
     def take_message(self, message: AgentMessage) -> None:
         """Append an existing message."""
-        self.messages = push(self.messages, message)
+        self.messages.append(message)
         self.said += message.role == "assistant"
 
     def fold(self, event: ProviderEvent) -> None:
@@ -109,9 +108,9 @@ class TurnFold(Struct, eq=False):
             case StepEnded():  # the first, since it ends every response
                 self.responses += 1
             case TextDelta(text):
-                self._partial = push(self._partial, text)
+                self._partial.append(text)
             case AssistantMessage(text, thinking):
-                self._partial = ()
+                self._partial = []
                 self.add_message("assistant", text, thinking)
             case ToolCallStarted():
                 self._call_started(event)
@@ -135,7 +134,7 @@ class TurnFold(Struct, eq=False):
         if not self._partial:
             return None
         message = self.add_message("assistant", "".join(self._partial))
-        self._partial = ()
+        self._partial = []
         return message
 
     def contradicts(self, event: ProviderEvent) -> bool:
@@ -216,11 +215,11 @@ class TurnFold(Struct, eq=False):
 
     def permit(self, tool: str) -> None:
         """Take note of a permission that was given."""
-        self.permissions_used = push(self.permissions_used, tool)
+        self.permissions_used.append(tool)
 
     def take_call(self, call: AgentToolCall) -> None:
         """Keep a vendor's call as it is now."""
-        self.calls = put(self.calls, call.id, call)
+        self.calls[call.id] = call
 
     def allow(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> None:
         """Take note of a call of the vendor's that may run from now on."""

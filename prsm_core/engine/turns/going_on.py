@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason, TurnResult
 from prsm_core.domain.usage import Spent, TokenUsage
@@ -84,8 +83,8 @@ class GoingOn:
         self.is_parked = is_parked
         is_same = went_on is not None and went_on.turn == state.turn_id
         self._went_on = went_on if is_same else None
-        self.outcomes: Mapping[str, ToolOutcome] = NOTHING  # given since, by call
-        self._stored: Mapping[tuple[str, str], list[ToolOutcome]] = NOTHING
+        self.outcomes: Mapping[str, ToolOutcome] = {}  # given since, by call
+        self._stored: Mapping[tuple[str, str], list[ToolOutcome]] = {}
         self._sent = _sent_in(state)
 
     def fill(self, fold: TurnFold) -> None:
@@ -254,7 +253,7 @@ class GoingOn:
             outcome = self._outcome(one.call)
             if one.effects and outcome is not None and (told is None or one.call.id in told):
                 stored[_key(one.call.tool_name, one.call.params)].append(outcome)
-        self._stored = stored or NOTHING
+        self._stored = stored
 
     def _to_store(self, carried: Carried, held: Collection[str]) -> set[str]:
         """Return the calls that the model may repeat: their telling may be lost as well."""

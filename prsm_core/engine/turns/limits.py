@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from prsm_core.domain.sparing import NOTHING, drop, put
 from prsm_core.domain.turns import (
     AgentError,
     AssistantMessage,
@@ -31,7 +30,7 @@ from prsm_core.domain.turns import (
 from prsm_core.errors import AgentTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine
 
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.turns.fold import TurnFold
@@ -76,7 +75,7 @@ class TurnClock:
         self.last_event = self._since
         self._open = 0  # tool calls of any kind now running
         self._is_paused = False
-        self._vendor: Mapping[str, float] = NOTHING  # vendor call -> start
+        self._vendor: dict[str, float] = {}  # vendor call -> start
 
     @property
     def reasoning(self) -> float:
@@ -107,7 +106,7 @@ class TurnClock:
         if vendor_call is not None:
             if vendor_call in self._vendor:
                 return  # told twice: it ends only once
-            self._vendor = put(self._vendor, vendor_call, self._clock.now())
+            self._vendor[vendor_call] = self._clock.now()
         if not self._open:
             self._used = self.reasoning
         self._open += 1
@@ -115,7 +114,7 @@ class TurnClock:
 
     def tool_finished(self, vendor_call: str | None = None) -> None:
         """Let the reasoning clock continue once no tool runs."""
-        if vendor_call is not None and drop(self._vendor, vendor_call) is None:
+        if vendor_call is not None and self._vendor.pop(vendor_call, None) is None:
             return
         self._open -= 1
         if not self._open:

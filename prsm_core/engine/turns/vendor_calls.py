@@ -19,7 +19,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.permissions import PermissionRequest
-from prsm_core.domain.sparing import NOTHING, drop, put
 from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.domain.turns import (
     CUT_MARK,
@@ -67,8 +66,8 @@ class LiveTexts(Struct, eq=False):
     _journal: Journal
     _agent_id: str
     _fold: TurnFold
-    _texts: Mapping[type, LiveText] = NOTHING
-    _outputs: Mapping[str, LiveText] = NOTHING  # of calls that run
+    _texts: dict[type, LiveText] = {}
+    _outputs: dict[str, LiveText] = {}  # of calls that run
     _newest: type | None = None  # the kind of the last piece
     _number: int = 1  # of the message in its turn
 
@@ -85,22 +84,21 @@ class LiveTexts(Struct, eq=False):
         elif kind in _STOPS:
             self.end()
             if kind is AssistantMessage:
-                self._texts = NOTHING
+                self._texts = {}
                 self._number = self._fold.said + 1
         elif isinstance(event, ToolOutput):
             self._output(event)
         elif isinstance(event, ToolCallFinished):
-            output = drop(self._outputs, event.call_id)
+            output = self._outputs.pop(event.call_id, None)
             if output is not None:
                 output.end()
 
     def _output(self, event: ToolOutput) -> None:
         call = event.call_id
         if call not in self._outputs:
-            output = self._journal.live_text(
+            self._outputs[call] = self._journal.live_text(
                 "tool_output_delta", self._agent_id, call=call, limit=RESULT_LIMIT
             )
-            self._outputs = put(self._outputs, call, output)
         self._outputs[call].feed(event.text)
 
     def _begin(self, kind: type) -> None:
@@ -108,8 +106,9 @@ class LiveTexts(Struct, eq=False):
         self._newest = kind
         if kind not in self._texts:
             turn, number = self._fold.turn_id, self._number
-            text = self._journal.live_text(_KINDS[kind], self._agent_id, turn=turn, message=number)
-            self._texts = put(self._texts, kind, text)
+            self._texts[kind] = self._journal.live_text(
+                _KINDS[kind], self._agent_id, turn=turn, message=number
+            )
 
     def end(self) -> None:
         """Publish what is held back."""
@@ -122,7 +121,7 @@ class LiveTexts(Struct, eq=False):
         self.end()
         for output in self._outputs.values():
             output.end()
-        self._outputs = NOTHING
+        self._outputs = {}
 
 
 NOT_ALLOWED = "it was asked about and not allowed: it did not run"

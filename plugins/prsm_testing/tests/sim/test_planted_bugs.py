@@ -97,7 +97,7 @@ BUGS = {
     ),
     "messages come a second time": Bug(
         "messaging/router.py",
-        "            drop(box.messages, message_id)\n",
+        "            box.messages.pop(message_id, None)\n",
         "",
         frozenset({"messages", "mailboxes"}),
     ),

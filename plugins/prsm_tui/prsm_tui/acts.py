@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from prsm_core import AppHandle, RunHandle
-    from prsm_core.door import DecidedChange, ModelRow, SentComments, UndoReport
+    from prsm_core.door import DecidedChange, SentComments, UndoReport
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.board import Board
     from prsm_tui.model.review import Comment
@@ -388,7 +388,11 @@ class Looks(_Acting):
             self._session.next_model = ""
             self._tell.told("info", "the task begins as if none had been chosen")
             return
-        fitting = [row for row in await self._app.models() if wanted in _names(row)]
+        fitting = [
+            row
+            for row in await self._app.models()
+            if wanted in {row.model, f"{row.provider}/{row.model}", *row.aliases}
+        ]
         if len(fitting) != 1:
             how = "no model is called" if not fitting else "several models are called"
             hint = "/model shows them; name one as PROVIDER/MODEL"
@@ -398,10 +402,6 @@ class Looks(_Acting):
         self._session.next_model = chosen
         what = f"the task begins with a master of {escape_exact(chosen)}"
         self._tell.told("info", f"{what}; /model default takes it back")
-
-
-def _names(row: ModelRow) -> set[str]:
-    return {row.model, f"{row.provider}/{row.model}", *row.aliases}
 
 
 class FileActs(_Acting):

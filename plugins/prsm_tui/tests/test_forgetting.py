@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from prsm_testing import ScriptedApp
-from prsm_tui.model.blocks import Call
+from prsm_tui.model.blocks import Call, Prompt, Said, Thought
 from prsm_tui.model.session import Session
 from prsm_tui.model.transcript import KEPT
 
@@ -42,7 +42,8 @@ def talk_much(app, seed, count):
 def talk(transcript):
     return [
         (b.tool, b.subject, b.status, b.result) if isinstance(b, Call) else (type(b), b.text)
-        for b in transcript.talk()
+        for b in transcript.blocks
+        if isinstance(b, Prompt | Said | Thought | Call)
     ]
 
 

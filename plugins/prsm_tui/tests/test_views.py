@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from prsm_tui.model.blocks import Call
+from prsm_tui.model.blocks import Call, Prompt, Said, Thought
 from prsm_tui.model.session import Session
 
 from plugins.prsm_tui.tests.scenes import EMPTY, engine, texts
@@ -65,7 +65,8 @@ def talk(transcript):
         (type(b).__name__, b.tool, b.subject, b.status, b.result)
         if isinstance(b, Call)
         else (type(b).__name__, b.text)
-        for b in transcript.talk()
+        for b in transcript.blocks
+        if isinstance(b, Prompt | Said | Thought | Call)
     ]
 
 

@@ -75,6 +75,13 @@ def numbered(typed: str, known: Sequence[str]) -> Sequence[str] | None:
     return list(dict.fromkeys(known[place - 1] for place in places))
 
 
+def number_of(id_: str, known: list[str]) -> int:
+    """Return the number of something, from 1; it keeps the number."""
+    if id_ not in known:
+        known.append(id_)
+    return known.index(id_) + 1
+
+
 def is_yes(typed: str) -> bool:
     """Return whether a question is answered by yes; anything else is a no."""
     return typed.strip().lower() in _YES

@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from prsm_tui.linear.commands import numbered
+from prsm_tui.linear.commands import number_of, numbered
 from prsm_tui.linear.phrases import count
 from prsm_tui.model.comments import addressee, sending
 from prsm_tui.model.patches import ADDED, HUNK, REMOVED, SAME
@@ -122,10 +122,7 @@ class Shelving:
             yield f"{label}: {f'{path} {_DOES[sign]}' if sign in _DOES else line}"
 
     def _label(self, snapshot: str) -> str:
-        """Return what lines of a snapshot begin with: it keeps its number."""
-        if snapshot not in self._numbers:
-            self._numbers.append(snapshot)
-        return f"snapshot {self._numbers.index(snapshot) + 1}"
+        return f"snapshot {number_of(snapshot, self._numbers)}"
 
 
 def _told(one: Snapshot) -> str:
@@ -307,10 +304,7 @@ class Reviewing:
         return self._desk.session.review.find(found[0]) if found and len(found) == 1 else None
 
     def _label(self, change: Change) -> str:
-        """Return what lines of a change begin with: it keeps its number."""
-        if change.id not in self._numbers:
-            self._numbers.append(change.id)
-        return f"change {self._numbers.index(change.id) + 1}"
+        return f"change {number_of(change.id, self._numbers)}"
 
 
 def _change_line(change: Change) -> str:

@@ -17,7 +17,7 @@ from prsm_tui.acts import Acts
 from prsm_tui.commands import Command, read_command, unknown
 from prsm_tui.hub_acts import HubActs
 from prsm_tui.leaving import owns_runs
-from prsm_tui.linear.commands import MANY, help_lines, is_yes, numbered
+from prsm_tui.linear.commands import MANY, help_lines, is_yes, number_of, numbered
 from prsm_tui.linear.keyboard import Keyboard, columns_of
 from prsm_tui.linear.page import Page
 from prsm_tui.linear.person import LEAVE_SECONDS, Person, Unedited
@@ -443,10 +443,7 @@ class Many(Unedited):
         return f"{fork}{_state(one)}, begun {begun}, in {one.workspace}"
 
     def _label(self, one: Listed) -> str:
-        """Return what lines of a session begin with: it keeps its number."""
-        if one.id not in self._numbers:
-            self._numbers.append(one.id)
-        return f"session {self._numbers.index(one.id) + 1}, {one.name}"
+        return f"session {number_of(one.id, self._numbers)}, {one.name}"
 
     def _put_away(self) -> None:
         """Keep what was said in the session that is left, and not sent."""

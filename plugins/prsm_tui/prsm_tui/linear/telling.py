@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from prsm_tui.linear.commands import number_of
 from prsm_tui.linear.phrases import Phrase, end_of, phrase_of
 from prsm_tui.model import words
 from prsm_tui.model.blocks import Asked, Block, Call, Ending, Note, Thought
@@ -114,9 +116,7 @@ class Teller:
 
     def number_of(self, request: str) -> int:
         """Return the number of a request, which it keeps."""
-        if request not in self.requests:
-            self.requests.append(request)
-        return self.requests.index(request) + 1
+        return number_of(request, self.requests)
 
     def _spawned(self, agent: Agent) -> str:
         number = self.agents.index(agent.id) + 1
@@ -210,11 +210,5 @@ def _in_words(amount: str) -> str:
 
 def _behind(blocks: Sequence[Block], last: Block | None) -> Sequence[Block]:
     """Return the blocks behind the last that was told."""
-    if last is None:
-        return list(blocks)
-    fresh: list[Block] = []
-    for block in reversed(blocks):
-        if block is last:
-            break
-        fresh.append(block)
+    fresh = list(takewhile(lambda block: block is not last, reversed(blocks)))
     return fresh[::-1]

@@ -102,18 +102,13 @@ def agent_of_node(node: AgentNode, since: int, now: float) -> Agent:
     )
     for tool in node.open_tools or ():
         agent.tools[tool.call] = escape_exact(tool.tool), tool.since
-    take_times(agent, node, now)
+    # A node tells for how long it ran, and was silent, before `now`.
+    if node.elapsed_s is not None:
+        agent.started_at = now - node.elapsed_s
+        agent.ended_at = None if agent.is_live else now
+    agent.heard_at = None if node.silent_s is None else now - node.silent_s
     take_counted(agent, node)
     return agent
-
-
-def take_times(agent: Agent, node: AgentNode, now: float) -> None:
-    """Take over when it began and was heard of; a node tells how long that was before `now`."""
-    elapsed, silent = node.elapsed_s, node.silent_s
-    if elapsed is not None:
-        agent.started_at = now - elapsed
-        agent.ended_at = None if agent.is_live else now
-    agent.heard_at = None if silent is None else now - silent
 
 
 def take_counted(agent: Agent, node: AgentNode) -> None:

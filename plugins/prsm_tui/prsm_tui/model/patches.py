@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from prsm_core.kit import escape_prose
@@ -69,8 +70,7 @@ def beside(lines: Sequence[PatchLine]) -> Sequence[Beside]:
     added: list[PatchLine] = []
 
     def close() -> None:
-        count = max(len(removed), len(added))
-        rows.extend(Beside(_at(removed, place), _at(added, place)) for place in range(count))
+        rows.extend(Beside(left, right) for left, right in zip_longest(removed, added))
         removed.clear()
         added.clear()
 
@@ -96,10 +96,6 @@ def differing(before: str, after: str) -> tuple[tuple[int, int], tuple[int, int]
     while tail < shorter - start and before[-1 - tail] == after[-1 - tail]:
         tail += 1
     return (start, len(before) - tail), (start, len(after) - tail)
-
-
-def _at(lines: Sequence[PatchLine], place: int) -> PatchLine | None:
-    return lines[place] if place < len(lines) else None
 
 
 def _read(patch: str) -> Iterator[PatchLine]:

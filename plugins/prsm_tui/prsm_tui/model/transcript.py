@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from prsm_core.door import HistoryEntry
 
-_TALK = (Prompt, Said, Thought, Call)
 KEPT = 150  # blocks, at least; twice as many at most
 
 
@@ -72,10 +71,6 @@ class Transcript:
     def saying(self) -> Sequence[Block]:
         """Return what is being said now."""
         return [block for says in self._says.values() for block in says.blocks()]
-
-    def talk(self) -> Sequence[Block]:
-        """Return what a history has, too."""
-        return [block for block in self.blocks if isinstance(block, _TALK)]
 
     def open_calls(self) -> Sequence[Call]:
         """Return the calls that run, the first one first."""
@@ -164,7 +159,7 @@ class Transcript:
             page.add(entry)
         ended = {id(block) for block in page.ended_later}
         self.blocks = [*page.blocks, *(block for block in self.blocks if id(block) not in ended)]
-        self._open = {**{call.call: call for call in page.open_calls()}, **self._open}
+        self._open = {**page.open, **self._open}
         self.since = entries[0].seq
         self.is_whole = self.since <= 1
 
@@ -216,7 +211,7 @@ class Page:
         self.blocks: list[Block] = []
         self.ended_later: list[Call] = []
         self._ends = ends  # by call; those that are found are taken out, those that miss put in
-        self._open: dict[str, Call] = {}
+        self.open: dict[str, Call] = {}  # calls that have not ended
 
     def add(self, entry: HistoryEntry) -> None:
         """Add the next entry."""
@@ -228,14 +223,10 @@ class Page:
         else:
             self.blocks.append(_TEXTS[type(entry)](seq=seq, at=entry.at, text=shown(entry.text)))
 
-    def open_calls(self) -> Sequence[Call]:
-        """Return the calls that have not ended."""
-        return list(self._open.values())
-
     def _begin(self, call: Call) -> None:
         end = self._ends.pop(call.call, None)
         if end is None:
-            self._open[call.call] = call
+            self.open[call.call] = call
         else:
             call.status, call.result = end.status, end.result
             call.duration_s, call.exit_code = end.duration_s, end.exit_code
@@ -245,7 +236,7 @@ class Page:
 
     def _end(self, seq: int | None, entry: ResultEntry) -> None:
         name = entry.call
-        call = self._open.pop(name, None)
+        call = self.open.pop(name, None)
         if call is None:
             call = self._ends[name] = Call(call=name, seq=seq, at=entry.at)
             self.blocks.append(call)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, chop_cells
@@ -315,8 +316,7 @@ def _columns(
         gutter = f"{_number(line.old if side == 'left' else line.new, sheet)} "
         look = _Cell(gutter, half, part, at == side, line in noted)
         sides.append(list(_cell(line, look)))
-    for place in range(max(map(len, sides))):
-        left, right = (side[place] if place < len(side) else [] for side in sides)
+    for left, right in zip_longest(*sides, fillvalue=[]):
         used = sum(segment.cell_length for segment in left)
         yield [*left, Segment(" " * (half - used)), Segment(_BETWEEN, _DIM), *right]
 

@@ -36,19 +36,18 @@ class Help(Screen[None]):
         lines += ["", "commands, where you type:"]
         width = max(len(command.usage) for command in COMMANDS.values())
         lines += [f"  {one.usage:<{width}}  {one.does}" for one in COMMANDS.values()]
-        self._lines = lines
+        self._lines, self._shown = lines, Lines(id="help")
 
     def compose(self) -> ComposeResult:
         """Show the lines."""
-        yield Lines(id="help")
+        yield self._shown
         back = self._keymap.shown("help.back")
         yield Static(f"keys and commands · {back}: back", id="said", markup=False)
 
     def on_mount(self) -> None:
         """Fill them in."""
-        shown = self.query_one("#help", Lines)
-        shown.provide(len(self._lines), lambda index, _width: (self._lines[index], _PLAIN))
-        shown.focus()
+        self._shown.provide(len(self._lines), lambda index, _width: (self._lines[index], _PLAIN))
+        self._shown.focus()
 
     def say(self, text: str) -> None:
         """Say what became of something."""
@@ -56,12 +55,11 @@ class Help(Screen[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Leave, or scroll."""
-        shown = self.query_one("#help", Lines)
         match self._keymap.means(HELP, event.key):
             case "help.back":
                 event.stop()
                 _ = self.dismiss()
             case "help.down":
-                shown.scroll_relative(y=1, animate=False)
+                self._shown.scroll_relative(y=1, animate=False)
             case "help.up":
-                shown.scroll_relative(y=-1, animate=False)
+                self._shown.scroll_relative(y=-1, animate=False)

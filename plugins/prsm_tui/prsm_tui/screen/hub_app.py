@@ -71,7 +71,7 @@ class HubTui(Tui):
         super().__init__(Session(), owns=False, **options)
         self.sessions = sessions
         self.overview = SessionsScreen(sessions, self.keymap)
-        self.rounds: Rounds | None = None  # given before it is run, as `many` is
+        self.rounds: Rounds  # given before it is run, as `many` is
         self._new = (workspace, "")  # where the next one works, and its task so far
         self._form: NewSession | None = None  # where these are typed
         self._answering = False  # the visit is for what waits there, and ends with that
@@ -144,8 +144,7 @@ class HubTui(Tui):
 
     def listed(self) -> None:
         """Have the list read again."""
-        if self.rounds is not None:
-            self.rounds.soon()
+        self.rounds.soon()
 
     def drafts(self) -> Sequence[str]:
         """Return what was typed anywhere and not sent."""
@@ -355,9 +354,8 @@ class HubTui(Tui):
         self._close_form()
 
     def _show_rounds(self) -> None:
-        if self.rounds is not None:
-            self.rounds.is_shown = not self._is_visited
-            self.rounds.soon()
+        self.rounds.is_shown = not self._is_visited
+        self.rounds.soon()
 
     def _draw(self) -> None:
         if self._loop is None or self.is_lent or not self.is_running:
@@ -367,7 +365,7 @@ class HubTui(Tui):
             self.session.name = visited.name
         if self.screen is self.overview or not self._is_visited:
             self._drawn_at = self._loop.time()
-            self.overview.sync(self._clock(), "" if self.rounds is None else self.rounds.problem)
+            self.overview.sync(self._clock(), self.rounds.problem)
             self._tell_terminal()
         else:
             super()._draw()

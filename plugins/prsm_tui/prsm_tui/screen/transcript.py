@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -134,11 +135,6 @@ class Transcript(ScrollView, can_focus=True):
         if unknown or wanted.is_typed:
             parts.append(f"kinds: {' '.join(f':{name}' for name in KINDS)}")
         return cut(" · ".join(parts), max(1, self.size.width))
-
-    def end_text(self, blocks: int) -> str:
-        """Return the text of the last so many blocks as they are laid out."""
-        rows = (row for item in self._items[-blocks:] for row in item.rows)
-        return "".join(segment.text for row in rows for segment in row)
 
     @property
     def model(self) -> Model:
@@ -612,18 +608,15 @@ class Reading:
 
     def newer(self, blocks: Sequence[Block]) -> Sequence[Block]:
         """Return the blocks that came since it stopped to follow, the newest first."""
-        found: list[Block] = []
         last = self.last
-        for block in reversed(blocks):
-            if last is not None and (block is last.block or _is_known(block, last)):
-                break
-            found.append(block)
-        return found
+        if last is None:
+            return blocks[::-1]
+        seq = last.block.seq or last.after
 
+        def is_new(block: Block) -> bool:
+            return block is not last.block and (block.seq is None or block.seq > seq)
 
-def _is_known(block: Block, last: Spot) -> bool:
-    seq = last.block.seq or last.after
-    return block.seq is not None and block.seq <= seq
+        return list(takewhile(is_new, reversed(blocks)))
 
 
 @dataclass(frozen=True, slots=True)

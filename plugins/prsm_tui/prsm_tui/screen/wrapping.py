@@ -19,9 +19,7 @@ _TAB = 8
 def wrap(line: str, width: int) -> Sequence[str]:
     """Return one line as rows of at most `width` cells, broken at blanks where there are some."""
     line = line.expandtabs(_TAB)
-    if line.isascii() and len(line) <= width:
-        return (line,)
-    if cell_len(line) <= width:
+    if (line.isascii() and len(line) <= width) or cell_len(line) <= width:
         return (line,)
     return tuple(_rows(line, max(2, width)))
 

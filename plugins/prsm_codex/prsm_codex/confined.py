@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prsm_policy.shell import Command, Script, Word
 
     from prsm_codex.config import CodexConfig
-    from prsm_core import PermissionRequest, ProviderServices, SessionRequest
+    from prsm_core import Clock, PermissionRequest, ProviderServices, SessionRequest
 
 _DEVICES = ("/dev", "/proc")
 _CHANGES_FOLDER = frozenset({"cd", "pushd", "popd"})
@@ -82,6 +82,7 @@ _CONFIGS: Mapping[str, str] = {"--global": "~/.gitconfig", "--system": "/etc/git
 # path, named by the path's hash, with a file for each helper that uses it, named by its process id.
 READ_ONLY = (".git", ".agents", ".codex", ".aws")
 _CREATED = "synthetic"
+_PAUSE_SECONDS = 0.05  # between two looks whether a helper has died
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +108,17 @@ class Sandbox:
         writable = folders if may_edit(request) else ()
         return cls(writable=writable, network=config.network, temp=temp)
 
-    async def clean(self) -> None:
-        """Remove what a killed sandbox left in the writable folders."""
-        await asyncio.to_thread(remove_mount_points, self.temp, self.writable)
+    async def clean(self, clock: Clock, *, seconds: float) -> None:
+        """Remove what a killed sandbox left in the writable folders.
+
+        Its helper takes a moment to die. While one runs, look again, for so many seconds: it may
+        also be that of another agent, which removes what it has created itself.
+        """
+        until = clock.now() + seconds
+        while not await asyncio.to_thread(remove_mount_points, self.temp, self.writable):
+            if clock.now() >= until:
+                return
+            await clock.sleep(_PAUSE_SECONDS)
 
     def hindrance(self, wanted: PermissionRequest) -> str | None:
         """Return what a call would do that the sandbox stops, if anything. This looks at files."""
@@ -325,30 +334,36 @@ def _sets(options: Sequence[str], operands: Sequence[str]) -> bool:
     return is_set or action in _SETS_FIRST or len(operands) > 1
 
 
-def remove_mount_points(temp: Path, folders: Iterable[str]) -> None:
-    """Remove what a Codex with this TMPDIR created in writable folders and no longer uses."""
+def remove_mount_points(temp: Path, folders: Iterable[str]) -> bool:
+    """Remove what a Codex with this TMPDIR created in writable folders and no longer uses.
+
+    Return whether it uses nothing there.
+    """
     registry = temp / f"codex-bwrap-synthetic-mount-targets-{os.getuid()}"
     try:
         lock = (registry / "lock").open("rb")
     except FileNotFoundError:
-        return
-    # Codex holds the lock while it registers a helper, so nobody begins to use a path meanwhile. If
-    # Codex has it now, the end of a later turn tries again.
-    with lock, contextlib.suppress(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for folder in folders:
-            for name in READ_ONLY:
-                path = Path(folder, name)
-                _remove(path, registry / f"{path_hash(os.fsencode(path)):016x}")
+        return True
+    # Codex holds the lock while it registers a helper, so nobody begins to use a path meanwhile.
+    paths = [Path(folder, name) for folder in folders for name in READ_ONLY]
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        users = [registry / f"{path_hash(os.fsencode(path)):016x}" for path in paths]
+        removed = [_remove(*each) for each in zip(paths, users, strict=True)]
+    return all(removed)
 
 
-def _remove(path: Path, users: Path) -> None:
+def _remove(path: Path, users: Path) -> bool:
+    """Remove an unused mount point; return whether nothing uses it."""
     try:
         helpers = list(users.iterdir())
     except FileNotFoundError:
-        return
+        return True
     if any(_is_running(helper.name) for helper in helpers):
-        return
+        return False
     if any(helper.read_text().strip() == _CREATED for helper in helpers):
         # What is not empty is the person's by now.
         with contextlib.suppress(OSError):
@@ -356,6 +371,7 @@ def _remove(path: Path, users: Path) -> None:
     for helper in helpers:
         helper.unlink()
     users.rmdir()
+    return True
 
 
 def _is_running(pid: str) -> bool:

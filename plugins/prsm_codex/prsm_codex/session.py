@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
 _HUNG_SECONDS = 15.0  # to answer what it answers at once
 _CLEAN_SECONDS = 2.0
+_HELPER_SECONDS = 2.0  # until the helper of a killed sandbox has died
 # For a response to end after the call that ends its turn: its tokens are told at its end.
 _RESPONSE_SECONDS = 2.0
 _UNSEEN_SECONDS = 0.5  # the same where a thread does not tell of that end
@@ -145,7 +146,7 @@ class CodexSession(TurnSession[CodexTurn]):
 
     async def open(self) -> None:
         """Start or resume the thread; raise ProviderNotAvailableError (`resume_failed`)."""
-        await self._sandbox.clean()
+        await self._sandbox.clean(self.services.clock, seconds=0)
         server = await self._open_server()
         self._news += server.take_news()
         try:
@@ -175,7 +176,7 @@ class CodexSession(TurnSession[CodexTurn]):
 
     async def _end_commands(self) -> None:
         await self._ask("thread/backgroundTerminals/clean", timeout_s=_CLEAN_SECONDS, vital=False)
-        await self._sandbox.clean()
+        await self._sandbox.clean(self.services.clock, seconds=_HELPER_SECONDS)
 
     async def _start_thread(self, server: AppServer) -> None:
         self._servers = StartingServers(self._request, self.services)

@@ -7,7 +7,8 @@ import os
 import subprocess
 
 import pytest
-from prsm_codex.confined import path_hash, remove_mount_points
+from prsm_codex.confined import Sandbox, path_hash, remove_mount_points
+from prsm_testing.fake_clock import FakeClock
 
 
 @pytest.fixture
@@ -16,6 +17,14 @@ def ended():
     process = subprocess.Popen(["true"])
     process.wait()
     return process.pid
+
+
+@pytest.fixture
+def running():
+    """Return a process that runs until it is killed."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process
+        process.kill()
 
 
 @pytest.fixture
@@ -101,3 +110,23 @@ async def test_a_codex_that_has_shut_in_nothing_leaves_nothing(tmp_path):
     (tmp_path / ".git").mkdir()
     remove_mount_points(tmp_path, [str(tmp_path)])
     assert (tmp_path / ".git").is_dir()
+
+
+async def test_a_helper_that_is_about_to_die_is_waited_for(work, running):
+    register(work, ".git", running.pid)
+
+    def die(_due):
+        running.kill()
+        running.wait()
+
+    sandbox = Sandbox(writable=(str(work),), network=False, temp=work)
+    await sandbox.clean(FakeClock(on_jump=die), seconds=5)
+    assert not (work / ".git").exists()
+
+
+async def test_a_helper_that_goes_on_is_waited_for_no_longer_than_told(work):
+    register(work, ".git", os.getpid())
+    sandbox, clock = Sandbox(writable=(str(work),), network=False, temp=work), FakeClock()
+    await sandbox.clean(clock, seconds=5)
+    assert (work / ".git").is_dir()
+    assert 5 <= clock.now() < 6

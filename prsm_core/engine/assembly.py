@@ -417,8 +417,7 @@ class Assembly:
     def _session_parts(self) -> SessionParts:
         config, clock, tools = self.config, self.config.clock, self._make_tools()
         told = self.files.folders, self.skills.prompt, cache(self._make_trials)
-        enforcement = self.enforcement
-        news = TeamNews(self.workforce, lambda: enforcement.unseen, enforcement.look_at_all)
+        news = TeamNews(self.workforce, self.enforcement.look_at_all)
         return SessionParts(
             settings=config.settings,
             workspace=self.files.folders.of,
@@ -453,7 +452,7 @@ class Assembly:
             breaker_of=cache(lambda _: CircuitBreaker(clock)),
             retry=config.retry or RetryPolicy(attempts=config.settings.engine.retry_attempts),
             holds=self.holds,
-            opening=Opening(self.providers, enforcement, config.settings, *told),
+            opening=Opening(self.providers, self.enforcement, config.settings, *told),
             contexts=self.contexts,
             inbox=Inbox(self._roster, self.router, self.steps, self.peers, self._idle),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),

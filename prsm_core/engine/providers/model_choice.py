@@ -375,19 +375,19 @@ class TeamNews(Struct, eq=False):
     """
 
     workforce: Callable[[], Workforce]
-    unseen: Callable[[], Collection[str]]
     look: Callable[[], None]
 
     def add(self, record: AgentRecord, tool: str, outcome: ToolOutcome) -> ToolOutcome:
         """Return the answer to a tool call, with any news."""
-        if self.unseen():
+        workforce = self.workforce()
+        if workforce.unseen:
             if tool in _MAKING:
                 self.look()
             return outcome
-        source = self.workforce(), record.descriptor
+        source = workforce, record.descriptor
         if record.team_source == source:  # nearly always: each answer comes by here
             return outcome
-        team, told = source[0].team_of(source[1]), record.team
+        team, told = workforce.team_of(record.descriptor), record.team
         if team != told and not isinstance(outcome.data, Mapping):
             return outcome
         if told is None:

@@ -48,7 +48,6 @@ NOT_BEFORE_THE_FIRST_TURN = {
     "prsm_core.engine.door.view": "the first look of a person",
     "prsm_files.session.evidence.command_log": "the first claim",
     "prsm_files.session.evidence.witness": "the first claim about files",
-    "prsm_core.engine.turns.vendor_calls": "the first call of a vendor's own tool",
     "prsm_policy.by_text": "the first command",
     "prsm_policy.danger": "the first command",
     "prsm_core.policies.names": "the first path",

@@ -164,7 +164,7 @@ KEPT = {
         "_prompt": "stored: in the messages of the turn; what the thread lacks is told",
         "fold": "derived: from TurnState",
         "calls": "derived: from the calls of TurnState",
-        "_earlier": "lost: tokens of calls that outlived a client, which is gone; the calls go on",
+        "earlier": "lost: tokens of calls that outlived a client, which is gone; the calls go on",
         "clock": "derived: goes on from the reasoning that was noted; silence counts from now",
         "stop": "lost: who asked for the turn's end asked a process that is gone",
         "limits": "lost: timers begin anew with the stream",
@@ -174,7 +174,7 @@ KEPT = {
         "_provider": "derived: opened anew, by the thread that is kept",
         "is_external": "derived: by the provider; a master outside is not gone on with",
         "_parent_turn": "derived: TurnState.parent_turn_id",
-        **dict.fromkeys(("_life", "_record", "_stuck", "_parts", "_vendor_calls"), WIRED),
+        **dict.fromkeys(("_life", "_record", "_stuck", "_parts", "vendors"), WIRED),
     },
     TurnCalls: {
         "open": "derived: calls of TurnState without an answer are made again",

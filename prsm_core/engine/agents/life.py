@@ -242,8 +242,6 @@ _WAIT_ORDER = (
 class AgentLife:
     """Owns the slot of one life and its present waits."""
 
-    __slots__ = ("_lease", "_number", "_parts", "_waits", "is_leaving", "record", "turn")
-
     def __init__(self, record: AgentRecord, parts: SessionParts, *, is_external: bool) -> None:
         self.record = record
         self.turn: TurnRun | None = None  # the running one, or the last

@@ -73,26 +73,6 @@ _CUT = (
 class AgentSession:
     """Owns the provider session and the turns of one incarnation."""
 
-    __slots__ = (
-        "_failover",
-        "_has_place",
-        "_held_by",
-        "_held_times",
-        "_host",
-        "_is_program",
-        "_keeper",
-        "_left",
-        "_left_turn",
-        "_must_reopen",
-        "_parts",
-        "_said_before",
-        "is_external",
-        "life",
-        "record",
-        "stuck",
-        "tools",
-    )
-
     def __init__(
         self, record: AgentRecord, parts: SessionParts, left: AgentNow | None = None
     ) -> None:

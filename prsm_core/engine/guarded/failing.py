@@ -60,8 +60,6 @@ class Soundness:
     them, even if the next write would work, and another engine continues them.
     """
 
-    __slots__ = ("_error", "_on_broken")
-
     def __init__(self, on_broken: Callable[[StoreError], None]) -> None:
         self._on_broken = on_broken  # is told once
         self._error: StoreError | None = None

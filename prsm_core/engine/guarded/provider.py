@@ -10,7 +10,9 @@ import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 from prsm_core.domain.models import ModelInfo
 from prsm_core.domain.record import Record
@@ -40,7 +42,7 @@ from prsm_core.interfaces.provider import (
     ProviderStatus,
 )
 from prsm_core.kit.sanitize import MAX_DEPTH
-from prsm_core.plugins.guard import GRACE_SECONDS, Calling
+from prsm_core.plugins.guard import GRACE_SECONDS
 from prsm_core.plugins.values import (
     FLAG,
     NUMBER,
@@ -58,7 +60,7 @@ from prsm_core.plugins.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from prsm_core.domain.images import Image
     from prsm_core.domain.turns import AssembledContext, ProviderEvent
@@ -189,22 +191,13 @@ class GuardedProvider(Provider):
         await self._guest.within(seconds, "aclose", call, clock=clock, grace=grace)
 
 
-class _Opening:
-    __slots__ = ("_clock", "_guest", "_limits", "_make", "_manager", "_opener")
-
-    def __init__(
-        self,
-        make: Callable[[], AbstractAsyncContextManager[ProviderSession]],
-        guest: Guest,
-        limits: Limits,
-        clock: Clock,
-        opener: Opener | None,
-    ) -> None:
-        self._make = make
-        self._guest = guest
-        self._limits = limits
-        self._clock = clock
-        self._opener = opener
+class _Opening(Struct, eq=False):
+    _make: Callable[[], AbstractAsyncContextManager[ProviderSession]]
+    _guest: Guest
+    _limits: Limits
+    _clock: Clock
+    _opener: Opener | None
+    _manager: Any = None
 
     async def __aenter__(self) -> GuardedSession:
         guest, limits = self._guest, self._limits
@@ -226,8 +219,8 @@ class _Opening:
 
     async def _open(self) -> ProviderSession:
         self._manager = self._make()
-        del self._make  # a session lives long, and what it was asked to be is its own to keep
-        return await self._manager.__aenter__()
+        session: ProviderSession = await self._manager.__aenter__()
+        return session
 
     async def _end(self, error: BaseException | None) -> None:
         kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
@@ -241,8 +234,6 @@ class _Opening:
 
 class GuardedSession(ProviderSession):
     """A session of a plugin's provider."""
-
-    __slots__ = ("_guest", "_has_told", "_limits", "inner")
 
     def __init__(
         self, session: ProviderSession, guest: Guest, limits: Limits | None = None
@@ -286,28 +277,30 @@ class GuardedSession(ProviderSession):
             _log.warning("%s: %s %s; it is not used", self._guest, name, what)
         return default
 
-    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+    async def run_turn(self, context: AssembledContext) -> AsyncGenerator[ProviderEvent, None]:
         """Run one turn with checked events; see ProviderSession."""
-        stream = self.stream(context)
-        try:
-            async for event in stream:
-                yield stream.checked(event)
-        except BaseException as error:
-            stream.check_end(error)
-            raise
-        finally:
-            await stream.aclose()
-
-    def stream(self, context: AssembledContext) -> Events:
-        """Start a turn for a caller who checks its events and its error."""
-        with self._guest.calling("run_turn", ANSWERS):
+        guard = self._guest.calling("run_turn", ANSWERS)
+        with guard:
             stream: Any = self.inner.run_turn(context)
             if inspect.iscoroutine(stream):
                 stream.close()
             if not hasattr(stream, "__anext__"):
                 what = f"gave a {type(stream).__name__}: it must be an asynchronous generator"
                 raise self._guest.wrong("run_turn", what)
-        return Events(stream, self._guest)
+        try:
+            while True:
+                with guard:
+                    try:
+                        event = await stream.__anext__()
+                    except StopAsyncIteration:
+                        return
+                if (problem := first_problem(event, EVENTS)) is not None:
+                    raise self._guest.wrong("run_turn", f"gave {problem}")
+                yield event
+        finally:
+            if hasattr(stream, "aclose"):
+                with guard:
+                    await stream.aclose()
 
     async def answer(
         self, context: AssembledContext, take: Callable[[ProviderEvent], None], clock: Clock
@@ -315,7 +308,7 @@ class GuardedSession(ProviderSession):
         """Run a turn to its end within `context.timeout_ms`, else raise TooLateError."""
 
         async def run() -> None:
-            async with aclosing(self.run_turn(context)) as stream:  # type: ignore[type-var]
+            async with aclosing(self.run_turn(context)) as stream:
                 async for event in stream:
                     take(event)
                     if isinstance(event, TurnEnded):
@@ -348,47 +341,6 @@ class GuardedSession(ProviderSession):
             _log.warning("%s", error)
             return False
         return parked is True
-
-
-class Events(Calling):
-    """The stream of one turn; its taker checks events and the error, and closes it.
-
-    Every waiting agent waits inside one: another generator would take 500 bytes of it.
-    """
-
-    __slots__ = ("_is_asked", "_stream")
-
-    def __init__(self, stream: Any, guest: Guest) -> None:
-        super().__init__(guest, "run_turn", ANSWERS)
-        self._stream = stream
-        self._is_asked = False  # whatever is raised now is the provider's
-
-    def __aiter__(self) -> Self:
-        return self
-
-    def __anext__(self) -> Awaitable[ProviderEvent]:
-        self._is_asked = True
-        coming: Awaitable[ProviderEvent] = self._stream.__anext__()
-        return coming
-
-    def checked(self, event: ProviderEvent) -> ProviderEvent:
-        """Return an event once it is checked."""
-        self._is_asked = False
-        if (problem := first_problem(event, EVENTS)) is not None:
-            raise self._guest.wrong("run_turn", f"gave {problem}")
-        return event
-
-    def check_end(self, error: BaseException) -> None:
-        """Raise PluginFaultError if the stream ended with the plugin's own error."""
-        if self._is_asked:
-            self._is_asked = False
-            self.check(error)
-
-    async def aclose(self) -> None:
-        """End the stream, as far as it can be ended."""
-        if hasattr(self._stream, "aclose"):
-            with self:
-                await self._stream.aclose()
 
 
 def _checked(value: T, table: Table, guest: Guest, what: str) -> T:

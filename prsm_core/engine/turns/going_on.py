@@ -74,8 +74,6 @@ class NoSession(ProviderSession):
 class GoingOn:
     """A turn that is continued."""
 
-    __slots__ = ("_sent", "_stored", "_went_on", "is_parked", "outcomes", "state")
-
     def __init__(
         self, state: TurnState, went_on: WentOn | None = None, *, is_parked: bool = False
     ) -> None:

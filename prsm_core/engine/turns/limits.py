@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -41,12 +40,6 @@ if TYPE_CHECKING:
     from prsm_core.kit.background import Background
 
 
-@lru_cache(maxsize=16)
-def _shared(*seconds: float) -> tuple[float, ...]:
-    """Share equal limits among turns."""
-    return seconds
-
-
 class TurnClock:
     """Measures one turn: reasoning time without tools, silence, and each vendor tool call.
 
@@ -54,22 +47,11 @@ class TurnClock:
     silence while no tool runs, `tool_seconds` one vendor call.
     """
 
-    __slots__ = (
-        "_clock",
-        "_is_paused",
-        "_limits",
-        "_open",
-        "_since",
-        "_used",
-        "_vendor",
-        "last_event",
-    )
-
     def __init__(
         self, clock: Clock, *, idle_seconds: float, tool_seconds: float, used: float = 0.0
     ) -> None:
         self._clock = clock
-        self._limits = _shared(math.inf, idle_seconds, tool_seconds)
+        self._limits = (math.inf, idle_seconds, tool_seconds)
         self._used = used
         self._since = clock.now()  # start of the present stretch without a tool
         self.last_event = self._since
@@ -90,7 +72,7 @@ class TurnClock:
 
     def bound(self, timeout_ms: int) -> None:
         """Limit further reasoning to this time."""
-        self._limits = _shared(self.reasoning + timeout_ms / 1000, *self._limits[1:])
+        self._limits = (self.reasoning + timeout_ms / 1000, *self._limits[1:])
 
     def touch(self) -> None:
         """Note that the provider said something."""
@@ -461,11 +443,9 @@ class TurnLimits(Struct, eq=False):
     def _plan(self, seconds: float) -> None:
         seconds += _MARGIN_SECONDS
         self._due = self.time.now() + seconds
-        # It is called itself: a bound method would take 64 bytes of each turn.
-        self._timer = self.time.call_later(seconds, self)
+        self._timer = self.time.call_later(seconds, self._check)
 
-    def __call__(self) -> None:
-        """Make the planned check."""
+    def _check(self) -> None:
         self._timer = None
         try:
             if self.look():

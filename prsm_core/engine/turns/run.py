@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import aclosing
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,7 +44,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnMetered, TurnOpened
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, is_unfit, keepable
-from prsm_core.engine.guarded.provider import GuardedSession
 from prsm_core.engine.spending import price_of
 from prsm_core.engine.turns.calls import LongCalls, TurnCalls
 from prsm_core.engine.turns.context import assemble_context, count_tokens, window_of
@@ -56,6 +56,7 @@ from prsm_core.engine.turns.limits import (
     TurnLimits,
     TurnStop,
 )
+from prsm_core.engine.turns.vendor_calls import LiveTexts, VendorCalls
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.lifecycle import Machine
 
@@ -72,14 +73,12 @@ if TYPE_CHECKING:
         ProviderEvent,
         TurnResult,
     )
-    from prsm_core.engine.guarded.provider import Events
     from prsm_core.engine.turns.call import Call, Toolbox
     from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.ports import Life
     from prsm_core.engine.turns.stuck import StuckWatch
-    from prsm_core.engine.turns.vendor_calls import LiveTexts, VendorCalls
     from prsm_core.interfaces.provider import ProviderSession
 
 
@@ -135,29 +134,6 @@ class TurnOwner(Owner, Protocol):
 class TurnRun:
     """Owns one turn: its phase, its beginning and end in the ledger, and its events."""
 
-    __slots__ = (
-        "_earlier",
-        "_life",
-        "_live",
-        "_parent_turn",
-        "_parts",
-        "_phase",
-        "_prompt",
-        "_provider",
-        "_record",
-        "_stuck",
-        "_vendor_calls",
-        "calls",
-        "clock",
-        "fold",
-        "going_on",
-        "heard_from",
-        "is_external",
-        "limits",
-        "stop",
-        "turn_id",
-    )
-
     def __init__(
         self,
         of: TurnOwner,
@@ -174,7 +150,8 @@ class TurnRun:
         was = None if going_on is None else going_on.state
         self.turn_id = parts.new_id() if was is None else was.turn_id
         self.calls = TurnCalls(self, of.life, parts, of.tools)
-        self._earlier: LongCalls | None = None
+        # Calls that outlive their client's patience.
+        self.earlier = LongCalls(self.calls)
         self.fold = TurnFold(
             turn_id=self.turn_id,
             number=record.next_turn if was is None else was.number,
@@ -183,7 +160,8 @@ class TurnRun:
             now_ms=parts.now_ms,
             price=price_of(parts.settings.budgets.prices, agent.provider, agent.model),
         )
-        self._vendor_calls: VendorCalls | None = None
+        # The calls of the vendor's own tools.
+        self.vendors = VendorCalls(of.life, self.fold, of.stuck, parts)
         self.is_external = of.is_external
         self.clock = TurnClock(
             clock,
@@ -195,27 +173,11 @@ class TurnRun:
         allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
         self.limits = TurnLimits(self, self.clock, clock, allowance, self.stop)
         self._phase, self.heard_from = TurnPhase.NEW, 0
-        self._live: LiveTexts | None = None  # made by the first piece of a text
         self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
         if going_on is not None:
             self.calls.take_up(going_on, self.fold)
             of.stuck.go_on(going_on.state)
-
-    @property
-    def vendors(self) -> VendorCalls:
-        """The calls of the vendor's own tools."""
-        if self._vendor_calls is None:  # an agent that only orchestrates has none
-            from prsm_core.engine.turns.vendor_calls import VendorCalls
-
-            self._vendor_calls = VendorCalls(self._life, self.fold, self._stuck, self._parts)
-        return self._vendor_calls
-
-    @property
-    def earlier(self) -> LongCalls:
-        """Calls that outlive their client's patience."""
-        if self._earlier is None:  # most turns have none
-            self._earlier = LongCalls(self.calls)
-        return self._earlier
+        self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
 
     def _enter(self, phase: TurnPhase) -> None:
         TURN_MACHINE.validate(self._phase, phase)
@@ -337,18 +299,12 @@ class TurnRun:
         self.stop.begin(asyncio.current_task())
         try:
             if (end := self.stop.end()) is None:
-                stream = await self._open()
+                context = await self._open()
                 try:
-                    try:  # here and by hand: every agent waits inside, and keeps what it is made of
+                    async with aclosing(self._provider.run_turn(context)) as stream:  # type: ignore[type-var]
                         async for event in stream:
-                            stream.checked(event)
                             if self._phase not in LIVE or await self._take_last(event):
                                 break
-                    except BaseException as error:
-                        stream.check_end(error)
-                        raise
-                    finally:
-                        await stream.aclose()
                 except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001 - it raises
                     self._endure(error)
                 else:
@@ -422,7 +378,8 @@ class TurnRun:
     def take_up(self, going_on: GoingOn, nobody: ProviderSession) -> None:
         """Prepare a parked turn whose session is gone for `settle`."""
         self.going_on, self._provider = going_on, nobody
-        self._earlier = None  # their client is gone, and knows no token any more
+        # Their client is gone, and knows no token any more.
+        self.earlier = LongCalls(self.calls)
         self.stop.attach(nobody)
         self.calls.take_back(going_on)
 
@@ -505,7 +462,7 @@ class TurnRun:
         """Tell the model something with its next answer or prompt."""
         self._stuck.tell(text)
 
-    async def _open(self) -> Events:
+    async def _open(self) -> AssembledContext:
         phase, prompt = self._phase, self._prompt
         text = self._stuck.begin_turn(prompt.text)
         if self.going_on is not None:  # this rides in the step by which it goes on
@@ -523,9 +480,7 @@ class TurnRun:
                 self._enter(phase)
             raise
         self.limits.begin()
-        if not isinstance(self._provider, GuardedSession):
-            raise RuntimeError("a turn without a session cannot stream")  # noqa: TRY004 - no type is wrong
-        return self._provider.stream(context)
+        return context
 
     def _beginning(self, prompt: Prompt, text: str | None) -> tuple[AssembledContext, Step]:
         """Return the context, with `text` as prompt, and the step that begins or continues it."""
@@ -620,18 +575,10 @@ class TurnRun:
             await self._take(known)
         return isinstance(event, TurnEnded)
 
-    def _tell_live(self, event: ProviderEvent) -> None:
-        if self._live is None and isinstance(event, (TextDelta, ThinkingDelta, ToolOutput)):
-            from prsm_core.engine.turns.vendor_calls import LiveTexts  # once a text streams
-
-            self._live = LiveTexts(self._parts.journal, self._record.agent_id, self.fold)
-        if self._live is not None:
-            self._live.heed(event)
-
     async def _take(self, event: ProviderEvent) -> None:
         self.fold.fold(event)
         self.limits.heard(event)
-        self._tell_live(event)
+        self._live.heed(event)
         match event:
             case StepEnded():  # the first, since it ends every response
                 self._rest(self.has_open_call)  # else the next response streams already
@@ -713,8 +660,7 @@ class TurnRun:
             self._enter(TurnPhase.CLOSING)
         self.stop.closing()
         await self._end_handlers()
-        if self._vendor_calls is not None:
-            self._vendor_calls.settle()
+        self.vendors.settle()
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         self._keep_reasoning()
@@ -771,8 +717,7 @@ class TurnRun:
         return held + sum(map(count_tokens, said))
 
     def _cut_off_text(self) -> list[Told]:
-        if self._live is not None:
-            self._live.end_all()
+        self._live.end_all()
         partial = self.fold.end_partial()
         return [] if partial is None else [self._told(partial)]
 

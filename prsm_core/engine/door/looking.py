@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ from prsm_core.interfaces.runs import RunOptions
 from prsm_core.kit.arguments import takes_checked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core import door
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.files import FilesReader
     from prsm_core.interfaces.store import SessionInfo, Store
 
+A = TypeVar("A", bound="LedgerApp")
 _ANSWERS = frozenset({"permission_resolved", "question_answered"})
 
 
@@ -70,9 +71,21 @@ class ReadOnlyApp:
         self.refuse()
 
 
-def refusing_group(kind: Any, app: ReadOnlyApp) -> Any:
-    """Return a group of a handle, whose class has what can be read; all else is refused."""
-    return takes_checked(derive(kind, _refused))(app)
+class LedgerApp(ReadOnlyApp):
+    """AppHandle over the ledger of a session; its groups have what can be read."""
+
+    def __init__(
+        self, store: Store, info: SessionInfo, options: RunOptions, state_dir: Path | None
+    ) -> None:
+        self.store = store
+        self.info = info
+        self.options = options
+        self.state_dir = state_dir
+        self.sessions: Sessions = self.group(_Sessions)
+
+    def group(self, kind: Any) -> Any:
+        """Return a group whose class has what can be read; all else is refused."""
+        return takes_checked(derive(kind, _refused))(self)
 
 
 def _refused(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,16 +96,46 @@ def _refused(method: Callable[..., Any]) -> Callable[..., Any]:
     return refuse
 
 
-class _Group:
-    """A group of AppHandle that tells what the ledger has, and refuses the rest."""
+class Group(Generic[A]):
+    """A group of a LedgerApp."""
 
-    def __init__(self, app: LookApp) -> None:
+    def __init__(self, app: A) -> None:
         self._app = app
         self._store = app.store
-        self._session = app.session
+        self._session = app.info.session_id
 
 
-class _Runs(_Group, Runs):
+class ReadOnlyRequests(Group[A], Requests):
+    """What agents have asked a person."""
+
+    @staticmethod
+    def ended(outcomes: Mapping[str, Mapping[str, Any]], request: str) -> RequestOutcome | None:
+        """Return the outcome of the one request whose id begins so."""
+        found = [id_ for id_ in outcomes if request and id_.startswith(request)]
+        return msgspec.convert(outcomes[found[0]], RequestOutcome) if len(found) == 1 else None
+
+    async def attend(self) -> None:
+        """Do nothing: nobody waits for the person who looks."""
+
+
+class ReadOnlyChanges(Group[A], Changes):
+    """What agents have changed."""
+
+    def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Raise PrsmError: nothing can be done here."""
+        self._app.refuse()
+
+
+class _Sessions(Group[LedgerApp], Sessions):
+    """The sessions of the ledger."""
+
+    async def list(self) -> Sequence[door.SessionSummary]:
+        """Return the sessions of the ledger, newest first, as they are now."""
+        found = await self._store.sessions()
+        return await asyncio.to_thread(session_rows, found, self._app.state_dir)
+
+
+class _Runs(Group["LookApp"], Runs):
     """The runs of the session."""
 
     async def budget(self) -> door.BudgetReport:
@@ -106,7 +149,7 @@ class _Runs(_Group, Runs):
         return tell_budget(budgets.run.report(), budgets.spent)
 
 
-class _Agents(_Group, Agents):
+class _Agents(Group["LookApp"], Agents):
     """The agents of the session."""
 
     async def tree(self) -> door.AgentTree:
@@ -133,14 +176,14 @@ class _Agents(_Group, Agents):
         )
 
 
-class _Requests(_Group, Requests):
+class _Requests(ReadOnlyRequests["LookApp"]):
     """What agents have asked a person."""
 
     async def open(self) -> Sequence[door.OpenRequest]:
         """Return what nobody has answered, oldest first; it waits again once the run goes on."""
         agents = await self._store.agents(self._session)
         names = {row.descriptor.agent_id: row.descriptor.name for row in agents}
-        return request_rows(await self._store.open_requests(self._session), names, _as_it_is)
+        return request_rows(await self._store.open_requests(self._session), names, as_it_is)
 
     async def outcome(self, request: str) -> door.RequestOutcome | None:
         """Return how a request has ended, given the beginning of its id."""
@@ -149,14 +192,10 @@ class _Requests(_Group, Requests):
             async for event in self._store.events(self._session)
             if event.type in _ANSWERS
         }
-        found = [id_ for id_ in ended if request and id_.startswith(request)]
-        return msgspec.convert(ended[found[0]], RequestOutcome) if len(found) == 1 else None
-
-    async def attend(self) -> None:
-        """Do nothing: nobody waits for the person who looks."""
+        return self.ended(ended, request)
 
 
-class _Changes(_Group, Changes):
+class _Changes(ReadOnlyChanges["LookApp"]):
     """What agents have changed, as far as what keeps files can be asked without an engine."""
 
     async def list(self) -> Sequence[door.Change]:
@@ -183,12 +222,8 @@ class _Changes(_Group, Changes):
             raise not_installed()
         return reader
 
-    def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
-        """Raise ControlError: nothing can be done here."""
-        self._app.refuse()
 
-
-class _Snapshots(_Group, Snapshots):
+class _Snapshots(Group["LookApp"], Snapshots):
     """Files as they were."""
 
     async def list(self) -> Sequence[door.Snapshot]:
@@ -197,17 +232,8 @@ class _Snapshots(_Group, Snapshots):
         return [tell_snapshot(self._session, one) for one in state.snapshots]
 
 
-class _Sessions(_Group, Sessions):
-    """The sessions of the ledger."""
-
-    async def list(self) -> Sequence[door.SessionSummary]:
-        """Return the sessions of the ledger, newest first."""
-        found = await self._store.sessions()
-        return await asyncio.to_thread(session_rows, found, self._app.state_dir)
-
-
 @takes_checked
-class LookApp(ReadOnlyApp):
+class LookApp(LedgerApp):
     """AppHandle over a ledger that is only read: the session as it was left."""
 
     def __init__(
@@ -219,18 +245,14 @@ class LookApp(ReadOnlyApp):
         files: Callable[[], FilesReader | None],
     ) -> None:
         """Look at a session; `files` returns what reads its files, if anything does."""
-        self.store = store
-        self.info = info
+        super().__init__(store, info, options, state_dir)
         self.session = info.session_id
-        self.options = options
-        self.state_dir = state_dir
         self.files = files
-        self.runs: Runs = refusing_group(_Runs, self)
-        self.agents: Agents = refusing_group(_Agents, self)
-        self.requests: Requests = refusing_group(_Requests, self)
-        self.changes: Changes = refusing_group(_Changes, self)
-        self.snapshots: Snapshots = refusing_group(_Snapshots, self)
-        self.sessions: Sessions = refusing_group(_Sessions, self)
+        self.runs: Runs = self.group(_Runs)
+        self.agents: Agents = self.group(_Agents)
+        self.requests: Requests = self.group(_Requests)
+        self.changes: Changes = self.group(_Changes)
+        self.snapshots: Snapshots = self.group(_Snapshots)
 
     def refuse(self) -> NoReturn:
         """Raise ControlError: nobody runs the session."""
@@ -257,7 +279,7 @@ class LookApp(ReadOnlyApp):
             time.time(),
             lost={row.descriptor.agent_id for row in picture.agents},
             unwritten=(),
-            redact=_as_it_is,
+            redact=as_it_is,
             mode=self.options.mode.value,
             budget=await self.runs.budget(),
         )
@@ -281,5 +303,6 @@ class _NobodySpeaks:
         raise RuntimeError("no turn runs")
 
 
-def _as_it_is(value: Any) -> Any:
-    return value  # the ledger holds no secrets
+def as_it_is(value: Any) -> Any:
+    """Return a value that needs no redaction: the ledger holds no secrets."""
+    return value

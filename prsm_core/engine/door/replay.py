@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import msgspec
 from msgspec.structs import replace
 
 from prsm_core import door
@@ -17,26 +16,24 @@ from prsm_core.domain.events import ends_run
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.looking import ReadOnlyApp, refusing_group
-from prsm_core.engine.door.offers import session_rows
+from prsm_core.engine.door.looking import (
+    Group,
+    LedgerApp,
+    ReadOnlyChanges,
+    ReadOnlyRequests,
+    as_it_is,
+)
 from prsm_core.engine.door.view import build_view, request_rows, tell_budget
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.errors import ConfigError, PrsmError
-from prsm_core.interfaces.app_handle import (
-    Agents,
-    Changes,
-    Requests,
-    Runs,
-    Sessions,
-    Snapshots,
-)
+from prsm_core.interfaces.app_handle import Agents, Changes, Requests, Runs, Snapshots
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.interfaces.store import AgentRow, Picture, SessionLog
 from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.domain.events import Event
@@ -79,14 +76,7 @@ class ReplayRun:
         )
 
 
-class _Group:
-    """A group of AppHandle that tells what the log does, and refuses the rest."""
-
-    def __init__(self, app: ReplayApp) -> None:
-        self._app = app
-
-
-class _Runs(_Group, Runs):
+class _Runs(Group["ReplayApp"], Runs):
     """The runs of a log."""
 
     async def start(self, task: str, **overrides: Any) -> RunHandle:
@@ -95,7 +85,7 @@ class _Runs(_Group, Runs):
         if run is None or overrides:
             self._app.refuse()
         self._app.since = await self._app.resumed_at(run)
-        return ReplayRun(self._app, run.run_id, self._app.info.session_id, self._app.since)
+        return ReplayRun(self._app, run.run_id, self._session, self._app.since)
 
     async def budget(self) -> door.BudgetReport:
         """Return what had been used; what was reserved, no event tells."""
@@ -110,7 +100,7 @@ class _Runs(_Group, Runs):
         return tell_budget(run, spent)
 
 
-class _Agents(_Group, Agents):
+class _Agents(Group["ReplayApp"], Agents):
     """The agents of a log."""
 
     async def tree(self) -> door.AgentTree:
@@ -118,7 +108,7 @@ class _Agents(_Group, Agents):
         picture = self._app.played.picture()
         run = None if picture.run is None else picture.run.id
         return build_tree(
-            self._app.info.session_id,
+            self._session,
             run,
             picture.agents,
             self._app.played.at,
@@ -133,52 +123,29 @@ class _Agents(_Group, Agents):
         agent_id = ConversationStore.resolve_agent_id(agent, self._app.played.picture().agents)
         end = self._app.seq + 1
         before = end if before is None else min(before, end)
-        session = self._app.info.session_id
         return await read_history(
-            self._app.store, session, agent_id, detail, before=before, limit=limit
+            self._store, self._session, agent_id, detail, before=before, limit=limit
         )
 
 
-class _Requests(_Group, Requests):
+class _Requests(ReadOnlyRequests["ReplayApp"]):
     """What agents asked in a log."""
 
     async def outcome(self, request: str) -> door.RequestOutcome | None:
         """Return how a request had ended by now, given the beginning of its id."""
-        outcomes = self._app.played.outcomes
-        found = [id_ for id_ in outcomes if request and id_.startswith(request)]
-        return msgspec.convert(outcomes[found[0]], door.RequestOutcome) if len(found) == 1 else None
+        return self.ended(self._app.played.outcomes, request)
 
     async def open(self) -> Sequence[door.OpenRequest]:
         """Return what waited for an answer then, oldest first."""
-        return request_rows(self._app.played.requests.values(), self._app.played.names, _as_it_is)
-
-    async def attend(self) -> None:
-        """Do nothing: nobody waits for the person who watches."""
+        return request_rows(self._app.played.requests.values(), self._app.played.names, as_it_is)
 
 
-class _Sessions(_Group, Sessions):
-    """The sessions of the log's ledger."""
-
-    async def list(self) -> Sequence[door.SessionSummary]:
-        """Return the sessions of the ledger, newest first, as they are now."""
-        found = await self._app.store.sessions()
-        return await asyncio.to_thread(session_rows, found, self._app.state_dir)
-
-
-class _Changes(_Group, Changes):
-    """Changes of files, of which a log tells nothing."""
-
-    def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
-        """Raise PrsmError: this is a replay."""
-        self._app.refuse()
-
-
-class _Snapshots(_Group, Snapshots):
+class _Snapshots(Group["ReplayApp"], Snapshots):
     """Snapshots of files, of which a log tells nothing."""
 
 
 @takes_checked
-class ReplayApp(ReadOnlyApp):
+class ReplayApp(LedgerApp):
     """AppHandle over the log of a session, event by event."""
 
     def __init__(
@@ -205,21 +172,18 @@ class ReplayApp(ReadOnlyApp):
             stays: Whether the reader of the events waits at their end, rather than ending.
             state_dir: Where the locks of all sessions lie.
         """
-        self.options = RunOptions(task=None, workspace=info.workspace, session=info.session_id)
-        self.runs: Runs = refusing_group(_Runs, self)
-        self.agents: Agents = refusing_group(_Agents, self)
-        self.requests: Requests = refusing_group(_Requests, self)
-        self.changes: Changes = refusing_group(_Changes, self)
-        self.snapshots: Snapshots = refusing_group(_Snapshots, self)
-        self.sessions: Sessions = refusing_group(_Sessions, self)
-        self.store = store
-        self.info = info
+        options = RunOptions(task=None, workspace=info.workspace, session=info.session_id)
+        super().__init__(store, info, options, state_dir)
+        self.runs: Runs = self.group(_Runs)
+        self.agents: Agents = self.group(_Agents)
+        self.requests: Requests = self.group(_Requests)
+        self.changes: Changes = self.group(ReadOnlyChanges)
+        self.snapshots: Snapshots = self.group(_Snapshots)
         self.played = Played(agents)
         self._clock = clock
         self._to = NO_END if to is None else to
         self._speed = speed
         self._stays = stays
-        self.state_dir = state_dir
         self.run: RunNow | None = None  # that is yet to be started
         self._shown: str | None = None
         self.since = 0  # its end comes after this event
@@ -323,7 +287,7 @@ class ReplayApp(ReadOnlyApp):
             self.played,
             self.played.at,
             unwritten=(),
-            redact=_as_it_is,
+            redact=as_it_is,
             mode=self.options.mode.value,
             budget=await self.runs.budget(),
         )
@@ -336,10 +300,6 @@ class ReplayApp(ReadOnlyApp):
             hint=f"`prsm resume {session}` goes on with it, `prsm run` begins another",
             code="replay",
         )
-
-
-def _as_it_is(value: Any) -> Any:
-    return value  # the log holds no secrets
 
 
 _COUNTS = TokenUsage.__struct_fields__

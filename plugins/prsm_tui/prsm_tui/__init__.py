@@ -9,7 +9,6 @@ pump        the one reader of events, which keeps the model
 acts        the one place that does something with the session, and with its files, in order
 rounds      the one reader of the list of sessions
 hub_acts    the one place that does something with whole sessions
-leaving     what becomes of a run when its person leaves
 editor      the person's own editor
 commands    what may be typed behind a slash
 linear      the same model line by line, for who hears a terminal

@@ -7,7 +7,9 @@ wrong is told, and a text that reached nobody is given back.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from prsm_core import PermissionMode, PrsmError
 from prsm_core.kit import escape_exact, first_line
@@ -20,7 +22,7 @@ from prsm_tui.pump import said
 from prsm_tui.queue import ActQueue, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from contextlib import AbstractContextManager
 
     from prsm_core import AppHandle, RunHandle
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_tui.queue import Do
 
 
+_T = TypeVar("_T")
 VIA = "prsm tui"
 DELIVERIES = ("inject", "queue", "interrupt")
 PAGE = 200  # entries of a history
@@ -137,7 +140,7 @@ class Acts(_Acting):
         """Start the task of the command line, or go on with the run that it names."""
         options = self._app.options
         if options.task or options.resumes:
-            self._do(lambda: self._start(options.task or "", None))
+            self._do(lambda: self._start(options.task or ""))
 
     def attach(self, image: str) -> None:
         """Have an image shown with what is said next; a blank path: none of them."""
@@ -159,7 +162,7 @@ class Acts(_Acting):
             self._loading.add(agent)
             self._do(lambda: self._page(agent))
 
-    async def _start(self, task: str, agent: str | None) -> None:
+    async def _start(self, task: str) -> None:
         images = self._taken_images()
         if self._starts is not None:
             self._starts.begin(task, continues=False, images=images, **self._chosen_model())
@@ -168,8 +171,7 @@ class Acts(_Acting):
         try:
             self._watch(await self._app.runs.start(task, **shown, **self._chosen_model()))
         except PrsmError as error:
-            self._session.images = images
-            self._give_back(agent, task, error)
+            self._give_back(None, task, error, images)
 
     def _taken_images(self) -> tuple[str, ...]:
         images, self._session.images = self._session.images, ()
@@ -202,55 +204,43 @@ class Acts(_Acting):
             return
         images = self._taken_images()
         try:
-            when = await self._deliver(known.id, text, delivery, images)
+            how = await self._app.agents.prompt(known.id, text, delivery, images)
         except PrsmError as error:
-            self._session.images = images
-            self._give_back(agent, text, error)
+            self._give_back(agent, text, error, images)
             return
+        when = _WHEN.get(how, escape_exact(how))
+        self._session.said_to(known, text, when)
         self._tell.told("info", f"to {known.name}: {first_line(text, 60)} ({when})")
 
-    async def _deliver(
-        self, agent: str | None, text: str, delivery: str, images: Sequence[str] = ()
-    ) -> str:
-        """Say something to an agent that works, or, as a further task, to the last master.
-
-        Return when that is read. Raises PrsmError.
-        """
-        if agent is None:
-            self._watch(await self._app.runs.follow_up(text, images))
-            return _WHEN["follow_up"]
-        how = await self._app.agents.prompt(agent, text, delivery, images)
-        when = _WHEN.get(how, escape_exact(how))
-        self._session.said_to(self._session.agents[agent], text, when)
-        return when
-
     async def _begin(self, agent: Agent | None, task: str) -> None:
-        master, run = self._session.master(), self._session.run
+        master, run, why = self._session.master(), self._session.run, ""
         if agent is not None and agent is not master:
             why = f"{agent.name} has ended: /restart TEXT starts it again"
-            self._tell.unsent(agent.id, task)
-            self._tell.told("warning", why)
-            return
-        if run is not None and run.is_open:
+        elif run is not None and run.is_open:
+            why = "a run is open: it has no agent yet, or its master has ended"
+        if why:
             self._tell.unsent(None if agent is None else agent.id, task)
-            self._tell.told(
-                "warning", "a run is open: it has no agent yet, or its master has ended"
-            )
-            return
-        if master is None or run is None:
-            await self._start(task, None)
-            return
-        if self._starts is not None:
-            self._starts.begin(task, continues=True, images=self._taken_images())
-            return
-        images = self._taken_images()
-        try:
-            await self._deliver(None, task, "", images)
-        except PrsmError as error:
-            self._session.images = images
-            self._give_back(master.id, task, error)
+            self._tell.told("warning", why)
+        elif master is None or run is None:
+            await self._start(task)
+        else:
+            await self._follow_up(master, task)
 
-    def _give_back(self, agent: str | None, text: str, error: PrsmError) -> None:
+    async def _follow_up(self, master: Agent, task: str) -> None:
+        """Give the last master a further task."""
+        images = self._taken_images()
+        if self._starts is not None:
+            self._starts.begin(task, continues=True, images=images)
+            return
+        try:
+            self._watch(await self._app.runs.follow_up(task, images))
+        except PrsmError as error:
+            self._give_back(master.id, task, error, images)
+
+    def _give_back(
+        self, agent: str | None, text: str, error: PrsmError, images: tuple[str, ...] = ()
+    ) -> None:
+        self._session.images = images or self._session.images
         self._tell.unsent(agent, text)
         self._session.note("error", said(error), 0.0)
         self._tell.told("error", f"not sent: {said(error)}")
@@ -459,11 +449,16 @@ class FileActs(_Acting):
     @in_order
     async def open(self, change: str) -> None:
         """Read what one change did to lines."""
-        review = self._session.review
+        review, show = self._session.review, self._app.changes.show
+        await self._read(show(change), review.take_detail, partial(review.fail_detail, change))
+
+    async def _read(
+        self, reading: Awaitable[_T], take: Callable[[_T], None], fail: Callable[[str], None]
+    ) -> None:
         try:
-            review.take_detail(await self._app.changes.show(change))
+            take(await reading)
         except PrsmError as error:
-            review.fail_detail(change, said(error))
+            fail(said(error))
         self._tell.changed()
 
     async def _tell_decided(self, made: Sequence[DecidedChange]) -> None:
@@ -536,11 +531,7 @@ class FileActs(_Acting):
 
     async def _load_snapshots(self) -> None:
         shelf = self._session.shelf
-        try:
-            shelf.take(await self._app.snapshots.list())
-        except PrsmError as error:
-            shelf.end_read(said(error))
-        self._tell.changed()
+        await self._read(self._app.snapshots.list(), shelf.take, shelf.end_read)
 
     @in_order
     async def take_snapshot(self, description: str) -> None:
@@ -555,12 +546,10 @@ class FileActs(_Acting):
     @in_order
     async def plan(self, snapshot: str) -> None:
         """Tell what a restore would change."""
-        shelf = self._session.shelf
-        try:
-            shelf.take_plan(snapshot, await self._app.snapshots.restore(snapshot, dry_run=True))
-        except PrsmError as error:
-            shelf.fail_plan(snapshot, said(error))
-        self._tell.changed()
+        shelf, plan = self._session.shelf, self._app.snapshots.restore(snapshot, dry_run=True)
+        await self._read(
+            plan, partial(shelf.take_plan, snapshot), partial(shelf.fail_plan, snapshot)
+        )
 
     @in_order
     async def undo_act(self) -> None:
@@ -595,3 +584,11 @@ class FileActs(_Acting):
 def _some(paths: Sequence[str]) -> str:
     more = len(paths) - _NAMED
     return ", ".join(paths[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+async def owns_runs(app: AppHandle, session: str) -> bool:
+    """Return whether the session's runs end with this process."""
+    for row in await app.sessions.list():
+        if row.session == session:
+            return row.pid == os.getpid()
+    return True  # one that has not begun is in no ledger yet

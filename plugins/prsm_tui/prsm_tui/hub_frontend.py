@@ -68,17 +68,18 @@ class SessionsFrontend(_OnTerminal, HubFrontend):
             from prsm_tui.linear.opening import tell_many
 
             typed = await tell_many(hub, switch, terminal, keyboard, answers=self._interactive)
-            return _left(typed, terminal)
+            _tell_unsent(typed, terminal)
+            return 0
         tui, beside = compose_hub(hub, **self._options(terminal, keyboard))
         await draw(tui, beside, self._own)
-        return _left(tui.drafts(), terminal)
+        _tell_unsent(tui.drafts(), terminal)
+        return 0
 
 
-def _left(typed: Sequence[str], terminal: TextIO) -> int:
+def _tell_unsent(typed: Sequence[str], terminal: TextIO) -> None:
     for text in typed:
         terminal.write(f"prsm: not sent: {first_line(text)}\n")
     terminal.flush()
-    return 0
 
 
 def compose_hub(hub: Hub, **options: Unpack[ScreenOptions]) -> tuple[HubTui, Sequence[Beside]]:
@@ -143,21 +144,16 @@ class Terminals(NamedTuple):
 
 
 def _leave_session(session: Session, typed: Sequence[str], terminal: TextIO, *, owns: bool) -> int:
-    run, lines = session.run, []
-    is_cut_off = owns and run is not None and run.is_open
+    is_cut_off = owns and session.run is not None and session.run.is_open
     if is_cut_off:
-        lines.append(f"the run is interrupted: prsm resume {session.id} goes on with it")
-    lines += [f"not sent: {first_line(text)}" for text in typed]
-    if lines:
-        terminal.write("".join(f"prsm: {line}\n" for line in lines))
-        terminal.flush()
+        terminal.write(f"prsm: the run is interrupted: prsm resume {session.id} goes on with it\n")
+    _tell_unsent(typed, terminal)
     return INTERRUPTED if is_cut_off else 0
 
 
 async def compose(app: AppHandle, **options: Unpack[ScreenOptions]) -> tuple[Tui, Sequence[Beside]]:
     """Return the screen of a session, and what has to run beside it; its task is begun there."""
-    from prsm_tui.acts import Acts
-    from prsm_tui.leaving import owns_runs
+    from prsm_tui.acts import Acts, owns_runs
     from prsm_tui.model.session import Session
     from prsm_tui.pump import Pump
     from prsm_tui.screen.app import Tui

@@ -63,7 +63,7 @@ def test_widgets_call_nothing_of_the_session():
         if isinstance(node, ast.Name | ast.alias)
         and (getattr(node, "id", None) or getattr(node, "name", None)) in {"AppHandle", "Hub"}
     }
-    one = {"acts.py", "pump.py", "leaving.py", "opening.py"}
+    one = {"acts.py", "pump.py", "opening.py"}
     assert known == one | {"hub_acts.py", "rounds.py", "hub_frontend.py"}
 
 

@@ -13,10 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from prsm_core.kit import first_line
-from prsm_tui.acts import Acts
+from prsm_tui.acts import Acts, owns_runs
 from prsm_tui.commands import Command, read_command, unknown
 from prsm_tui.hub_acts import HubActs
-from prsm_tui.leaving import owns_runs
 from prsm_tui.linear.commands import MANY, help_lines, is_yes, number_of, numbered
 from prsm_tui.linear.keyboard import Keyboard, columns_of
 from prsm_tui.linear.page import Page

@@ -15,13 +15,12 @@ from prsm_core.kit import escape_exact
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, read_command, unknown
 from prsm_tui.editor import Ends
-from prsm_tui.leaving import what_follows
 from prsm_tui.linear.commands import LINEAR, MANY, PAGES, help_lines, is_yes
 from prsm_tui.linear.files import Reviewing, Shelving
 from prsm_tui.linear.phrases import lines_of, verdict_of, whole
 from prsm_tui.linear.telling import Teller
 from prsm_tui.model.requests import PERMISSION, Request, parse_answer
-from prsm_tui.model.silence import Silence
+from prsm_tui.model.session import Session, Silence
 from prsm_tui.model.words import state_of
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from prsm_tui.linear.keyboard import Keyboard
     from prsm_tui.linear.page import Page
     from prsm_tui.model.agents import Agent
-    from prsm_tui.model.session import Session
 
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
 _TOO_LONG = 7  # digits of a number that names one of what was shown
@@ -204,7 +202,7 @@ class Person(Unedited):
             self.leave()
             return
         self._left_at = now
-        follows = what_follows(self.session, owns=self.owns)
+        follows = self.session.what_follows(owns=self.owns)
         self._page.end_line()
         self.told("warning", f"Ctrl+C again leaves: {follows}")
 

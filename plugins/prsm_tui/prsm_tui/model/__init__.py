@@ -3,12 +3,11 @@
 Nothing here knows a screen, a clock or an engine. Every text that somebody else wrote is harmless
 already: it can be drawn as it is.
 
-session     the root: takes events, knows the agents, the run and what waits
+session     the root: takes events, knows the agents, the run and what waits; a long silence
 transcript  the blocks of one agent, and what it is saying right now
 blocks      the kinds of blocks, and what a call is about
 spoken      a text that comes in pieces
 agents      one agent in the tree
-silence     the warning that nothing is heard of a run
 requests    what waits for a person, and how an answer is typed
 review      the changes of files, by file, agent or turn
 patches     the lines of one change, and in two columns

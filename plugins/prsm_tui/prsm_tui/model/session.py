@@ -299,6 +299,7 @@ def _exact(value: object) -> str:
     return "" if value is None else escape_exact(str(value))
 
 
+SILENCE_SECONDS = 30.0  # without any event
 MOST_CALLED = 60  # characters of a task that stand for a name
 _LOOKED_AT = 1_000  # … in which they are looked for
 _KINDS = {"permission_requested": PERMISSION, "question_asked": QUESTION}
@@ -479,6 +480,14 @@ class Session:
             yield child
             stack.extend(child.children)
 
+    def what_follows(self, *, owns: bool) -> str:
+        """Return what leaving does; `owns`: the session's runs end with this process."""
+        if self.run is None or not self.run.is_open:
+            return "no run is open"
+        if not owns:
+            return "the run goes on, since another process has it"
+        return f"the run stops here as interrupted; `prsm resume {self.id}` goes on with it"
+
     def asks(self, agent: str) -> bool:
         """Return whether an agent waits for a person."""
         return any(request.agent == agent for request in self.requests.values())
@@ -525,6 +534,30 @@ class Session:
         if call is not None:
             call.status = status
             call.change()
+
+
+class Silence:
+    """Knows since when a session is silent that should not be; what is too long is told once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._heard = -1
+        self._since = 0.0
+        self.is_long = False  # and told
+
+    def news(self, now: float) -> str:
+        """Return what is to be told of a silence that has become too long; blank: nothing.
+
+        No event is missed while no run is open, or while somebody is asked.
+        """
+        session, run = self._session, self._session.run
+        if session.heard != self._heard or session.requests or run is None or not run.is_open:
+            self._heard, self._since, self.is_long = session.heard, now, False
+        silent = now - self._since
+        if silent < SILENCE_SECONDS or self.is_long:
+            return ""
+        self.is_long = True
+        return f"nothing was heard from the agents for {format_duration(silent)}"
 
 
 def _run_started(session: Session, event: Event) -> None:

@@ -26,7 +26,6 @@ from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, completed, read_command, unknown
 from prsm_tui.editor import Ends
 from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, SURE, TRANSCRIPT, TREE, Keymap
-from prsm_tui.leaving import what_follows
 from prsm_tui.screen import messages
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.help import Help
@@ -40,6 +39,7 @@ from prsm_tui.screen.themes import HIGH_CONTRAST, ON_DARK, ON_LIGHT, UNCOLOURED,
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     from textual import events
     from textual.app import ComposeResult
@@ -70,7 +70,15 @@ class FrameDue(Message):
 
 
 class ScreenOptions(TypedDict, total=False):
-    """What a screen is opened with, of one session or of many; `clock` tells Unix seconds."""
+    """What a screen is opened with, of one session or of many.
+
+    Attributes:
+        terminal: What is drawn on; None in tests, which have none.
+        keyboard: The descriptor that is read.
+        answers: Whether a person may answer; they may unless it is said.
+        keymap: The keys, as the person has set them.
+        clock: Tells the time, in Unix seconds.
+    """
 
     terminal: TextIO | None
     keyboard: int | None
@@ -93,27 +101,15 @@ class Tui(App[None]):
     ]
 
     def __init__(
-        self,
-        session: Session,
-        *,
-        terminal: TextIO | None = None,
-        keyboard: int | None = None,
-        answers: bool = True,
-        owns: bool = True,
-        keymap: Keymap | None = None,
-        clock: Callable[[], float] = time.time,
+        self, session: Session, *, owns: bool = True, **options: Unpack[ScreenOptions]
     ) -> None:
-        """Show a session on a terminal, None in tests; read the descriptor `keyboard`.
-
-        The person may answer requests if `answers`; the session's runs end with this process if it
-        `owns` them; `clock` tells Unix seconds.
-        """
-        self.terminal, self.keyboard = terminal, keyboard
+        """Show a session, whose runs end with this process if it `owns` them."""
+        self.terminal, self.keyboard = options.get("terminal"), options.get("keyboard")
         super().__init__(driver_class=TerminalDriver)
         self.register_theme(HIGH_CONTRAST)
         self.ansi_theme_dark, self.ansi_theme_light = ON_DARK, ON_LIGHT
-        self._clock = clock
-        self.keymap = keymap or Keymap()
+        self._clock = options.get("clock", time.time)
+        self.keymap = options.get("keymap") or Keymap()
         if self.keymap.is_own:
             self.set_keymap(self.keymap.by_name())
         self.session = session
@@ -122,7 +118,7 @@ class Tui(App[None]):
         self.many: HubActs | None = None  # where there are many sessions
         self.chosen: str | None = None
         self.delivery = DELIVERIES[0]
-        self._answers = answers
+        self._answers = options.get("answers", True)
         self.owns = owns
         self._is_chosen = False  # by the person, rather than by who leads
         self._frame: asyncio.TimerHandle | None = None
@@ -430,7 +426,7 @@ class Tui(App[None]):
         self.told("warning", f"{key} again leaves: {self._what_follows()}")
 
     def _what_follows(self) -> str:
-        return what_follows(self.session, owns=self.owns)
+        return self.session.what_follows(owns=self.owns)
 
     def _tick(self) -> None:
         """Draw times again, as long as something runs or waits."""

@@ -17,7 +17,7 @@ from prsm_core.kit import format_duration
 from prsm_tui.keys import TREE, Keymap
 from prsm_tui.model import words
 from prsm_tui.model.blocks import Said
-from prsm_tui.model.silence import Silence
+from prsm_tui.model.session import Session, Silence
 from prsm_tui.screen.keys import binding, bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.messages import AgentChosen, KillWanted, SteppedOut
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from prsm_tui.model.agents import Agent
-    from prsm_tui.model.session import Session
 
 WIDE = 100  # columns from which on both are seen
 _LOW = 14  # rows below which the head of the agent is left out

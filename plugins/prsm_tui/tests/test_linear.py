@@ -379,7 +379,7 @@ class Typist:
     def __init__(self):
         self.heard = []
 
-    def begun(self):
+    def begin_line(self):
         self.heard.append("begun")
 
     def added(self, draft, key):
@@ -391,7 +391,7 @@ class Typist:
     def entered(self, line):
         self.heard.append(f"line {line}")
 
-    def left(self, *, at_once):
+    def leaving(self, *, at_once):
         self.heard.append("left")
 
 

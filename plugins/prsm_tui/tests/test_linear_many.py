@@ -11,7 +11,7 @@ import pytest
 from prsm_testing import HubFrontendContract
 from prsm_tui.hub_frontend import SessionsFrontend
 from prsm_tui.linear.keyboard import Keyboard
-from prsm_tui.linear.opening import Hands, compose_many
+from prsm_tui.linear.opening import compose_many
 from prsm_tui.linear.page import Page
 from prsm_tui.settings import TuiSettings
 
@@ -27,7 +27,7 @@ class ManySessions(Ears):
 
     def __init__(self, many, page, paper, keyboard):
         self.many = many
-        many.keyboard = Keyboard(keyboard, Hands(many, page), paper)
+        many.keyboard = Keyboard(keyboard, many, paper)
         super().__init__(paper, many.keyboard)
         many.leave = self.left.set
 

@@ -30,7 +30,7 @@ _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)")
 class Typing(Protocol):
     """Who is told what is typed."""
 
-    def begun(self) -> None:
+    def begin_line(self) -> None:
         """Hear that the first key of a line was pressed."""
 
     def added(self, draft: str, key: str) -> None:
@@ -42,7 +42,7 @@ class Typing(Protocol):
     def entered(self, line: str) -> None:
         """Hear a line that was ended."""
 
-    def left(self, *, at_once: bool) -> None:
+    def leaving(self, *, at_once: bool) -> None:
         """Hear that the person leaves; `at_once`: the terminal has gone."""
 
 
@@ -74,7 +74,7 @@ class Keyboard:
                     await ready.wait()
                     ready.clear()
                     if not self._read():
-                        self._typing.left(at_once=True)
+                        self._typing.leaving(at_once=True)
                         return
             finally:
                 loop.remove_signal_handler(signal.SIGCONT)
@@ -123,7 +123,7 @@ class Keyboard:
             self._typing.entered(line)
         elif key in (LEAVE, END):
             if key == LEAVE or not self.draft:
-                self._typing.left(at_once=False)
+                self._typing.leaving(at_once=False)
         elif key in f"{_BACKSPACE}{_KILL_LINE}{_KILL_WORD}":
             self._erase(self._shortened(key))
         elif len(key) == 1:
@@ -139,7 +139,7 @@ class Keyboard:
         if not (key.isprintable() or key == "\n") or len(self.draft) >= _MAX_LINE:
             return
         if not self.draft:
-            self._typing.begun()
+            self._typing.begin_line()
         self.draft += key
         self._typing.added(self.draft, key)
 

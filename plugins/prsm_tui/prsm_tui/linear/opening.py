@@ -16,10 +16,10 @@ from prsm_core.kit import first_line
 from prsm_tui.acts import Acts, owns_runs
 from prsm_tui.commands import Command, read_command, unknown
 from prsm_tui.hub_acts import HubActs
-from prsm_tui.linear.commands import MANY, help_lines, is_yes, number_of, numbered
+from prsm_tui.linear.commands import MANY, help_lines, number_of, numbered
 from prsm_tui.linear.keyboard import Keyboard, columns_of
 from prsm_tui.linear.page import Page
-from prsm_tui.linear.person import LEAVE_SECONDS, Person, Unedited
+from prsm_tui.linear.person import AtPage, Person
 from prsm_tui.model import words
 from prsm_tui.model.session import Session
 from prsm_tui.model.sessions import NEEDS_YOU, Sessions
@@ -81,7 +81,7 @@ async def tell_many(
     """Tell many sessions until their person leaves; return what was typed and not sent."""
     page = Page(terminal, columns_of(terminal.fileno()))
     many, rounds = compose_many(hub, page, answers=answers)
-    many.keyboard = Keyboard(keyboard, Hands(many, page), terminal)
+    many.keyboard = Keyboard(keyboard, many, terminal)
     left = asyncio.Event()
     many.leave = left.set
     many.begin(switch)
@@ -130,7 +130,7 @@ async def _tick(person: Person | Many) -> None:
         person.tick()
 
 
-class Many(Unedited):
+class Many(AtPage):
     """Owns whether the person is at the list or in a session, and the numbers of sessions."""
 
     def __init__(
@@ -143,22 +143,17 @@ class Many(Unedited):
         answers: bool = True,
     ) -> None:
         """Begin at the list; `workspace` is where a new session works unless a person says else."""
-        # These three are given before anything is typed.
+        super().__init__(page, now)
+        # Both are given before anything is typed.
         self.acts: HubActs
         self.rounds: Rounds
-        self.keyboard: Keyboard
-        self.leave: Callable[[], None] = lambda: None
         self.person: Person | None = None  # in the session that is visited
-        self._sessions, self._page, self._now = sessions, page, now
+        self._sessions = sessions
         self._workspace, self._answers = workspace, answers
         self._numbers: list[str] = []  # ids of sessions: the first is session 1
         self._is_listed = False  # they were told once
         self._is_asked: bool | None = None  # … or asked for, and whether that is said, too
         self._told: dict[str, str] = {}  # the state of each that was told last
-        self._sure: Callable[[], None] | None = None
-        self._meant: object = None  # where the person was when the line was begun
-        self._left_at: float | None = None
-        self._unsent: list[str] = []
         self._kept: dict[str, dict[object, Comment]] = {}  # comments of sessions that were left
 
     def begin(self, switch: str) -> None:
@@ -234,14 +229,9 @@ class Many(Unedited):
     def drafts(self) -> Sequence[str]:
         """Return what was typed and reached nobody."""
         self._put_away()
-        kept = [comment.text for comments in self._kept.values() for comment in comments.values()]
-        return [*self._unsent, *kept, *filter(str.strip, [self.keyboard.draft])]
+        return self._not_sent(one for kept in self._kept.values() for one in kept.values())
 
     # What became of acts: of those of the session, where one is visited.
-
-    def told(self, level: str, text: str) -> None:
-        """Say what became of an act."""
-        self._page.tell(level, text)
 
     def unsent(self, agent: str | None, text: str) -> None:
         """Say that a text reached nobody; it is printed again at the end."""
@@ -264,7 +254,7 @@ class Many(Unedited):
         """Note what the line is for."""
         self._meant = self.person or self._sure or self
         if self.person is not None:
-            self.person.begun()
+            self.person.begin_line()
 
     def entered(self, line: str) -> None:
         """Do what a line says, where the person still is where it was begun."""
@@ -282,29 +272,15 @@ class Many(Unedited):
             self._page.end_line()
             self._at_list(line.strip())
 
-    def leaving(self, *, at_once: bool) -> None:
-        """Leave at the second time; the first says that what runs goes on."""
-        now = self._now()
-        is_second = self._left_at is not None and now - self._left_at <= LEAVE_SECONDS
-        self._page.end_line()
-        if at_once or is_second:
-            self.leave()
-            return
-        self._left_at = now
+    def _what_follows(self) -> str:
         runs = [one.name for one in self._sessions.listed if one.status == "running"]
-        names = first_line(", ".join(runs), 200)
-        goes_on = f"what runs goes on: {names}" if runs else "nothing runs"
-        self.told("warning", f"Ctrl+C again leaves: {goes_on}")
+        return f"what runs goes on: {first_line(', '.join(runs), 200)}" if runs else "nothing runs"
 
     def _at_list(self, typed: str) -> None:
         if not typed:
             return
         if self._sure is not None:
-            do, self._sure = self._sure, None
-            if is_yes(typed):
-                do()
-            else:
-                self.told("info", "not done")
+            self._confirm(typed)
             return
         command = read_command(typed)
         if command is None:
@@ -382,7 +358,7 @@ class Many(Unedited):
             self.told("warning", f"no run of {one.name} is open")
             return
         stop = partial(self.acts.stop, one.id)
-        self._ask(f"end the run of {one.name}, with its agents killed", stop)
+        self.ask(f"end the run of {one.name}, with its agents killed", stop)
 
     def _rename(self, rest: str) -> None:
         one, name = self._meant_by(rest)
@@ -406,7 +382,7 @@ class Many(Unedited):
             self.told("warning", f"{one.name} still runs: /end it first")
             return
         question = f"delete {one.name} for good; files that its agents wrote stay"
-        self._ask(question, partial(self.acts.delete, one.id))
+        self.ask(question, partial(self.acts.delete, one.id))
 
     def _meant_by(self, rest: str, *, needs_number: bool = False) -> tuple[Listed | None, str]:
         """Return the session that is meant, and what else was typed; says why there is none.
@@ -422,15 +398,12 @@ class Many(Unedited):
             self.told("warning", "which session? /sessions tells their numbers")
         return one, more.strip()
 
-    def _ask(self, what: str, do: Callable[[], None]) -> None:
+    def ask(self, what: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes, in the session or at the list."""
         if self.person is not None:
             self.person.ask(what, do)
-            return
-        self._sure = do
-        # Before the choices are shown: an answer may come at once.
-        self.keyboard.forget()
-        self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
+        else:
+            super().ask(what, do)
 
     def _selected(self) -> str:
         return f"selected: the list; a task that you type begins a session in {self._workspace}"
@@ -449,33 +422,6 @@ class Many(Unedited):
         person, self.person = self.person, None
         if person is not None:
             self._kept[person.session.id] = person.session.review.kept
-
-
-class Hands:
-    """Passes on what is typed."""
-
-    def __init__(self, many: Many, page: Page) -> None:
-        self._many, self._page = many, page
-
-    def begun(self) -> None:
-        """Note what the line is for."""
-        self._many.begin_line()
-
-    def added(self, draft: str, key: str) -> None:
-        """Show a key."""
-        self._page.typed(draft, key)
-
-    def erased(self, draft: str, erased: str) -> None:
-        """Take signs off."""
-        self._page.erased(draft, erased)
-
-    def entered(self, line: str) -> None:
-        """Do what a line says."""
-        self._many.entered(line)
-
-    def left(self, *, at_once: bool) -> None:
-        """Leave, the second time."""
-        self._many.leaving(at_once=at_once)
 
 
 def _state(one: Listed) -> str:

@@ -32,14 +32,75 @@ if TYPE_CHECKING:
     from prsm_tui.linear.keyboard import Keyboard
     from prsm_tui.linear.page import Page
     from prsm_tui.model.agents import Agent
+    from prsm_tui.model.review import Comment
 
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
 _TOO_LONG = 7  # digits of a number that names one of what was shown
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
 
 
-class Unedited:
-    """Hears of acts that only a screen has use for: completion, an editor, going to a call."""
+class AtPage:
+    """Owns what a person at a page is asked, has typed and not sent, and how they leave.
+
+    Acts that only a screen has use for come to nothing: completion, an editor, going to a call.
+    """
+
+    def __init__(self, page: Page, now: Callable[[], float]) -> None:
+        # Given before anything is typed.
+        self.keyboard: Keyboard
+        self.leave: Callable[[], None] = lambda: None
+        self._page, self._now = page, now
+        self._sure: Callable[[], None] | None = None  # what is done on a yes
+        self._meant: object = None  # where the person was when the line was begun
+        self._left_at: float | None = None
+        self._unsent: list[str] = []
+
+    def told(self, level: str, text: str) -> None:
+        """Say what became of an act."""
+        self._page.tell(level, text)
+
+    def added(self, draft: str, key: str) -> None:
+        """Show a key."""
+        self._page.typed(draft, key)
+
+    def erased(self, draft: str, erased: str) -> None:
+        """Take signs off."""
+        self._page.erased(draft, erased)
+
+    def leaving(self, *, at_once: bool) -> None:
+        """Leave at the second time; the first says what becomes of what runs."""
+        now = self._now()
+        is_second = self._left_at is not None and now - self._left_at <= LEAVE_SECONDS
+        self._page.end_line()
+        if at_once or is_second:
+            self.leave()
+            return
+        self._left_at = now
+        self.told("warning", f"Ctrl+C again leaves: {self._what_follows()}")
+
+    def ask(self, what: str, do: Callable[[], None]) -> None:
+        """Do something once the person has said yes; what they type next is the answer."""
+        self._sure = do
+        # Before the choices are shown: afterwards what is typed may be an answer.
+        self.keyboard.forget()
+        self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
+
+    def _confirm(self, typed: str) -> bool:
+        """Do what was asked about if the answer is yes; return whether it is."""
+        do, self._sure = self._sure, None
+        if do is not None and is_yes(typed):
+            do()
+            return True
+        self.told("info", "not done")
+        return False
+
+    def _not_sent(self, comments: Iterable[Comment]) -> Sequence[str]:
+        texts = [comment.text for comment in comments]
+        return [*self._unsent, *texts, *filter(str.strip, [self.keyboard.draft])]
+
+    def _what_follows(self) -> str:
+        """Return what leaving does to what runs."""
+        raise NotImplementedError
 
     def completed(self, text: str, found: Sequence[str]) -> None:
         """Nothing is completed here."""
@@ -55,7 +116,7 @@ class Unedited:
         """No call is looked for here."""
 
 
-class Person(Unedited):
+class Person(AtPage):
     """Owns what is selected, and where the person is."""
 
     def __init__(
@@ -73,26 +134,18 @@ class Person(Unedited):
         The person may answer requests if `answers`; the session's runs end with this process if it
         `owns` them; `more` are further commands, where there are many sessions.
         """
+        super().__init__(page, now)
         self._more = more or {}
         self._known = {**LINEAR, **{name: one for name, (one, _) in self._more.items()}}
         self.session, self.owns = session, owns
-        # Both are given before anything is typed.
-        self.acts: Acts
-        self.keyboard: Keyboard
-        self.leave: Callable[[], None] = lambda: None
-        self._page = page
-        self._now = now
+        self.acts: Acts  # given before anything is typed
         self._answers = answers
         self._teller = Teller(session)
         self._chosen: str | None = None
         self._is_chosen = False  # by the person, rather than by who leads
         self._was_live = False
         self._at: Request | None = None  # where a line is an answer
-        self._sure: Callable[[], None] | None = None  # what is done on a yes
-        self._meant: object = None  # where the person was when the line was begun
         self.delivery = DELIVERIES[0]
-        self._left_at: float | None = None
-        self._unsent: list[str] = []
         self._silence = Silence(session)
         self._files = Reviewing(self), Shelving(self)
         self._pages_asked: list[str] = []  # and not told, in the order of their coming
@@ -136,14 +189,9 @@ class Person(Unedited):
 
     def drafts(self) -> Sequence[str]:
         """Return what was typed and reached nobody."""
-        kept = [comment.text for comment in self.session.review.kept.values()]
-        return [*self._unsent, *kept, *filter(str.strip, [self.keyboard.draft])]
+        return self._not_sent(self.session.review.kept.values())
 
     # What became of acts.
-
-    def told(self, level: str, text: str) -> None:
-        """Say what became of an act."""
-        self._page.tell(level, text)
 
     def unsent(self, agent: str | None, text: str) -> None:
         """Say that a text reached nobody; it is printed again at the end."""
@@ -161,17 +209,9 @@ class Person(Unedited):
 
     # What is typed.
 
-    def begun(self) -> None:
+    def begin_line(self) -> None:
         """Note what the line is for."""
         self._meant = self._at or self._sure
-
-    def added(self, draft: str, key: str) -> None:
-        """Show a key."""
-        self._page.typed(draft, key)
-
-    def erased(self, draft: str, erased: str) -> None:
-        """Take signs off."""
-        self._page.erased(draft, erased)
 
     def entered(self, line: str) -> None:
         """Do what a line says."""
@@ -183,7 +223,8 @@ class Person(Unedited):
             self.told("warning", f"not used: {typed!r}: what it was for has ended")
             return
         if self._sure is not None:
-            self._confirm(typed)
+            if not self._confirm(typed):
+                self._page.say([self._selected()])
             return
         command = read_command(typed)
         if command is not None:
@@ -193,18 +234,8 @@ class Person(Unedited):
         else:
             self.acts.say(self._chosen, line, self.delivery)
 
-    def left(self, *, at_once: bool) -> None:
-        """Leave at the second time; the first says what becomes of the run."""
-        now = self._now()
-        is_second = self._left_at is not None and now - self._left_at <= LEAVE_SECONDS
-        if at_once or is_second:
-            self._page.end_line()
-            self.leave()
-            return
-        self._left_at = now
-        follows = self.session.what_follows(owns=self.owns)
-        self._page.end_line()
-        self.told("warning", f"Ctrl+C again leaves: {follows}")
+    def _what_follows(self) -> str:
+        return self.session.what_follows(owns=self.owns)
 
     def _command(self, command: Typed) -> None:
         acts = self.acts
@@ -226,7 +257,7 @@ class Person(Unedited):
             "mode": acts.mode,
             "attach": acts.attach,
             "fork": lambda _: acts.fork(),
-            "quit": lambda _: self.left(at_once=False),
+            "quit": lambda _: self.leaving(at_once=False),
             **{name: partial(self._look, name) for name in PAGES},
             **{name: do for part in self._files for name, do in part.commands.items()},
             **{name: do for name, (_, do) in self._more.items()},
@@ -371,18 +402,8 @@ class Person(Unedited):
 
     def ask(self, what: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes; what they type next is the answer."""
-        self._at, self._sure = None, do
-        # Before the choices are shown: afterwards what is typed may be an answer.
-        self.keyboard.forget()
-        self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
-
-    def _confirm(self, typed: str) -> None:
-        do, self._sure = self._sure, None
-        if do is not None and is_yes(typed):
-            do()
-            return
-        self.told("info", "not done")
-        self._page.say([self._selected()])
+        self._at = None
+        super().ask(what, do)
 
     def _named(self, name: str) -> Agent | None:
         """Return an agent by its number or its name; the newest of several."""

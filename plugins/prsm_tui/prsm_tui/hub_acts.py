@@ -41,7 +41,7 @@ class Visit:
         self._options = hub.options  # of its workspace, once that is known
         self._status = ""  # of its newest run, when the door was looked for
         self._session: Session | None = None
-        self._acts: Acts | None = None
+        self._acts: Acts  # of the session, once it is known
         self._why_cut = ""
         self._wanted: RunOptions | None = None  # the run that is to begin
         self._turned = asyncio.Event()  # one is, so the door is to be left
@@ -68,7 +68,10 @@ class Visit:
         while True:
             async with AsyncExitStack() as stack:
                 app = await self._enter(stack)
-                self._look_through(app, await app.view() if self._is_torn else None)
+                if self._is_torn:
+                    self._look_through(app, await app.view())
+                else:
+                    self._acts.turn_to(app)
                 if self._why_cut:
                     self._host.told("error", self._why_cut)
                 self._why_cut = await self._stay(app)
@@ -86,12 +89,8 @@ class Visit:
         run = None if self._session is None else self._session.run
         return run is None or run.is_open or run.status == "interrupted"
 
-    def _look_through(self, app: AppHandle, view: View | None) -> None:
-        """Show the session anew, or go on with what is shown."""
-        if view is None:
-            if self._acts is not None:
-                self._acts.turn_to(app)
-            return
+    def _look_through(self, app: AppHandle, view: View) -> None:
+        """Show the session anew."""
         self._session = session = Session.of_view(view, time.time())
         if session.run is not None and session.run.is_open and self._status != "running":
             session.run.status = self._status  # nobody runs it any more, nor waits for answers
@@ -106,7 +105,7 @@ class Visit:
         Returns what is to be said where the owner has gone before its run had ended.
         """
         session, acts = self._session, self._acts
-        assert session is not None and acts is not None  # noqa: S101, PT018 - it was looked through
+        assert session is not None  # noqa: S101 - it was looked through
         pump = Pump(app, session, self._host.changed)
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(pump.read())

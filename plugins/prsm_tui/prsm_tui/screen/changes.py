@@ -188,7 +188,6 @@ class Changes(Place):
         """Accept the change, or all of its group."""
         meant = self._meant(which)
         if not meant:
-            self.say(self._none("there is nothing here to decide"))
             return
         question = "" if which == "one" else f"Accept {counted(meant)}?"
         ids = [one.id for one in meant]
@@ -198,7 +197,6 @@ class Changes(Place):
         """Take the change back, or all of its group; asks first."""
         meant = self._meant(which)
         if not meant:
-            self.say(self._none("there is nothing here to decide"))
             return
         meant, left = without_unsure(meant) if which == "all" else (meant, "")
         if not meant:
@@ -310,18 +308,20 @@ class Changes(Place):
         return self.session.review.find(self._chosen)
 
     def _meant(self, which: str) -> Sequence[Change]:
-        """Return the changes that a decision is about: those that are open.
+        """Return the open changes that a decision is about; say why there are none.
 
         What is from outside is decided one by one.
         """
-        groups = self.session.review.groups(self._by, shows_all=self._shows_all)
-        for group in groups:
-            if self._chosen in {one.id for one in group.changes}:
-                chosen = self._change
-                agents = [one for one in group.changes if one.agent is not None]
-                found = agents if which == "all" else [chosen] if chosen else []
-                return [one for one in found if one.is_open]
-        return []
+        chosen = self._change
+        changes = [] if chosen is None else [chosen]
+        if which == "all":
+            groups = self.session.review.groups(self._by, shows_all=self._shows_all)
+            group = next((group.changes for group in groups if chosen in group.changes), ())
+            changes = [one for one in group if one.agent is not None]
+        meant = [one for one in changes if one.is_open]
+        if not meant:
+            self.say(self._none("there is nothing here to decide"))
+        return meant
 
     @property
     def _known(self) -> Sequence[Change]:

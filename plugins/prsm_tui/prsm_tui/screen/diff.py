@@ -14,12 +14,12 @@ from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from prsm_tui.keys import DIFF
 from prsm_tui.model.patches import ABOUT, ADDED, HUNK, REMOVED, Beside, PatchLine, beside, differing
 from prsm_tui.screen.keys import bindings
+from prsm_tui.screen.lines import Rows
 from prsm_tui.screen.wrapping import wrap_all
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prsm_tui.screen.drawing import Row
 
 
-class Diff(ScrollView, can_focus=True):
+class Diff(Rows, can_focus=True):
     """Shows the lines of one patch, or a text in place of them."""
 
     BINDINGS = bindings(DIFF)
@@ -160,23 +160,18 @@ class Diff(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw a row of the widget."""
-        width, at = self._width, round(self.scroll_y) + y
+        width, at = self._cells, round(self.scroll_y) + y
         if not self._items:
             rows = wrap_all(self._text, max(2, width))
-            strip = Strip([Segment(rows[at], Style(dim=True))] if at < len(rows) else [])
-            return strip.adjust_cell_length(width).apply_style(self.rich_style)
+            strip = Strip([Segment(rows[at], _DIM)] if at < len(rows) else [])
+            return strip.adjust_cell_length(width).apply_style(self._base)
         if at >= self._height:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._base)
         place = bisect_right(self._starts, at) - 1
         cursor = self.side if place in self._region else ""
         item = self._items[place]
         row = draw_item(item, self._sheet, cursor, self._noted)[at - self._starts[place]]
-        return Strip(row).adjust_cell_length(width).apply_style(self.rich_style)
-
-    @property
-    def _width(self) -> int:
-        """The cells of a row: the bar stands beside them."""
-        return self.scrollable_content_region.width
+        return Strip(row).adjust_cell_length(width).apply_style(self._base)
 
     @property
     def _region(self) -> range:

@@ -21,7 +21,25 @@ Line = tuple[str, Style]
 _CURSOR = Style(reverse=True)
 
 
-class Lines(ScrollView, can_focus=True):
+class Rows(ScrollView):
+    """Draws rows as wide as itself; the style they have in common is worked out once."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - as Textual names it
+        super().__init__(id=id)
+        self._base, self._cells = Style(), 0  # of the rows that are drawn
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw rows of the widget."""
+        self._base, self._cells = self.rich_style, self._width
+        return super().render_lines(crop)
+
+    @property
+    def _width(self) -> int:
+        """The cells of a row: a bar, where there is one, stands beside them."""
+        return self.scrollable_content_region.width
+
+
+class Lines(Rows, can_focus=True):
     """Shows `count` lines, each made by `make` when it is seen; `cursor` is one of them, or -1."""
 
     DEFAULT_CSS = """
@@ -33,7 +51,6 @@ class Lines(ScrollView, can_focus=True):
         self.count = 0
         self.cursor = -1
         self._make: Callable[[int, int], Line] = lambda _index, _width: ("", Style())
-        self._base, self._cells = Style(), 0  # of the rows that are drawn
         self._drawn: dict[int, tuple[Line, bool]] = {}
 
     def provide(self, count: int, make: Callable[[int, int], Line]) -> None:
@@ -65,11 +82,6 @@ class Lines(ScrollView, can_focus=True):
                 self.scroll_to(y=index - height + 1, animate=False, immediate=True)
         self.update()
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw rows of the widget: what they have in common is worked out once."""
-        self._base, self._cells = self.rich_style, self._width
-        return super().render_lines(crop)
-
     def render_line(self, y: int) -> Strip:
         """Draw a row of the widget."""
         index, width = round(self.scroll_y) + y, self._cells
@@ -79,11 +91,6 @@ class Lines(ScrollView, can_focus=True):
         style = style + _CURSOR if has_cursor else style
         strip = Strip([Segment(cut(text, width), style)]).adjust_cell_length(width, style)
         return strip.apply_style(self._base)
-
-    @property
-    def _width(self) -> int:
-        """The cells of a line: a bar, where there is one, stands beside them."""
-        return self.scrollable_content_region.width
 
     def on_resize(self, _: events.Resize) -> None:
         """Lines depend on the width."""

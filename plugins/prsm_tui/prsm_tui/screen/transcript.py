@@ -13,7 +13,6 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from rich.style import Style
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -33,6 +32,7 @@ from prsm_tui.model.blocks import (
 )
 from prsm_tui.screen.drawing import Look, Row, can_open, draw, text_of
 from prsm_tui.screen.keys import bindings
+from prsm_tui.screen.lines import Rows
 from prsm_tui.screen.messages import AgentChosen, HistoryWanted, TextCopied
 from prsm_tui.screen.wrapping import cut
 
@@ -71,7 +71,7 @@ class _Item:
     rows: Sequence[Row] = field(default_factory=list)
 
 
-class Transcript(ScrollView, can_focus=True):
+class Transcript(Rows, can_focus=True):
     """Shows the blocks of one agent, or of the session."""
 
     BINDINGS = bindings(TRANSCRIPT)
@@ -82,9 +82,9 @@ class Transcript(ScrollView, can_focus=True):
     def __init__(self, session: Session, keymap: Keymap) -> None:
         super().__init__(id="transcript")
         self._session, self._keymap = session, keymap
-        self._model = session.transcript
+        self.model = session.transcript
         self._readings: dict[Model, Reading] = {}
-        self._reading = self._readings[self._model] = Reading()
+        self._reading = self._readings[self.model] = Reading()
         self._sifting = Sifting()
         self._items: list[_Item] = []
         self._ends: list[int] = []  # the row behind each item
@@ -92,7 +92,6 @@ class Transcript(ScrollView, can_focus=True):
         self._puts = False  # it puts itself where it is read, nobody scrolls
         self._fitted = Size()  # its size when it did so last
         self._wanted = -1  # the event before which a page was wanted, to find where one reads
-        self._base, self._cells = Style(), 0  # of the rows that are drawn
         self._place = (0, 0)  # of the bar, in eighths of a row: how long it is, and where
 
     @property
@@ -110,7 +109,7 @@ class Transcript(ScrollView, can_focus=True):
         """How many rows are new below; 0 while it follows its end."""
         if self.follows:
             return 0
-        newer = (*self._reading.newer(self._model.blocks), *self._model.saying())
+        newer = (*self._reading.newer(self.model.blocks), *self.model.saying())
         fresh, rows = set(map(id, newer)), 0
         for item in reversed(self._items):
             if id(item.block) not in fresh:
@@ -124,10 +123,10 @@ class Transcript(ScrollView, can_focus=True):
         wanted = self._reading.filter
         if not wanted:
             return ""
-        total = len(self._model.blocks) + len(self._model.saying())
+        total = len(self.model.blocks) + len(self.model.saying())
         parts = [
             f"filter: {wanted.text}{'_' if wanted.is_typed else ''}",
-            f"{len(self._items)} of {total}{'' if self._model.is_whole else ' that are loaded'}",
+            f"{len(self._items)} of {total}{'' if self.model.is_whole else ' that are loaded'}",
         ]
         unknown = read_sieve(wanted.text).unknown
         if unknown:
@@ -136,16 +135,11 @@ class Transcript(ScrollView, can_focus=True):
             parts.append(f"kinds: {' '.join(f':{name}' for name in KINDS)}")
         return cut(" · ".join(parts), max(1, self.size.width))
 
-    @property
-    def model(self) -> Model:
-        """What is shown."""
-        return self._model
-
     def show(self, model: Model) -> None:
         """Show another transcript: as it was read before, or at its end."""
         self._reading.filter.keep()
-        self._model.is_held = self._model is self._session.transcript
-        self._model = model
+        self.model.is_held = self.model is self._session.transcript
+        self.model = model
         self._reading = self._readings.setdefault(model, Reading())
         self._wanted = -1
         self._hold()
@@ -236,10 +230,10 @@ class Transcript(ScrollView, can_focus=True):
 
     def reveal(self, block: Block) -> None:
         """Mark a block of the model, and show it."""
-        place = next((n for n, one in enumerate(self._model.blocks) if one is block), None)
+        place = next((n for n, one in enumerate(self.model.blocks) if one is block), None)
         if place is None:
             return
-        wanted, spot = self._reading.filter, Spot.of(self._model.blocks, place, 0)
+        wanted, spot = self._reading.filter, Spot.of(self.model.blocks, place, 0)
         had_filter = bool(wanted)
         wanted.drop()
         self._reading.marked = block
@@ -263,7 +257,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def action_copy(self) -> None:
         """Copy what is marked, else what the agent has said last."""
-        said = [block for block in self._model.blocks if isinstance(block, Said)]
+        said = [block for block in self.model.blocks if isinstance(block, Said)]
         block = self._reading.marked or (said[-1] if said else None)
         if block is not None:
             self.post_message(TextCopied(text_of(block)))
@@ -293,11 +287,6 @@ class Transcript(ScrollView, can_focus=True):
         if new_value < old_value and round(new_value) <= 0:
             self._want_more()
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw rows of the widget: their common style is worked out once."""
-        self._base, self._cells = self.rich_style, self._width
-        return super().render_lines(crop)
-
     def render_line(self, y: int) -> Strip:
         """Draw a row of the widget."""
         width, at = self._cells, round(self.scroll_y) + y
@@ -324,10 +313,6 @@ class Transcript(ScrollView, can_focus=True):
             self._place = seen
             self._scroll_update(self.virtual_size)
             self.vertical_scrollbar.position = self.scroll_y
-
-    @property
-    def _width(self) -> int:
-        return self.scrollable_content_region.width
 
     @property
     def _height(self) -> int:
@@ -358,15 +343,15 @@ class Transcript(ScrollView, can_focus=True):
         return first
 
     def _blocks(self) -> Sequence[Block]:
-        sieve, saying = read_sieve(self._reading.filter.text), self._model.saying()
+        sieve, saying = read_sieve(self._reading.filter.text), self.model.saying()
         if not sieve.passes_all:
-            return self._sifting.sift(sieve, (*self._model.blocks, *saying))
+            return self._sifting.sift(sieve, (*self.model.blocks, *saying))
         self._find_start()
-        return [*self._model.blocks[self._start :], *saying]
+        return [*self.model.blocks[self._start :], *saying]
 
     def _find_start(self) -> None:
         """Follow what is laid out where a page came in front, and let go of what is far up."""
-        blocks = self._model.blocks
+        blocks = self.model.blocks
         if self.follows and len(blocks) - self._start > _TRIMMED:
             self._start = len(blocks) - _LAID_OUT
             self._items, self._ends = [], []
@@ -418,7 +403,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _begin(self) -> None:
         self._items, self._ends = [], []
-        blocks, at = self._model.blocks, self._reading.at
+        blocks, at = self.model.blocks, self._reading.at
         self._start = max(0, len(blocks) - _LAID_OUT)
         if at is not None:
             self._start = min(self._start, self._place_of(at, blocks) or 0)
@@ -440,13 +425,13 @@ class Transcript(ScrollView, can_focus=True):
         self._hold()
 
     def _stay(self, at: Spot) -> None:
-        says = set(map(id, self._model.saying()))
+        says = set(map(id, self.model.saying()))
         rows = sum(len(item.rows) for item in self._items if id(item.block) in says)
-        self._reading.stay(at, self._model.blocks, rows)
+        self._reading.stay(at, self.model.blocks, rows)
 
     def _hold(self) -> None:
         """Keep what is far up as long as somebody reads there."""
-        self._model.is_held = not self.follows or self._model is self._session.transcript
+        self.model.is_held = not self.follows or self.model is self._session.transcript
 
     def _put(self) -> None:
         """Go where it is read: the end, or a line of a block."""
@@ -467,22 +452,22 @@ class Transcript(ScrollView, can_focus=True):
         place = at.find(blocks)
         if place is not None:
             return self._top(place) + min(at.line, max(0, len(self._items[place].rows) - 1))
-        if at.after < self._model.since and not self._model.is_whole:
+        if at.after < self.model.since and not self.model.is_whole:
             self._want_page()
         place = at.next_to(blocks)
         return self._height if place is None else self._top(place)
 
     def _want_page(self) -> None:
         """Want a page of the history, once: what is read was let go."""
-        if self._wanted != self._model.since:
-            self._wanted = self._model.since
+        if self._wanted != self.model.since:
+            self._wanted = self.model.since
             self.post_message(HistoryWanted())
 
     def _want_more(self) -> None:
         """Lay out more blocks in front; where there are none, want a page of the history."""
         if self._start and not self._reading.filter.text:
             self.grow()
-        elif not self._model.is_whole:
+        elif not self.model.is_whole:
             self.post_message(HistoryWanted())
 
     def grow(self) -> None:
@@ -493,7 +478,7 @@ class Transcript(ScrollView, can_focus=True):
         self._find_start()
         start, at = max(0, self._start - _LAID_OUT), self._reading.at
         if at is not None:
-            start = min(start, self._place_of(at, self._model.blocks) or 0)
+            start = min(start, self._place_of(at, self.model.blocks) or 0)
         self._items, self._ends, self._start = [], [], start
         self.sync()
         self.refresh()

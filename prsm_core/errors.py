@@ -32,10 +32,15 @@ from __future__ import annotations
 
 
 class PrsmError(Exception):
-    """Base of all errors of PRSM."""
+    """Base of all errors of PRSM. A subclass names its `code` and `exit_code`, or inherits them."""
 
     code = "error"
     exit_code = 1
+
+    def __init_subclass__(cls, *, code: str = "", exit_code: int = 0) -> None:
+        super().__init_subclass__()
+        cls.code = code or cls.code
+        cls.exit_code = exit_code or cls.exit_code
 
     def __init__(self, message: str, *, hint: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -45,24 +50,16 @@ class PrsmError(Exception):
             self.code = code
 
 
-class ConfigError(PrsmError):
+class ConfigError(PrsmError, code="config", exit_code=2):
     """The configuration or the command line is wrong."""
 
-    code = "config"
-    exit_code = 2
 
-
-class PluginError(PrsmError):
+class PluginError(PrsmError, code="plugin", exit_code=2):
     """A plugin is broken, incompatible, unknown, or registered twice."""
 
-    code = "plugin"
-    exit_code = 2
 
-
-class InvalidTransitionError(PrsmError, ValueError):
+class InvalidTransitionError(PrsmError, ValueError, code="invalid_transition"):
     """A state machine has no such transition."""
-
-    code = "invalid_transition"
 
     def __init__(self, machine: str, source: str, target: str) -> None:
         super().__init__(f"{machine}: no transition from {source} to {target}")
@@ -71,119 +68,77 @@ class InvalidTransitionError(PrsmError, ValueError):
         self.target = target
 
 
-class StoreError(PrsmError):
+class StoreError(PrsmError, code="store"):
     """The ledger refused an act or cannot be used."""
 
-    code = "store"
 
-
-class FencedError(StoreError):
+class FencedError(StoreError, code="fenced"):
     """A step of an ended agent or of an older incarnation was refused."""
 
-    code = "fenced"
 
-
-class ProcessError(PrsmError):
+class ProcessError(PrsmError, code="process"):
     """A child process could not be started or broke the rules."""
 
-    code = "process"
 
-
-class LineTooLongError(ProcessError):
+class LineTooLongError(ProcessError, code="line_too_long"):
     """A child wrote a line longer than the documented limit."""
 
-    code = "line_too_long"
 
-
-class SessionOwnedError(PrsmError):
+class SessionOwnedError(PrsmError, code="session_owned", exit_code=2):
     """Another process owns the session."""
 
-    code = "session_owned"
-    exit_code = 2
 
-
-class ControlError(PrsmError):
+class ControlError(PrsmError, code="control"):
     """The owner of a session cannot be reached, or what it was asked is nothing it can do."""
 
-    code = "control"
 
-
-class OrchestrationError(PrsmError):
+class OrchestrationError(PrsmError, code="orchestration"):
     """Base of the errors that agents and their tools can meet."""
 
-    code = "orchestration"
 
-
-class AgentSpawnError(OrchestrationError):
+class AgentSpawnError(OrchestrationError, code="spawn_failed"):
     """An agent could not be spawned or restarted."""
 
-    code = "spawn_failed"
 
-
-class BudgetExceededError(AgentSpawnError):
+class BudgetExceededError(AgentSpawnError, code="budget_exceeded"):
     """A budget has no room for one more agent, or one more turn."""
 
-    code = "budget_exceeded"
 
-
-class AgentTimeoutError(OrchestrationError):
+class AgentTimeoutError(OrchestrationError, code="agent_timeout"):
     """An agent exceeded one of its clocks: its turn ends with this."""
 
-    code = "agent_timeout"
 
-
-class MessageRoutingError(OrchestrationError):
+class MessageRoutingError(OrchestrationError, code="routing"):
     """A message has no valid recipient or no room in its mailbox."""
 
-    code = "routing"
 
-
-class DeadlockDetectedError(OrchestrationError):
+class DeadlockDetectedError(OrchestrationError, code="deadlock"):
     """The agent was chosen to end a deadlock."""
 
-    code = "deadlock"
 
-
-class RunAbortedError(OrchestrationError):
+class RunAbortedError(OrchestrationError, code="aborted", exit_code=130):
     """Whoever started the run has aborted it before it began: nothing was written."""
 
-    code = "aborted"
-    exit_code = 130
 
-
-class MaxDepthExceededError(OrchestrationError):
+class MaxDepthExceededError(OrchestrationError, code="max_depth"):
     """The tree may not grow deeper."""
 
-    code = "max_depth"
 
-
-class ExpertNotFoundError(OrchestrationError):
+class ExpertNotFoundError(OrchestrationError, code="expert_not_found"):
     """No expert has this name."""
 
-    code = "expert_not_found"
 
-
-class ToolCallTimeoutError(OrchestrationError):
+class ToolCallTimeoutError(OrchestrationError, code="tool_timeout"):
     """A single tool call exceeded its wall clock."""
 
-    code = "tool_timeout"
 
-
-class ToolInputError(OrchestrationError):
+class ToolInputError(OrchestrationError, code="invalid_arguments"):
     """A tool call names no tool this agent has, or its arguments fail the schema."""
 
-    code = "invalid_arguments"
 
-
-class ProviderNotAvailableError(OrchestrationError):
+class ProviderNotAvailableError(OrchestrationError, code="provider_not_available", exit_code=3):
     """The provider is missing, too old, or not usable as configured."""
 
-    code = "provider_not_available"
-    exit_code = 3
 
-
-class ModelNotAvailableError(OrchestrationError):
+class ModelNotAvailableError(OrchestrationError, code="model_not_available", exit_code=3):
     """The provider does not offer the model."""
-
-    code = "model_not_available"
-    exit_code = 3

@@ -42,11 +42,8 @@ _UNBEGUN = inspect.CORO_CREATED
 _log = logging.getLogger("prsm.plugins")
 
 
-class PluginFaultError(PluginError):
+class PluginFaultError(PluginError, code="plugin_fault", exit_code=1):
     """Code of a plugin failed while the core called it; the message names it."""
-
-    code = "plugin_fault"
-    exit_code = 1
 
     def __init__(self, guest: Guest, what: str, why: str) -> None:
         super().__init__(f"{guest} {what}: {why}", hint="it is an error of the plugin")

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,11 +77,6 @@ class Notification:
     agent: str | None
 
     @property
-    def fields(self) -> dict[str, str | None]:
-        """The notification as JSON values."""
-        return {"kind": self.kind, "session": self.session, "agent": self.agent}
-
-    @property
     def text(self) -> str:
         """The notification as a line for people."""
         return f"PRSM: {self.agent or 'the run'} {WORDS[self.kind]} (session {self.session})"
@@ -89,7 +84,7 @@ class Notification:
     @property
     def variables(self) -> dict[str, str]:
         """The notification as a command of the person's reads it."""
-        return {f"PRSM_NOTIFY_{name.upper()}": value or "" for name, value in self.fields.items()}
+        return {f"PRSM_NOTIFY_{name.upper()}": value or "" for name, value in asdict(self).items()}
 
 
 class NotifySink(EventSink):
@@ -147,7 +142,7 @@ class NotifySink(EventSink):
         if settings.webhook:
             request = {
                 "PRSM_NOTIFY_URL": settings.webhook,
-                "PRSM_NOTIFY_BODY": json.dumps(notification.fields),
+                "PRSM_NOTIFY_BODY": json.dumps(asdict(notification)),
             }
             yield _run(launcher, "webhook", (sys.executable, "-I", "-S", str(WEBHOOK)), request)
 

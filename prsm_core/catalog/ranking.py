@@ -117,7 +117,10 @@ def _scores(
     for model in models:
         with guest.calling("a score"):
             told = score(model, task)
-        scores.append(_checked_score(told, guest))
+        if told is not None and not (NUMBER.fits(told) and 0 <= told <= 1):  # which NaN is not
+            shown = repr(told) if NUMBER.fits(told) else f"a {type(told).__name__}"
+            raise guest.wrong("a score", f"it says {shown}, which is not 0 to 1")
+        scores.append(told)
     return scores
 
 
@@ -125,13 +128,6 @@ def _checked_weight(weight: float, guest: Guest) -> float:
     if not (NUMBER.fits(weight) and weight > 0 and math.isfinite(weight)):
         raise guest.wrong("weight", f"its weight is {weight!r}, which is no positive number")
     return weight
-
-
-def _checked_score(score: float | None, guest: Guest) -> float | None:
-    if score is None or (NUMBER.fits(score) and 0 <= score <= 1):  # which NaN is not
-        return score
-    shown = repr(score) if NUMBER.fits(score) else f"a {type(score).__name__}"
-    raise guest.wrong("a score", f"it says {shown}, which is not 0 to 1")
 
 
 def _weighted_mean(opinions: Iterable[tuple[float, float | None]]) -> float | None:

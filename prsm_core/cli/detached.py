@@ -89,7 +89,9 @@ class Announcement:
     def __call__(self, session: str, run: str | None) -> None:
         """Report the session and run once the log is there. The starter may have gone already."""
         path = private_dir(self.logs) / f"{session}{SUFFIX}"
-        _forget_old(self.logs)
+        # Names sort by age.
+        for old in sorted(self.logs.glob(f"{'[0-9A-Z]' * SESSION_LENGTH}{SUFFIX}"))[:-KEPT]:
+            old.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         log = os.open(path, flags, 0o600)
         for stream, number in ((sys.stdout, STDOUT), (sys.stderr, STDERR)):
@@ -100,12 +102,6 @@ class Announcement:
         told = {"session": session, "run": run, "pid": pid, "log": str(path)}
         with self.wire, suppress(ConnectionError):
             self.wire.sendall(json.dumps(told).encode() + b"\n")
-
-
-def _forget_old(logs: Path) -> None:
-    """Remove the logs of all but the newest sessions; their names sort by age."""
-    for path in sorted(logs.glob(f"{'[0-9A-Z]' * SESSION_LENGTH}{SUFFIX}"))[:-KEPT]:
-        path.unlink(missing_ok=True)
 
 
 class DetachedFrontend(Frontend):

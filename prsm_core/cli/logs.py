@@ -99,20 +99,15 @@ class PrivateLogFile(FileHandler):
     def _follow(self) -> TextIOWrapper:
         """Return the file that has the name now; open it if needed."""
         stream: TextIOWrapper | None = self.stream
-        if stream is not None and _is_named(stream, self.baseFilename):
-            return stream
         if stream is not None:
+            with suppress(FileNotFoundError):
+                named = Path(self.baseFilename).stat()
+                if os.path.samestat(named, os.fstat(stream.fileno())):
+                    return stream
             self.stream = None  # as FileHandler has it without a file
             stream.close()
         self.stream = stream = self._open()
         return stream
-
-
-def _is_named(stream: TextIOWrapper, path: str) -> bool:
-    try:
-        return os.path.samestat(Path(path).stat(), os.fstat(stream.fileno()))
-    except FileNotFoundError:
-        return False
 
 
 _TRACED = "prsm_core.plugins"

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import UNSET, UnsetType, to_builtins
+from msgspec import UNSET, to_builtins
 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from prsm_core.domain.events import Event
-    from prsm_core.door import AgentNode, AgentTree, ChangeCount
+    from prsm_core.door import AgentNode, AgentTree
 
 _SPARE = ("ROLE", "LAST TOOL", "ID")
 LIVE_SECONDS = 2.0  # for the process that runs a session to tell its tree
@@ -115,7 +115,7 @@ def _so_far(tree: AgentTree, owner: Owner | None, *, is_over: bool) -> str:
 
 
 def _tree_row(node: AgentNode) -> tuple[str | None, ...]:
-    spent = node.usage_subtree.as_spent
+    spent, changed = node.usage_subtree.as_spent, node.changes_subtree
     return (
         "  " * node.depth + node.name,
         node.id[:8],
@@ -124,17 +124,11 @@ def _tree_row(node: AgentNode) -> tuple[str | None, ...]:
         node.role,
         f"{node.provider}/{node.model}",
         None if node.elapsed_s is None else format_duration(node.elapsed_s),
-        _lines(node.changes_subtree),
+        None if changed is UNSET or not changed.files else f"+{changed.added} -{changed.removed}",
         spent.tokens_text,
         spent.cost_text,
         node.last_tool,
     )
-
-
-def _lines(changed: ChangeCount | UnsetType) -> str | None:
-    if changed is UNSET or not changed.files:
-        return None
-    return f"+{changed.added} -{changed.removed}"
 
 
 def _waiting(node: AgentNode, now: float) -> Iterator[str]:

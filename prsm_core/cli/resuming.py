@@ -151,13 +151,10 @@ def told(state: SessionState) -> Iterator[str]:
         yield f"{len(over)} of its agents have ended and are not run again"
     for now in state.agents:
         if not now.agent.state.is_terminal:
-            yield f"{now.agent.name} ({now.agent.provider}) was {_doing(now)}; {_how(now)}"
+            doing = str(now.agent.state).replace("_", " ")
+            doing += f" ({now.waiting_on})" if now.waiting_on else ""
+            yield f"{now.agent.name} ({now.agent.provider}) was {doing}; {_how(now)}"
             yield from _unknown(now, state.withheld(now.agent.agent_id))
-
-
-def _doing(now: AgentNow) -> str:
-    state = str(now.agent.state).replace("_", " ")
-    return f"{state} ({now.waiting_on})" if now.waiting_on else state
 
 
 def _how(now: AgentNow) -> str:

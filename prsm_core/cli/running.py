@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
     from prsm_core.engine.door.local import LocalApp
     from prsm_core.interfaces.hub import Hub
-    from prsm_core.interfaces.store import Store
     from prsm_core.plugins import PluginManager
 
     Make = Callable[[], Frontend]
@@ -430,13 +429,16 @@ async def run_options(setup: Setup, request: Request) -> RunOptions:
     """Return what the run is told; raises PrsmError where its session cannot go on."""
     session, mode = None, request.mode
     if request.session is not None or request.continues:
-        from prsm_core.cli.ledger import open_session, require_current  # once a session goes on
+        # Once a session goes on.
+        from prsm_core.cli.ledger import open_session, require_current
+        from prsm_core.engine.agents.resuming import last_master
 
         async with open_session(request.workspace, request.session) as (store, info):
             require_current(info, request.session)
             session = info.session_id
             if mode is None and (request.continues or request.task is None):
-                mode = await _mode_of_master(store, session)
+                master = last_master(await store.agents(session))
+                mode = None if master is None else master.descriptor.run_mode.value
     return RunOptions(
         task=request.task,
         workspace=str(setup.paths.workspace),
@@ -453,10 +455,3 @@ async def run_options(setup: Setup, request: Request) -> RunOptions:
         continues=request.continues,
         command_line=to_keep(asdict(request), _redactor(setup).text),
     )
-
-
-async def _mode_of_master(store: Store, session: str) -> str | None:
-    from prsm_core.engine.agents.resuming import last_master  # once a session goes on
-
-    master = last_master(await store.agents(session))
-    return None if master is None else master.descriptor.run_mode.value

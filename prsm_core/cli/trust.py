@@ -77,7 +77,8 @@ def _lines(found: Review, paths: Paths, plugins: PluginManager) -> Iterator[str]
     for group, effects in _by_group(found):
         yield f"{group}:"
         for effect in effects:
-            yield escape_exact(f"{_mark(effect, found)}{redact(effect.text)}")
+            mark = GONE if effect in found.gone else NEW if effect in found.added else SAME
+            yield escape_exact(f"{mark}{redact(effect.text)}")
     yield "project checks that run without asking:"
     yield from (f"{SAME}{line}" for line in project_checks(plugins))
     if written := KeptNames(written_path(paths)).names():
@@ -113,9 +114,3 @@ def _by_group(found: Review) -> Iterator[tuple[str, Sequence[Effect]]]:
         effects = [e for e in (*found.effects, *found.gone) if e.group == group]
         if effects:
             yield group, sorted(effects, key=lambda effect: effect.text)
-
-
-def _mark(effect: Effect, found: Review) -> str:
-    if effect in found.gone:
-        return GONE
-    return NEW if effect in found.added else SAME

@@ -163,7 +163,11 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode) and node.tag in _TEXT:
             return node.value
         if isinstance(node, yaml.ScalarNode) and node.tag in _PLAIN:
-            return self._scalar(node)
+            try:
+                return self._loader.construct_object(node)
+            except (ValueError, LookupError):  # !!int x, or more digits than Python takes
+                kind = node.tag.removeprefix(_TAG)
+                raise self._error(f"is no {kind} that can be read", node.start_mark) from None
         tag = node.tag.replace(_TAG, "!!")
         raise self._error(f"the tag {tag} is not supported", node.start_mark)
 
@@ -183,13 +187,6 @@ class _Reader:
         if not isinstance(node, yaml.ScalarNode) or node.tag not in _TEXT:
             raise self._error("a key must be text; put it in quotes", node.start_mark)
         return str(node.value)
-
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
-        try:
-            return self._loader.construct_object(node)
-        except (ValueError, LookupError):  # !!int x, or more digits than Python takes
-            kind = node.tag.removeprefix(_TAG)
-            raise self._error(f"is no {kind} that can be read", node.start_mark) from None
 
     def _error(self, problem: str, mark: yaml.Mark | None) -> ConfigError:
         where = self._where(mark.line + 1, mark.column + 1) if mark else self._source

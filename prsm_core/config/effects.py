@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prsm_core.config.document import KeyPath
-    from prsm_core.config.snapshot import Entry, Snapshot
+    from prsm_core.config.snapshot import Snapshot
 
 SHOWN = 300  # characters of one value
 
@@ -112,9 +112,6 @@ def _files(snapshot: Snapshot) -> Iterator[Effect]:
         yield Effect(PROBLEMS, f"{snapshot.path(name)}: {why}")
     for name, entry in snapshot.entries.items():
         if name not in snapshot.files and entry.kind != "folder":
-            yield Effect(FILES, _file(name, entry))
-
-
-def _file(name: str, entry: Entry) -> str:
-    size = f", {entry.size} bytes" if entry.kind == "file" else ""
-    return f"{name} ({entry.kind}{size}, sha256 {entry.digest[:12]})"
+            size = f", {entry.size} bytes" if entry.kind == "file" else ""
+            text = f"{name} ({entry.kind}{size}, sha256 {entry.digest[:12]})"
+            yield Effect(FILES, text)

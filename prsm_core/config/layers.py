@@ -111,7 +111,11 @@ class Layers(Struct):
         for key, value in values.items():
             here = (*path, key)
             if here in ADDED_UP:
-                self._append(target.setdefault(key, []), value or [], here, layer)
+                rules = target.setdefault(key, [])
+                for index, rule in enumerate(value or []):
+                    if rule not in rules:
+                        self._note(rule, (*here, len(rules)), (*here, index), layer)
+                        rules.append(rule)
             elif isinstance(value, Mapping):
                 if not isinstance(target.get(key), dict):
                     target[key] = {}
@@ -120,12 +124,6 @@ class Layers(Struct):
             elif value is not None or path:  # an empty section changes nothing
                 target[key] = value
                 self._note(value, here, here, layer)
-
-    def _append(self, rules: list[Any], new: list[Any], path: KeyPath, layer: Layer) -> None:
-        for index, rule in enumerate(new):
-            if rule not in rules:
-                self._note(rule, (*path, len(rules)), (*path, index), layer)
-                rules.append(rule)
 
     def _note(self, value: Any, path: KeyPath, source: KeyPath, layer: Layer) -> None:
         self.origins[path] = layer.origin(source)

@@ -113,7 +113,9 @@ def load_settings(
         environment_layers(environ, layers.values), _set_layers(sets), _flag_layers(overrides or {})
     ):
         layers.add(layer)
-    layers.told += _told_of_unknown(snapshot)
+    read = ", ".join([*(spellings(stem)[0] for stem in STEMS), "agents/*.md"])
+    for name in snapshot.unknown:
+        layers.told.append(f"{snapshot.path(name)}: is not read: PRSM knows {read}")
     return _validated(layers, known_plugins, plugin_sections or {}, notices)
 
 
@@ -142,12 +144,6 @@ def _validated(
         mistakes=(*layers.told, *found.notices),
         of_plugins=found.values,
     )
-
-
-def _told_of_unknown(snapshot: Snapshot) -> Iterator[str]:
-    read = ", ".join([*(spellings(stem)[0] for stem in STEMS), "agents/*.md"])
-    for name in snapshot.unknown:
-        yield f"{snapshot.path(name)}: is not read: PRSM knows {read}"
 
 
 def _user_layers(paths: Paths) -> Iterator[Layer]:

@@ -67,7 +67,9 @@ def read_plugin_settings(
     found = PluginValues(origin)
     for section, kind in sections.items():
         if section == PROVIDERS:
-            found.read_providers(_with_kinds(kind, settings), settings)
+            kinds = {name: each.kind or "" for name, each in settings.providers.items()}
+            made = {name: kind.models[of] for name, of in kinds.items() if of in kind.models}
+            found.read_providers(replace(kind, models={**kind.models, **made}), settings)
             continue
         given = getattr(settings, section)
         for name in given:
@@ -76,12 +78,6 @@ def read_plugin_settings(
         for name, model in kind.models.items():
             found.read(section, name, kind, model, given.get(name))
     return found
-
-
-def _with_kinds(kind: PluginSection, settings: Settings) -> PluginSection:
-    kinds = {name: section.kind or "" for name, section in settings.providers.items()}
-    made = {name: kind.models[of] for name, of in kinds.items() if of in kind.models}
-    return replace(kind, models={**kind.models, **made})
 
 
 def full_schema(sections: Mapping[str, PluginSection]) -> dict[str, Any]:
@@ -94,8 +90,9 @@ def full_schema(sections: Mapping[str, PluginSection]) -> dict[str, Any]:
         for name, model in kind.models.items():
             if isinstance(model, type):
                 entries[name] = _entry(model, f"{section}.{name}", schema["$defs"])
-                if section == PROVIDERS:
-                    _add_engine_keys(entries[name], schema["$defs"])
+                if section == PROVIDERS and "properties" in entries[name]:
+                    shared = schema["$defs"]["ProviderSettings"]["properties"]
+                    entries[name]["properties"] |= {key: shared[key] for key in sorted(ENGINE_KEYS)}
             elif section == PROVIDERS:
                 continue  # what any provider may hold
             elif model is None and not kind.takes_any:
@@ -103,12 +100,6 @@ def full_schema(sections: Mapping[str, PluginSection]) -> dict[str, Any]:
             else:
                 entries[name] = {"type": "object"}
     return schema
-
-
-def _add_engine_keys(entry: dict[str, Any], definitions: Mapping[str, Any]) -> None:
-    shared = definitions["ProviderSettings"]["properties"]
-    if "properties" in entry:
-        entry["properties"] |= {key: shared[key] for key in sorted(ENGINE_KEYS)}
 
 
 class PluginValues:

@@ -11,7 +11,7 @@ from prsm_core.kit.environment import url_passwords
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prsm_core.config.schema import McpServerSettings, Settings
+    from prsm_core.config.schema import Settings
 
 SECRET_NAME = re.compile(
     r"(?:key|token|secret|password|credential)s?$|^(?:proxy-)?authorization$|^cookie$",
@@ -26,7 +26,9 @@ def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
         names = [provider.api_key_env, *(v for p in provider.profiles for v in p.env.values())]
         yield from (environ[name] for name in names if name and environ.get(name))
         yield from _secret_values(provider.env)
-    for server in _servers(settings):
+    experts = settings.experts.values()
+    of_experts = (server for expert in experts for server in expert.mcp_servers.values())
+    for server in (*settings.mcp_servers.values(), *of_experts):
         yield from _secret_values(server.env)
         yield from _secret_values(server.headers)
     yield from settings.plugin_secrets
@@ -53,12 +55,6 @@ def _named_secrets(values: Any, environ: Mapping[str, str]) -> Iterator[str]:
 def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield passwords in URLs and what has a secret's name in `environ`, but for paths."""
     yield from (value for value in _secret_values(environ) if not value.startswith(("/", "~")))
-
-
-def _servers(settings: Settings) -> Iterator[McpServerSettings]:
-    yield from settings.mcp_servers.values()
-    for expert in settings.experts.values():
-        yield from expert.mcp_servers.values()
 
 
 def _secret_values(values: Mapping[str, str]) -> Iterator[str]:

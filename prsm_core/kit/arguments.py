@@ -30,8 +30,7 @@ T = TypeVar("T")
 
 def check_limit(seconds: float | None) -> None:
     """Raise ConfigError for what is no time limit of a run."""
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and 0 < seconds < math.inf):
+    if seconds is not None and not (_is_number(seconds) and 0 < seconds < math.inf):
         raise ConfigError(
             f"{seconds!r} is no time limit", hint="give seconds, more than 0, or None for no limit"
         )

@@ -92,7 +92,8 @@ def passed(source: Mapping[str, str], pass_env: Iterable[str]) -> list[str]:
 
     No pattern takes one that may be a key, holds a password, or makes programs load code.
     """
-    names, starts = _split(pass_env)
+    names = frozenset(pass_env)
+    starts = tuple(word[:-1] for word in names if word.endswith("*"))
     return [
         name
         for name, value in source.items()
@@ -116,12 +117,6 @@ def must_be_named(name: str, value: str) -> bool:
         or LOADS_CODE.fullmatch(upper) is not None
         or any(url_passwords(value))
     )
-
-
-def _split(pass_env: Iterable[str]) -> tuple[frozenset[str], tuple[str, ...]]:
-    words = tuple(pass_env)
-    starts = tuple(word[:-1] for word in words if word.endswith("*"))
-    return frozenset(words), starts
 
 
 def url_passwords(text: str) -> Iterator[str]:

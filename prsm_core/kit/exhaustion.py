@@ -63,7 +63,8 @@ def exhaustion_of(error: BaseException) -> Exhaustion | None:
         is_of_sqlite = hasattr(one, "sqlite_errorcode")
         text = one.message if isinstance(one, PrsmError) else str(one) if is_of_sqlite else ""
         if _CANNOT_OPEN in text:
-            return _of_own_disk() or (_of_files() if _is_short() else None)
+            is_short = resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _SHORT
+            return _of_own_disk() or (_of_files() if is_short else None)
         if getattr(one, "sqlite_errorcode", 0) & 0xFF in _SQLITE:
             return _of_own_disk()
         if (found := _of_words(text)) is not None:
@@ -75,10 +76,6 @@ def exhaustion_of(error: BaseException) -> Exhaustion | None:
 def _of_own_disk() -> Exhaustion | None:
     folders = own_folders(os.environ)
     return next(filter(None, map(find_exhaustion, (folders.data, folders.state))), None)
-
-
-def _is_short() -> bool:
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _SHORT
 
 
 def speaks_of_exhaustion(text: str) -> bool:

@@ -137,11 +137,11 @@ def _odd_counts(record: TokenUsage | UsageReported, changed: Mapping[str, Any]) 
     if isinstance(record, TokenUsage):
         names = record.__struct_fields__
     counts = {name: changed.get(name, getattr(record, name)) for name in names}
-    odd = {name: None for name, count in counts.items() if count != _count(count)}
+    odd = {
+        name: None
+        for name, count in counts.items()
+        if count is not None and not 0 <= count <= MAX_COUNT
+    }
     if isinstance(record, UsageReported) and (record.cost_usd or 0.0) < 0:
         odd["cost_usd"] = None
     return odd
-
-
-def _count(count: int | None) -> int | None:
-    return count if count is not None and 0 <= count <= MAX_COUNT else None

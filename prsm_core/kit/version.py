@@ -227,19 +227,13 @@ def _load(path: Path) -> dict[str, Any]:
 def packaged_version(command: Sequence[str], package: str) -> str | None:
     """Return the version of the npm package that a word of the command lies in, else None."""
     for word in command:
-        program = _program(word)
-        if program is None:
+        try:
+            program = Path(shutil.which(word) or word).resolve()
+            folders = program.parents if program.is_file() else ()
+        except (OSError, ValueError):
             continue
-        for folder in program.parents:
+        for folder in folders:
             about = _load(folder / "package.json")
             if about.get("name") == package and isinstance(about.get("version"), str):
                 return str(about["version"])
     return None
-
-
-def _program(word: str) -> Path | None:
-    try:
-        program = Path(shutil.which(word) or word).resolve()
-        return program if program.is_file() else None
-    except (OSError, ValueError):
-        return None

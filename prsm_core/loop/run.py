@@ -93,14 +93,11 @@ def _until_done(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
                 raise
             if not task.done():
                 place = place_of_error(error)
-                _log.warning("%s %s: nothing ends but it", place, _deed(error))
+                deed = "raised KeyboardInterrupt"
+                if isinstance(error, SystemExit):
+                    deed = f"called sys.exit({error.code!r})"
+                _log.warning("%s %s: nothing ends but it", place, deed)
     return task.result()
-
-
-def _deed(error: SystemExit | KeyboardInterrupt) -> str:
-    if isinstance(error, SystemExit):
-        return f"called sys.exit({error.code!r})"
-    return "raised KeyboardInterrupt"
 
 
 @contextmanager

@@ -282,7 +282,9 @@ class PermissionBroker:
             return Deny(f"{tool} is not for delegate mode") if is_withheld else None
         if tool in (context.tools & READ_TOOLS if delegates else context.tools):
             return None
-        if command is None or not _may_read_by_shell(context):
+        # Safe commands stand for Read: by vendor, or by role.
+        reads_by_shell = context.shell_reads or context.role in SHELL_READERS
+        if command is None or "Read" not in context.tools or not reads_by_shell:
             return Deny(f"this agent does not have {tool}")
         if self.commands.safe(command, _setting(request, context)):
             return None
@@ -290,11 +292,8 @@ class PermissionBroker:
 
     def _own_tool(self, request: PermissionRequest, _context: PermissionContext) -> Verdict | None:
         """5: PRSM's tools check for themselves, control tools do nothing outside the turn."""
-        if request.command is not None:
-            return None
-        if request.tool in self._own_tools:
-            return Allow("a tool of the orchestration")
-        return None
+        is_own = request.command is None and request.tool in self._own_tools
+        return Allow("a tool of the orchestration") if is_own else None
 
     def _path(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """6: nobody writes outside its folder or to protected files, or reads secrets, unasked."""
@@ -338,7 +337,9 @@ class PermissionBroker:
         if command is None and request.tool not in _FILE_TOOLS:
             from prsm_core.policies.trespass import why_not_arguments
 
-            found = why_not_arguments(request.arguments, _folder(request, context), self._own)
+            found = why_not_arguments(
+                request.arguments, _setting(request, context).folder, self._own
+            )
         return found or self._trespass_of_paths(request, context)
 
     def _trespass_of_paths(
@@ -350,7 +351,7 @@ class PermissionBroker:
             return None
         from prsm_core.policies.trespass import why_not_path
 
-        folder = _folder(request, context)
+        folder = _setting(request, context).folder
         found = [why_not_path(path, folder, self._own, walks=walks) for path in paths or (".",)]
         found.sort(key=lambda each: each is None or not each.is_unseen)
         return next(filter(None, found), None)
@@ -391,17 +392,12 @@ class PermissionBroker:
     def _asked(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """9: ask rules, and what may evade a deny rule, are asked about every time."""
         command = _command(request)
-        if command is None:
-            return None
-        return self.commands.asked(command, _setting(request, context))
+        return None if command is None else self.commands.asked(command, _setting(request, context))
 
     def _granted(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """10: what a person has allowed "always" for this agent or one above it."""
-        return (
-            Allow("granted before")
-            if self._grants.matches(request, context, self.commands.exact)
-            else None
-        )
+        is_granted = self._grants.matches(request, context, self.commands.exact)
+        return Allow("granted before") if is_granted else None
 
     def _tool(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """11: whole tools, by the user's rule on them, else by what they do."""
@@ -413,22 +409,19 @@ class PermissionBroker:
         if rule == "allow" or request.tool in LOOKING_TOOLS:
             return Allow(f"{request.tool} is allowed")
         if request.tool in EDIT_TOOLS:
-            return self._edit(context.mode)
+            if self._edits == "allow" or context.mode not in EDITS_BY_SETTING:
+                return Allow("edits inside the workspace are allowed")
+            return Ask("permissions.edits wants each edit asked about")
         if context.mode is PermissionMode.BYPASS and request.tool != SHELL:
             return Allow("bypass mode")
         return Ask(f"{request.tool} may change something")
 
-    def _edit(self, mode: PermissionMode) -> Verdict:
-        if self._edits == "allow" or mode not in EDITS_BY_SETTING:
-            return Allow("edits inside the workspace are allowed")
-        return Ask("permissions.edits wants each edit asked about")
-
     def _shell(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """12: shell commands by the policy."""
         command = _command(request)
-        if command is None:
-            return None
-        return self.commands.offered(command, _setting(request, context))
+        return (
+            None if command is None else self.commands.offered(command, _setting(request, context))
+        )
 
     def _may_change(self, tool: str) -> bool:
         return tool not in self._own_tools and tool not in LOOKING_TOOLS
@@ -490,10 +483,6 @@ def _patterns(request: PermissionRequest) -> Iterator[str]:
         yield from (f"{where}/{pattern}" for where in _paths(request))
 
 
-def _folder(request: PermissionRequest, context: PermissionContext) -> str:
-    return _setting(request, context).folder
-
-
 def _regions(context: PermissionContext) -> str:
     own = () if context.region is None else (f"its own is {', '.join(context.region)}",)
     return ", ".join((*own, *(f"{folder} is of {owner}" for folder, owner in context.leased)))
@@ -511,11 +500,6 @@ def _shell(request: PermissionRequest, context: PermissionContext) -> Shell | No
 def _trees(paths: Iterable[str], cwd: str, workspace: str) -> set[str]:
     """Return the trees that a change of these files concerns, its folder's among them."""
     return {tree_of(normpath(Path(workspace, cwd, path)), workspace) for path in (".", *paths)}
-
-
-def _may_read_by_shell(context: PermissionContext) -> bool:
-    """Return whether safe commands stand for Read: by vendor, or by role."""
-    return "Read" in context.tools and (context.shell_reads or context.role in SHELL_READERS)
 
 
 def _setting(request: PermissionRequest, context: PermissionContext) -> CommandSetting:

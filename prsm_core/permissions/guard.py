@@ -14,7 +14,7 @@ from prsm_core.domain.record import Record
 from prsm_core.permissions.results import DENIED, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from prsm_core.policies.port import CommandPolicy
 
@@ -228,7 +228,8 @@ class BashRepeatGuard:
         """Return whether anything but the command itself may have changed its tree since then."""
         return any(
             tree.changed_without(shell.key) > since or tree.is_changed_now(shell.key)
-            for tree in self._around(shell.tree)
+            for folder, tree in self._trees.items()
+            if _is_below(folder, shell.tree) or _is_below(shell.tree, folder)
         )
 
     def _changed_by(self, shell: Shell) -> None:
@@ -246,12 +247,6 @@ class BashRepeatGuard:
         if folder not in self._trees and len(self._trees) >= MAX_TREES:
             folder = EVERYWHERE
         return self._trees[folder]
-
-    def _around(self, folder: str) -> Iterator[_Tree]:
-        """Yield the trees that a folder is in, and those in it."""
-        for other, tree in self._trees.items():
-            if _is_below(other, folder) or _is_below(folder, other):
-                yield tree
 
 
 def tree_of(folder: str, workspace: str) -> str:

@@ -278,10 +278,10 @@ class StreamRedactor:
     def feed(self, text: str) -> str:
         """Return what can be shown now."""
         if self._swallowing:
-            rest = _after_word(text)
-            if not rest:
+            blank = re.search(r"\s", text)
+            if blank is None:
                 return ""
-            self._swallowing, text = False, rest
+            self._swallowing, text = False, text[blank.start() :]
         self._held += text
         end = self._redactor.unfinished(self._held)
         too_long = _LONGEST_KEY if self._held.startswith("-----BEGIN", end) else _LONGEST_WORD
@@ -307,11 +307,6 @@ class StreamRedactor:
             clean = self._redactor.text(text)
         self._before = (self._before + clean)[-_CONTEXT:]
         return clean
-
-
-def _after_word(text: str) -> str:
-    found = re.search(r"\s", text)
-    return text[found.start() :] if found else ""
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pluggy
-from msgspec import Struct, StructMeta, field
+from msgspec import Struct, StructMeta, convert, field
 from msgspec.structs import replace
 
 from prsm_core import hookspecs
@@ -90,15 +90,7 @@ class Candidate(Struct, kw_only=True):
 
     def record(self) -> PluginRecord:
         """Return what became of it."""
-        return PluginRecord(
-            name=self.name,
-            distribution=self.distribution,
-            version=self.version,
-            state=self.state,
-            hooks=self.hooks,
-            error=self.error,
-            brings_checks=self.brings_checks,
-        )
+        return convert(self, PluginRecord, from_attributes=True)
 
     def activated(self, seconds: float) -> Candidate:
         """Return it imported and asked, or rejected, also for taking more than `seconds`.
@@ -148,10 +140,9 @@ class Candidate(Struct, kw_only=True):
         return found
 
     def _check_pins(self) -> None:
-        core = __version__
         for pin in self.core_pins:
-            if not satisfies(core, pin):
-                raise IncompatibleError(f"needs {CORE} {pin}; this is {core}")
+            if not satisfies(__version__, pin):
+                raise IncompatibleError(f"needs {CORE} {pin}; this is {__version__}")
 
     def _ask(self, hook: str, function: Callable[..., Any]) -> None:
         kind = HOOKS[hook]
@@ -169,11 +160,6 @@ class Candidate(Struct, kw_only=True):
             self.specs[kind, spec.name] = spec
 
 
-def _is_import_string(text: str) -> bool:
-    module, colon, attribute = text.partition(":")
-    return bool(module and colon and attribute)
-
-
 def _is_pattern(value: Any) -> bool:
     try:
         re.compile(value)
@@ -183,7 +169,10 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _is_code(value: Any) -> bool:
-    return _is_import_string(value) if isinstance(value, str) else callable(value)
+    if not isinstance(value, str):
+        return callable(value)
+    module, colon, attribute = value.partition(":")
+    return bool(module and colon and attribute)
 
 
 _CODE = Kind('a function, a class, or text such as "package.module:attribute"', _is_code)

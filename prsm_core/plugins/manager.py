@@ -13,7 +13,6 @@ from prsm_core.errors import ConfigError, PluginError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.plugins.absent import Absent
-from prsm_core.plugins.candidate import Candidate
 from prsm_core.plugins.discovery import apply_lists, builtin, installed
 from prsm_core.plugins.objects import load_object
 from prsm_core.plugins.records import (
@@ -34,7 +33,6 @@ from prsm_core.plugins.settings import (
 )
 from prsm_core.plugins.settings import with_settings as given
 from prsm_core.policies.port import CommandPolicySpec
-from prsm_core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from prsm_core.distributions import EntryPoint
     from prsm_core.domain.turns import Notice
     from prsm_core.errors import PrsmError
+    from prsm_core.plugins.candidate import Candidate
 
 S = TypeVar("S", bound=Spec)
 
@@ -74,10 +73,13 @@ class PluginManager:
             records.append(record)
             self._given[record] = tuple(plugin.specs.values())
             if plugin.state is PluginState.ACTIVE:
-                self._add(plugin, record)
+                for (kind, name), spec in plugin.specs.items():
+                    self._specs[kind][name] = spec
+                    self._owners[kind, name] = record
             else:
                 self._refused[plugin.name] = (record, plugin.failure)
                 self._lost.update(dict.fromkeys(plugin.specs, plugin.name))
+        self._specs = {kind: dict(sorted(specs.items())) for kind, specs in self._specs.items()}
         self.records = tuple(records)
         self.quarantined = tuple(record for record in records if record.is_quarantined)
 
@@ -114,10 +116,14 @@ class PluginManager:
         notices = apply_lists(plugins, environ, disabled, without)
         _refuse_clashes(plugins, lambda plugin: [("plugin", plugin.name)])
         plugins = [p.activated(seconds) if p.state is PluginState.ACTIVE else p for p in plugins]
-        _refuse_clashes([_core(), *plugins], _claims)
+        # The core itself takes names, too: those of its tools.
+        _refuse_clashes([builtin(CORE, "prsm_core"), *plugins], _claims)
         manager = cls(plugins, notices, switched_off=not enabled)
         if environ.get("PRSM_TRACE_PLUGINS") == "1":
-            manager._trace()
+            for record in manager.records:
+                _log.info("%s (%s): %s", record.name, record, record.error or record.state.value)
+            for (kind, name), owner in sorted(manager._owners.items(), key=lambda item: item[0][1]):
+                _log.info("%s %s from %s (%s)", WORDS[kind], name, owner.name, owner)
         return manager
 
     def collect(self, kind: type[S]) -> Mapping[str, S]:
@@ -245,26 +251,6 @@ class PluginManager:
             return settings_model(spec, plugin=self.owner_of(spec).name)
         except PluginError as error:
             return error
-
-    def _add(self, plugin: Candidate, record: PluginRecord) -> None:
-        for (kind, name), spec in plugin.specs.items():
-            self._specs[kind][name] = spec
-            self._owners[kind, name] = record
-        for kind, specs in self._specs.items():
-            self._specs[kind] = dict(sorted(specs.items()))
-
-    def _trace(self) -> None:
-        for record in self.records:
-            _log.info("%s (%s): %s", record.name, record, record.error or record.state.value)
-        for (kind, name), owner in sorted(self._owners.items(), key=lambda item: item[0][1]):
-            _log.info("%s %s from %s (%s)", WORDS[kind], name, owner.name, owner)
-
-
-def _core() -> Candidate:
-    """Return what stands for the core itself where names are compared: its tools are taken."""
-    return Candidate(
-        name=CORE, distribution=CORE, version=__version__, load=object, is_builtin=True
-    )
 
 
 def _claims(plugin: Candidate) -> Iterable[tuple[str, str]]:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.plugins.manager import PluginManager
-    from prsm_core.plugins.records import PluginRecord
 
 S = TypeVar("S", bound=Spec)
 
@@ -66,15 +65,11 @@ def _check_no_guard_is_lost(plugins: PluginManager) -> None:
     lost = [record for record in plugins.quarantined if record.brings_checks]
     if lost:
         names = [record.name for record in lost]
+        is_slow = all(record.state is PluginState.SLOW for record in lost)
         raise PluginError(
             "; ".join(f"plugin {r.name} ({r}) is {r.state}: {r.error}{r.loss}" for r in lost),
-            hint=f"{_mend(lost)}, or run without it: "
+            hint=f"{MORE_TIME if is_slow else 'mend it'}, or run without it: "
             f"{' '.join(f'--without-plugin {n}' for n in names)}, "
             f"or for good plugins.disabled: [{', '.join(names)}]",
             code="check_is_missing",
         )
-
-
-def _mend(lost: Sequence[PluginRecord]) -> str:
-    is_slow = all(record.state is PluginState.SLOW for record in lost)
-    return MORE_TIME if is_slow else "mend it"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
-    from prsm_core.loop.blame import Place
-
     Take = Callable[[str, FrameType], bool]  # whether a text is dealt with; else it is written
 
 STDOUT, STDERR = 1, 2
@@ -142,7 +140,8 @@ class _Working:
 
     def take(self, text: str, frame: FrameType) -> bool:
         place = None if self._is_over else place_of_frame(frame)
-        if self._is_over or (self.is_shared and not self._is_foreign(place)):
+        is_foreign = place is not None and place.is_plugin and place.owner != self._owner
+        if self._is_over or (self.is_shared and not is_foreign):
             return False
         whose = "something" if place is None or not place.is_plugin else str(place)
         *lines, begun = (self._lines.pop(whose, "") + text).split("\n")
@@ -157,9 +156,6 @@ class _Working:
         for whose, begun in self._lines.items():
             _tell_line(whose, begun)
         self._lines.clear()
-
-    def _is_foreign(self, place: Place | None) -> bool:
-        return place is not None and place.is_plugin and place.owner != self._owner
 
 
 @contextmanager

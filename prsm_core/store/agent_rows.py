@@ -220,9 +220,7 @@ def _grant(tools: Iterable[str], mode: str, limits: Mapping[str, Any] | None) ->
 # Nobody changes these, and most agents of a run have the same few.
 
 
-@lru_cache(maxsize=256)
-def _known(text: str) -> Any:
-    return decode(text)
+_known = lru_cache(maxsize=256)(decode)
 
 
 @lru_cache(maxsize=256)

@@ -201,8 +201,14 @@ def _refer_by_place(copy: Rows) -> None:
 def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]) -> str:
     """Write a session's rows, under new ids where taken; return its id or raise `bad_copy`."""
     try:
-        if _is_taken(conn, copy):
-            copy = _renamed(copy, new_id)
+        ids = [(table, name, row[name]) for table, name in _IDS.items() for row in copy[table]]
+        taken = (
+            conn.execute(f"SELECT 1 FROM {table} WHERE {name} = ?", (value,)).fetchone()
+            for table, name, value in ids
+        )
+        if any(taken):
+            names = {value: new_id(table) for table, _, value in ids}
+            copy = {table: renamed(rows, names) for table, rows in copy.items()}
         session = str(copy["meta"][0]["session_id"])
         _move(copy, _places(conn, copy))
         engines = [_engine_id(conn, row) for row in copy["engines"]]
@@ -224,19 +230,6 @@ def _places(conn: sqlite3.Connection, copy: Rows) -> Mapping[int, int]:
     below, above = min(first or 1, 1) - 1, max(last or 0, 0)
     numbers = [row["position"] for row in copy["steps"]]
     return {number: number + (above if number > 0 else below) for number in numbers}
-
-
-def _is_taken(conn: sqlite3.Connection, copy: Rows) -> bool:
-    return any(
-        conn.execute(f"SELECT 1 FROM {table} WHERE {column} = ?", (row[column],)).fetchone()
-        for table, column in _IDS.items()
-        for row in copy[table]
-    )
-
-
-def _renamed(copy: Rows, new_id: Callable[[str], str]) -> Rows:
-    names = {row[column]: new_id(table) for table, column in _IDS.items() for row in copy[table]}
-    return {table: renamed(rows, names) for table, rows in copy.items()}
 
 
 def _engine_id(conn: sqlite3.Connection, row: Mapping[str, Any]) -> int:

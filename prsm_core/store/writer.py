@@ -299,7 +299,9 @@ class Pen:
         """Write jobs and wait for whom it takes; what fails is the error of each job."""
         try:
             with self._lock:
-                self._checkpoint_if_due()
+                if self._is_checkpoint_due():
+                    self._checkpoint()
+                    self._checkpointed = self._conn.total_changes
                 began = self._monotonic()
                 _commit(self._conn, jobs)
         except Exception as exc:  # noqa: BLE001 - it is raised at every caller of the group
@@ -344,11 +346,6 @@ class Pen:
 
     def _is_checkpoint_due(self) -> bool:
         return self._conn.total_changes - self._checkpointed >= self._limits.checkpoint_rows
-
-    def _checkpoint_if_due(self) -> None:
-        if self._is_checkpoint_due():
-            self._checkpoint()
-            self._checkpointed = self._conn.total_changes
 
     def _checkpoint(self) -> None:
         """Fold the log into the ledger; what the disk refuses stays in the log until the next."""

@@ -193,17 +193,20 @@ def _check_sessions(state: Path) -> Iterator[Finding]:
         else:
             text = f"session {session} is held by process {owner.process.pid} in another container"
             yield warning("sessions", text, "end its run there, or wait for its end")
-    yield ok("sessions", f"{running} running") if not left else _left_behind(left)
+    if not left:
+        yield ok("sessions", f"{running} running")
+        return
+    count = "a lock" if len(left) == 1 else f"{len(left)} locks"
+    text = f"engines died and left {count}: {_some([lock.stem for lock in left])}"
+    takes = "nothing is lost: a run in such a session takes it over"
+    yield warning("sessions", text, f"{takes}; or remove {left[0].parent}/SESSION.lock")
 
 
 def _check_processes(state: Path) -> Iterator[Finding]:
     orphans = find_orphans(state)
     for found in orphans:
-        yield warning(
-            "processes",
-            f"engine {found.engine} is dead and left processes: {_some(found.pids)}",
-            "the next `prsm run` ends them",
-        )
+        text = f"engine {found.engine} is dead and left processes: {_some(found.pids)}"
+        yield warning("processes", text, "the next `prsm run` ends them")
     if not orphans:
         yield ok("processes", "no dead engine left any behind")
 
@@ -211,11 +214,8 @@ def _check_processes(state: Path) -> Iterator[Finding]:
 def _check_left_boxes(setup: CheckedSetup, state: Path) -> Iterator[Finding]:
     if names := find_left_boxes(state, choose_executor(setup.plugins, setup.settings)):
         count = "a box" if len(names) == 1 else f"{len(names)} boxes"
-        yield warning(
-            "boxes",
-            f"dead engines left {count}: {_some(names)}",
-            "the next `prsm run` removes them",
-        )
+        text = f"dead engines left {count}: {_some(names)}"
+        yield warning("boxes", text, "the next `prsm run` removes them")
 
 
 def _judge(path: Path, report: LedgerReport) -> Iterator[Finding]:
@@ -237,16 +237,6 @@ def _set_aside(path: Path) -> str:
     return f"move {path.parent} away; the next run begins a new ledger"
 
 
-def _left_behind(locks: Sequence[Path]) -> Finding:
-    count = "a lock" if len(locks) == 1 else f"{len(locks)} locks"
-    return warning(
-        "sessions",
-        f"engines died and left {count}: {_some([lock.stem for lock in locks])}",
-        f"nothing is lost: a run in such a session takes it over; or remove {locks[0].parent}/"
-        "SESSION.lock",
-    )
-
-
 def _some(values: Sequence[object]) -> str:
     more = ", …" if len(values) > SHOWN else ""
     return ", ".join(map(str, values[:SHOWN])) + more
@@ -259,8 +249,9 @@ def _check_providers(
     absent = plugins.absent(ProviderSpec)
     named = {name for name in (*settings.providers, settings.defaults.provider) if name}
     for name in sorted(named - configured_specs(plugins.collect(ProviderSpec), settings).keys()):
-        cure = f"name another{how_to_get(kind_of(name, settings))}"
-        where, kind = _place(name, settings), kind_of(name, settings)
+        path = ("providers", name) if name in settings.providers else ("defaults", "provider")
+        where, kind = f"{place_of_name(settings, path)} ", kind_of(name, settings)
+        cure = f"name another{how_to_get(kind)}"
         if kind in absent.owners:
             owner = absent.owners[kind]
             text = f"plugin {owner.name}, which has it, is {owner.state}: {owner.error}"
@@ -283,12 +274,6 @@ def _check_providers(
         if can is not None and (ignored := describe_ignored(name, settings, can)):
             yield warning(f"provider {name}", ignored, "take it out, or use another provider")
     yield from _missing_keys(settings, found, environ)
-
-
-def _place(name: str, settings: Settings) -> str:
-    is_section = name in settings.providers
-    path = ("providers", name) if is_section else ("defaults", "provider")
-    return f"{place_of_name(settings, path)} "
 
 
 def check_names(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
@@ -488,7 +473,9 @@ def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool)
         plugins = plugins.with_settings(loaded.of_plugins)
     settings = loaded.settings
     found = refused or _plugin_findings(plugins, settings, loading_seconds(environ))
-    findings = (*found, *(problems or [_config_is_ok(paths)]), trust)
+    files = [path for path in (paths.user_models, paths.user_config) if path.exists()]
+    read = ", ".join(map(str, files)) or f"there is no {paths.user_config}; the defaults hold"
+    findings = (*found, *(problems or [ok("config", read)]), trust)
     trusted = standing is not None and standing.trusted
     return CheckedSetup(settings=settings, plugins=plugins, findings=findings, trusted=trusted)
 
@@ -522,12 +509,6 @@ def _load(
         wrong = [broken("config", problem, cure) for problem in one_by_one(error)]
         return LoadedSettings(settings=Settings(), sources={}, notices=()), wrong
     return loaded, [warning("config", text, "correct it there") for text in loaded.mistakes]
-
-
-def _config_is_ok(paths: Paths) -> Finding:
-    files = [path for path in (paths.user_models, paths.user_config) if path.exists()]
-    read = ", ".join(map(str, files)) or f"there is no {paths.user_config}; the defaults hold"
-    return ok("config", read)
 
 
 def _check_trust(paths: Paths) -> tuple[Standing | None, Finding]:

@@ -169,12 +169,7 @@ def _read(path: Path) -> Note | None:
         about = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         return None
-    return Note(
-        ledger=Path(about["ledger"]),
-        names=about["names"],
-        images=about["images"],
-        snapshots=about.get("snapshots", ()),
-    )
+    return Note(**{**about, "ledger": Path(about["ledger"])})
 
 
 _SHORTEST = 16  # characters of a name that can be nobody else's

@@ -187,15 +187,12 @@ async def retell(transcript: Transcript, new_id: Callable[[str], str]) -> Mappin
 
 class _Told:
     def __init__(self, transcript: Transcript, new_id: Callable[[str], str]) -> None:
-        self._redactor = Redactor(environment_secrets(os.environ))
+        self._redact = Redactor(environment_secrets(os.environ)).value
         self._from = transcript
         self._task = str(self._redact(transcript.task)) or "a conversation"
         self.session, self._run = new_id("meta"), new_id("runs")
         self._agent, self._turn = new_id("agents"), new_id("turns")
         self._began, self._ended = transcript.said[0].at, transcript.said[-1].at
-
-    def _redact(self, value: Any) -> Any:
-        return self._redactor.value(value)
 
     def steps(self) -> Iterator[Step]:
         cwd = self._from.cwd

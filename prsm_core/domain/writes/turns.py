@@ -229,7 +229,7 @@ class TurnClosed(Write, frozen=True, kw_only=True):
             result.permissions_used,
             *astuple(result.usage),
             [message.id for message in result.messages if message.role in _USER],
-            _last_answer(result.messages),
+            next((m.id for m in reversed(result.messages) if m.role == "assistant"), None),
             str(result.stop_reason),
             None if result.error is None else result.error.to_dict(),
             result.cost_usd,
@@ -289,11 +289,6 @@ def _status(result: TurnResult) -> str:
         return "aborted"
     failed = result.error is not None or result.stop_reason in _FAILED
     return "failed" if failed else "completed"
-
-
-def _last_answer(messages: Sequence[AgentMessage]) -> str | None:
-    said = (message.id for message in reversed(messages) if message.role == "assistant")
-    return next(said, None)
 
 
 def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:

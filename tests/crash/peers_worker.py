@@ -21,5 +21,5 @@ def with_mail(engine: OrchestrationEngine, *given: Any, **named: Any) -> None:
 
 if __name__ == "__main__":
     setattr(OrchestrationEngine, "__init__", with_mail)  # noqa: B010 - with other types
-    setattr(prsm_core.app, "_tools", lambda *_: tools.table())  # noqa: B010
+    setattr(prsm_core.app._Root, "_tools", lambda *_: tools.table())  # noqa: B010
     runpy.run_path(str(Path(__file__).with_name("worker.py")), run_name="__main__")

@@ -24,7 +24,7 @@ _SPARE = ("HEAD", "LEFT OUT", "BRANCH", "SESSION")
 _COMMIT = 12  # characters that name one
 _TOLD = (
     *("id", "created_at", "kind", "description", "session", "position", "agent", "unquiet"),
-    *("folder", "skipped_count", "bytes_skipped", "notes"),
+    "folder",
 )
 _MARKS = {"added": "+", "deleted": "-", "modified": "~", "mode": "%"}
 _WORDS = {"added": "come back", "deleted": "go", "modified": "change", "mode": "change permissions"}
@@ -83,6 +83,7 @@ def told(snapshot: Snapshot) -> Mapping[str, Any]:
         "skipped": [
             {"path": one.path, "reason": one.reason, "bytes": one.size} for one in snapshot.skipped
         ],
+        **{name: getattr(snapshot, name) for name in ("skipped_count", "bytes_skipped", "notes")},
     }
 
 

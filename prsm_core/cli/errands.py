@@ -71,7 +71,12 @@ class CommandErrands:
             if getattr(options, name) is not None:
                 raise ConfigError(f"a run of a process of its own takes no {name}: {instead}")
         if options.session is not None:
-            _check_free(options.workspace, options.session)
+            owner = find_owner(workspace_paths(options.workspace).state, options.session)
+            if owner is not None:
+                raise SessionOwnedError(
+                    f"process {owner.process.pid} owns session {options.session}",
+                    hint="talk to its agents there, or wait for its end",
+                )
         notes: list[str] = []
         request = self._request(options)
         if options.resumes and options.session is not None:
@@ -145,15 +150,6 @@ class CommandErrands:
         asyncio.get_running_loop().remove_reader(descriptor)
         _ = self._watched.pop(descriptor).poll()
         os.close(descriptor)
-
-
-def _check_free(workspace: str, session: str) -> None:
-    owner = find_owner(workspace_paths(workspace).state, session)
-    if owner is not None:
-        raise SessionOwnedError(
-            f"process {owner.process.pid} owns session {session}",
-            hint="talk to its agents there, or wait for its end",
-        )
 
 
 async def _info(store: SqliteStore, session: str) -> SessionInfo:

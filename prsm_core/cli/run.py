@@ -20,8 +20,6 @@ from prsm_core.cli.run_options import (
 from prsm_core.domain.agents import PermissionMode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from prsm_core.cli.launch import Launch
 
 
@@ -111,21 +109,17 @@ def run(launch: Launch, /, *, as_json: bool, detach: bool, **options: Any) -> in
     return run_task(launch, Request(**request))
 
 
-def _check_master(options: Mapping[str, Any]) -> None:
+def _checked(
+    *, as_json: bool, detach: bool, ui: str | None, task: str, **options: Any
+) -> tuple[str, str | None]:
+    if options["new"] and options["session"] is not None:
+        raise click.UsageError("--new and --session exclude each other")
     if options["continues"]:
         for name in ("new", "provider", "model", "solo"):
             if options[name]:
                 raise click.UsageError(f"--continue and --{name} exclude each other")
     if options["solo"] and options["mode"] == PermissionMode.DELEGATE:
         raise click.UsageError("--solo and --mode delegate exclude each other")
-
-
-def _checked(
-    *, as_json: bool, detach: bool, ui: str | None, task: str, **options: Any
-) -> tuple[str, str | None]:
-    if options["new"] and options["session"] is not None:
-        raise click.UsageError("--new and --session exclude each other")
-    _check_master(options)
     ui = _checked_ui(ui, options["unattended_s"], as_json=as_json, detach=detach)
     if task == "-":
         task = _read_stdin()

@@ -64,6 +64,4 @@ NO_LIMITS = Budget()
 
 
 def _smaller(one: float | None, other: float | None) -> float | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return min(one, other)
+    return min((limit for limit in (one, other) if limit is not None), default=None)

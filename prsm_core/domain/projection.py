@@ -47,7 +47,10 @@ def check_step(step: Step, kinds: MadeOf, ledger: Ledger) -> None:
         if not kinds.is_of_run:
             raise StoreError(f"step {step.step_id} names no agent", code="unknown_agent")
     elif not (kinds.spawns and _is_birth(step)):
-        _check_fence(step, kinds, ledger)
+        fence = own_fence(step, ledger)
+        check_incarnation(step, fence, step.incarnation, fence.incarnation + kinds.restarts)
+        if kinds.is_of_life and fence.state.is_terminal:
+            raise has_ended(fence)
     for write in step.writes:
         write.guard(step, ledger)
     if kinds.ends or kinds.restarts:
@@ -137,14 +140,6 @@ def _of_kinds(kinds: tuple[type[Write], ...]) -> MadeOf:
 def _is_birth(step: Step) -> bool:
     birth = step.find(AgentSpawned)
     return birth is not None and birth.agent.agent_id == step.agent_id
-
-
-def _check_fence(step: Step, kinds: MadeOf, ledger: Ledger) -> None:
-    fence = own_fence(step, ledger)
-    expected = fence.incarnation + kinds.restarts
-    check_incarnation(step, fence, step.incarnation, expected)
-    if kinds.is_of_life and fence.state.is_terminal:
-        raise has_ended(fence)
 
 
 def _check_end(step: Step, kinds: MadeOf, ledger: Ledger) -> None:

@@ -201,11 +201,8 @@ def _digest(token: bytes) -> bytes:
 
 
 def _sweep(folder: Path) -> None:
+    has_proc = Path("/proc/self").exists()
     for path in folder.glob("hook-*.sock"):
         owner = path.name.split("-")[1]
-        if (
-            owner.isdecimal()
-            and not Path(f"/proc/{owner}").exists()
-            and Path("/proc/self").exists()
-        ):
+        if has_proc and owner.isdecimal() and not Path(f"/proc/{owner}").exists():
             path.unlink(missing_ok=True)

@@ -299,12 +299,9 @@ def _refuse_clashes(
         for (word, name), owners in claimed.items():
             has_builtin = any(plugin.is_builtin for plugin in owners)
             if len(owners) > 1 and has_builtin == against_builtin:
-                _reject_all(owners, word, name)
-
-
-def _reject_all(owners: Sequence[Candidate], word: str, name: str) -> None:
-    by = " and ".join(f"{plugin.distribution} {plugin.version}" for plugin in owners)
-    error = PluginError(f"{word} {name!r} is registered by {by}", hint="disable one of them")
-    for plugin in owners:
-        if not plugin.is_builtin:
-            plugin.reject(PluginState.BROKEN, error.message, error)
+                by = " and ".join(f"{each.distribution} {each.version}" for each in owners)
+                what = f"{word} {name!r} is registered by {by}"
+                error = PluginError(what, hint="disable one of them")
+                for plugin in owners:
+                    if not plugin.is_builtin:
+                        plugin.reject(PluginState.BROKEN, error.message, error)

@@ -157,7 +157,13 @@ def read_copy(conn: sqlite3.Connection, session_id: str) -> Rows:
     copy = {table: _rows(conn, table, condition, wanted) for table, condition in TABLES.items()}
     shared = _add_shared(conn, session_id, copy) if copy["forks"] else 0
     copy["forks"] = []  # all of it is here
-    _refer_by_place(copy)
+    # Runs name their engines by their places, and what numbers rows is left out.
+    places = {row["engine_id"]: place for place, row in enumerate(copy["engines"])}
+    for run in (*copy["runs"], *copy["runs_past"]):
+        run["engine_id"] = places.get(run["engine_id"])
+    for table, number in _NUMBERS.items():
+        for row in copy[table]:
+            del row[number]
     numbered = [row["position"] for row in copy["steps"]]
     # Those of another session, here or where this one was copied from: none can be gone back to.
     older = shared or sum(position <= 0 for position in numbered)
@@ -186,16 +192,6 @@ def _move(copy: Rows, places: Mapping[int, int]) -> None:
         for row in rows:
             for name in names & row.keys():
                 row[name] = places.get(row[name], row[name])
-
-
-def _refer_by_place(copy: Rows) -> None:
-    """Let runs name their engines by their places, and leave out what numbers rows."""
-    places = {row["engine_id"]: place for place, row in enumerate(copy["engines"])}
-    for run in (*copy["runs"], *copy["runs_past"]):
-        run["engine_id"] = places.get(run["engine_id"])
-    for table, number in _NUMBERS.items():
-        for row in copy[table]:
-            del row[number]
 
 
 def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]) -> str:

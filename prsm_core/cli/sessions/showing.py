@@ -152,7 +152,14 @@ def _print(shown: Mapping[str, Any], now: float) -> None:
             who = "to " if entry["kind"] == "user_message" else ""
             say(f"{who}{escape_exact(entry['agent'])}: {first_line(entry['text'])}")
     say("")
-    _print_open(shown)
+    if shown["pid"] is not None:
+        say(f"it runs in process {shown['pid']}: prsm attach {shown['session']}")
+    elif not shown["open"]:
+        say("all its agents have ended: there is nothing to resume")
+    else:
+        say(f"can be resumed (prsm resume {shown['session']}):")
+        for agent in shown["open"]:
+            say(f"  {escape_exact(agent['name'])}: {_stands(agent)}")
 
 
 def _run_cells(run: Mapping[str, Any], now: float) -> tuple[str | None, ...]:
@@ -166,17 +173,6 @@ def _run_cells(run: Mapping[str, Any], now: float) -> tuple[str | None, ...]:
         None if end is None else format_duration(end - run["started_at"]),
         first_line(run["task"]),
     )
-
-
-def _print_open(shown: Mapping[str, Any]) -> None:
-    if shown["pid"] is not None:
-        say(f"it runs in process {shown['pid']}: prsm attach {shown['session']}")
-    elif not shown["open"]:
-        say("all its agents have ended: there is nothing to resume")
-    else:
-        say(f"can be resumed (prsm resume {shown['session']}):")
-        for agent in shown["open"]:
-            say(f"  {escape_exact(agent['name'])}: {_stands(agent)}")
 
 
 def _stands(agent: Mapping[str, Any]) -> str:

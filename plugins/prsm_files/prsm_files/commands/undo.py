@@ -60,22 +60,7 @@ def undo(
     conversation: then the next run begins anew. The session of the prompt stays as it is; a second
     `prsm undo` brings it back with the files. While its run is open, nothing is taken back.
     """
-    is_prompt = prompt is not None
-    ways = {"ID": wanted is not None, "--prompt": is_prompt, "--turn": turn, "--list": lists}
-    for is_wrong, why in (
-        (sum(ways.values()) > 1, f"give one of {', '.join(ways)}"),
-        (keep_files and files_only, "--keep-files and --files-only leave nothing to take back"),
-        (keep_files and not is_prompt, "--keep-files is of --prompt"),
-        (files_only and (turn or lists), "--files-only is of --prompt, and of a restore"),
-        (
-            session is not None and (lists or not any(ways.values())),
-            "--session is of ID, --prompt and --turn",
-        ),
-        (mine and (not is_prompt or keep_files), "--mine is of the files of --prompt"),
-        (possible and not turn, "--possible is of --turn"),
-    ):
-        if is_wrong:
-            raise click.UsageError(why)
+    _check_options(**ctx.params)
     asking = {"is_sure": yes, "as_json": as_json}
     if prompt is not None:
         from prsm_files.commands.snapshots.restoring import Undoing, undo_prompt
@@ -101,3 +86,34 @@ def undo(
     else:
         goes = not files_only
         ctx.exit(deciding.undo_wanted(workspace, session, wanted, conversation=goes, **asking))
+
+
+def _check_options(
+    *,
+    wanted: str | None,
+    prompt: str | None,
+    turn: bool,
+    lists: bool,
+    possible: bool,
+    keep_files: bool,
+    files_only: bool,
+    mine: bool,
+    session: str | None,
+    **_: object,
+) -> None:
+    is_prompt = prompt is not None
+    ways = {"ID": wanted is not None, "--prompt": is_prompt, "--turn": turn, "--list": lists}
+    for is_wrong, why in (
+        (sum(ways.values()) > 1, f"give one of {', '.join(ways)}"),
+        (keep_files and files_only, "--keep-files and --files-only leave nothing to take back"),
+        (keep_files and not is_prompt, "--keep-files is of --prompt"),
+        (files_only and (turn or lists), "--files-only is of --prompt, and of a restore"),
+        (
+            session is not None and (lists or not any(ways.values())),
+            "--session is of ID, --prompt and --turn",
+        ),
+        (mine and (not is_prompt or keep_files), "--mine is of the files of --prompt"),
+        (possible and not turn, "--possible is of --turn"),
+    ):
+        if is_wrong:
+            raise click.UsageError(why)

@@ -98,8 +98,7 @@ class Witness:
             for path in paths
             if (place := f"{folder}/{path}").startswith(f"{top}/")
         }
-        names = self._roster.names()
-        seen: dict[str, Seen] = {}
+        names, seen = self._roster.names(), dict[str, Seen]()
         # Each with the repository that it is in.
         contents: dict[str, tuple[str, Entry]] = {}
         unknown: dict[str, str] = {}

@@ -65,16 +65,8 @@ def undo(
     if prompt is not None:
         from prsm_files.commands.snapshots.restoring import Undoing, undo_prompt
 
-        request = Undoing(
-            workspace=workspace,
-            session=session,
-            wanted=prompt,
-            files=not keep_files,
-            conversation=not files_only,
-            mine=mine,
-            is_sure=yes,
-            as_json=as_json,
-        )
+        what = {"files": not keep_files, "conversation": not files_only, "mine": mine}
+        request = Undoing(workspace=workspace, session=session, wanted=prompt, **what, **asking)
         ctx.exit(undo_prompt(request))
 
     from prsm_files.commands.changes import deciding

@@ -129,7 +129,6 @@ class Tui(App[None]):
         self.notifies = True  # while the window is not in front
 
     def get_default_screen(self) -> Screen[Any]:
-        """Begin with the panes."""
         return self.panes
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -201,12 +200,10 @@ class Tui(App[None]):
             self.told("info", "  ".join(found[:8]) if len(found) > 1 else "")
 
     def on_frame_due(self, _: FrameDue) -> None:
-        """Draw a frame."""
         self._frame = None
         self._draw()
 
     def on_agent_chosen(self, message: messages.AgentChosen) -> None:
-        """Show the agent that was chosen."""
         self.choose(message.agent)
         if message.opens:
             self.panes.go_to("transcript")
@@ -226,7 +223,6 @@ class Tui(App[None]):
         self.told("warning", "nothing was cut here: paste by your terminal, often Shift+Insert")
 
     def on_history_wanted(self, _: messages.HistoryWanted) -> None:
-        """Load a page."""
         if self.acts is not None and self.chosen is not None:
             self.acts.page(self.chosen)
 
@@ -286,7 +282,6 @@ class Tui(App[None]):
             self.told("warning", Commanding(self, self.acts).kill(message.agent))
 
     def action_needs_you(self) -> None:
-        """Go to what waits for the person, or back."""
         if isinstance(self.screen, NeedsYou):
             _ = self.pop_screen()
         elif self.screen is self.panes or isinstance(self.screen, Place):
@@ -296,7 +291,6 @@ class Tui(App[None]):
         return NeedsYou(self.session, self._clock(), self.keymap, answers=self._answers)
 
     def action_place(self, name: str) -> None:
-        """Go to a screen beside the panes, or back."""
         here = self.screen
         if here is not self.panes and not isinstance(here, Place):
             return
@@ -372,12 +366,10 @@ class Tui(App[None]):
             self.changed()
 
     def action_request(self, step: int) -> None:
-        """Show another request."""
         if isinstance(self.screen, NeedsYou):
             self.screen.move(step)
 
     def action_help(self) -> None:
-        """Show the keys of this place."""
         if isinstance(self.screen, Help):
             _ = self.pop_screen()
         elif isinstance(self.screen, NeedsYou):
@@ -395,7 +387,6 @@ class Tui(App[None]):
         self.told("info", "this shows one session; `prsm` alone shows all of them")
 
     def action_tree(self) -> None:
-        """Go to the tree."""
         self.panes.go_to("tree")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -408,11 +399,9 @@ class Tui(App[None]):
         return panes.pane in parameters
 
     def action_filter(self, pane: str) -> None:
-        """Begin to type a filter of the tree, or of the transcript."""
         (self.panes.agents if pane == "tree" else self.panes.transcript).begin_filter()
 
     def action_type(self, _: str) -> None:
-        """Go to where one types."""
         self.panes.go_to("prompt")
 
     def action_leave(self) -> None:
@@ -577,7 +566,6 @@ class Sure(ModalScreen[bool]):
         self._is_clicked = False  # on yes, once
 
     def compose(self) -> ComposeResult:
-        """Show the question."""
         self._answers = Static(self._links(f"{self._keymap.shown('sure.yes')} yes"))
         with Vertical():
             yield Static(self._question, markup=False)
@@ -597,7 +585,6 @@ class Sure(ModalScreen[bool]):
         self._answers.update(self._links("click once more: yes"))
 
     def action_no(self) -> None:
-        """Take a click for a no."""
         _ = self.dismiss(False)
 
     @staticmethod

@@ -57,14 +57,12 @@ class BoardScreen(Place):
         self.body = (self._shown,)
 
     def on_mount(self) -> None:
-        """Have it made anew."""
         self._shown.focus()
         self.is_built = True
         self.action_again()
         self.sync(0.0)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Lines are broken at the width."""
         self.sync(0.0)
 
     def sync(self, now: float) -> None:
@@ -103,7 +101,6 @@ class BoardScreen(Place):
             self._shown.scroll_relative(y=step, animate=False)
 
     def action_page(self, step: int) -> None:
-        """Go a page down or up."""
         rows = step * max(1, self._shown.size.height - 1)
         picks = self._picks
         if not picks:
@@ -113,14 +110,12 @@ class BoardScreen(Place):
         self._shown.put_cursor(min(picks, key=lambda place: abs(place - wanted)))
 
     def action_pick(self) -> None:
-        """Pick what the cursor is on."""
         at = self._shown.cursor
         if 0 <= at < len(self._rows) and self._rows[at][1]:
             model, agent = self._rows[at][1], self._chosen()
             self.post_message(ActWanted(lambda acts: acts.looks.choose_model(model, agent)))
 
     def action_again(self) -> None:
-        """Have the page made anew."""
         self.post_message(ActWanted(lambda acts: acts.looks.load(self.named)))
 
     def on_click(self, event: events.Click) -> None:

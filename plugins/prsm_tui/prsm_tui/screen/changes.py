@@ -104,7 +104,6 @@ class Changes(Place):
         return self.comment.prompt
 
     def on_mount(self) -> None:
-        """Begin at the list."""
         self._list.focus()
         self._arrange()
         self.is_built = True
@@ -116,7 +115,6 @@ class Changes(Place):
             self.session.review.keep(self.comment.typed)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Show list and lines, or one of them."""
         self._arrange()
 
     def sync(self, now: float) -> None:
@@ -150,7 +148,6 @@ class Changes(Place):
         return False
 
     def action_move(self, step: int) -> None:
-        """Go to another change."""
         if self.comment.is_open:
             return
         known = self._known
@@ -160,17 +157,14 @@ class Changes(Place):
             self._choose(known[min(len(known) - 1, max(0, place))])
 
     def action_edge(self, place: int) -> None:
-        """Go to the first change, or the last."""
         if self._known:
             self._choose(self._known[place])
 
     def action_open(self) -> None:
-        """Go to the lines of the change."""
         if not self._is_at_lines and self._change is not None:
             self._go_to(self._diff)
 
     def action_pane(self) -> None:
-        """Go from the list to the lines, or back."""
         if not self.comment.is_open:
             self._go_to(self._list if self._is_at_lines else self._diff)
 
@@ -180,12 +174,10 @@ class Changes(Place):
         self.sync(0.0)
 
     def action_all(self) -> None:
-        """Show what is decided, too, or only what is not."""
         self._shows_all = not self._shows_all
         self.sync(0.0)
 
     def action_accept(self, which: str) -> None:
-        """Accept the change, or all of its group."""
         meant = self._meant(which)
         if not meant:
             return
@@ -255,7 +247,6 @@ class Changes(Place):
         self.say(why_of(change, detail) if detail is not None else "its lines are not read yet")
 
     def action_author(self) -> None:
-        """Go to the call that made the change."""
         change = self._change
         if change is None or change.agent is None:
             self.say("no agent of this session made it: it is from outside")
@@ -554,12 +545,10 @@ class CommentBox(Vertical):
         self._on: tuple[str, tuple[PatchLine, ...]] | None = None  # what is commented on
 
     def compose(self) -> ComposeResult:
-        """Put the text below the line that says to whom it goes."""
         yield self._label
         yield self.prompt
 
     def on_mount(self) -> None:
-        """Be hidden."""
         self.display = False
 
     @property

@@ -98,34 +98,28 @@ class Diff(Rows, can_focus=True):
             self.refresh()
 
     def action_choose(self, step: int) -> None:
-        """Choose one line more, or one less."""
         anchor = self.cursor if self._anchor is None else self._anchor
         self._go(self.cursor + step)
         self._anchor = anchor
 
     def action_move(self, step: int) -> None:
-        """Go to another line."""
         self._go(self.cursor + step)
 
     def action_page(self, step: int) -> None:
-        """Go a page down or up."""
         if self._items:
             row = self._starts[self.cursor] + step * max(1, self.size.height - 2)
             self._go(bisect_right(self._starts, max(0, row)) - 1)
 
     def action_edge(self, place: int) -> None:
-        """Go to the first line or the last."""
         self._go(0 if place == 0 else len(self._items) - 1)
 
     def action_hunk(self, step: int) -> None:
-        """Go to where the next part of the patch begins, or the one before."""
         places = [n for n, item in enumerate(self._items) if item.kind == HUNK]
         found = [n for n in places[::step] if (n - self.cursor) * step > 0]
         if found:
             self._go(found[0])
 
     def action_side(self, side: str) -> None:
-        """Mean the line before, or the one after, where both stand beside each other."""
         self.side = side
         self.refresh()
 
@@ -159,7 +153,6 @@ class Diff(Rows, can_focus=True):
         self._reveal()
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row of the widget."""
         width, at = self._cells, round(self.scroll_y) + y
         if not self._items:
             rows = wrap_all(self._text, max(2, width))

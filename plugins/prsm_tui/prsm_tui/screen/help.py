@@ -39,13 +39,11 @@ class Help(Screen[None]):
         self._lines, self._shown = lines, Lines(id="help")
 
     def compose(self) -> ComposeResult:
-        """Show the lines."""
         yield self._shown
         back = self._keymap.shown("help.back")
         yield Static(f"keys and commands · {back}: back", id="said", markup=False)
 
     def on_mount(self) -> None:
-        """Fill them in."""
         self._shown.provide(len(self._lines), lambda index, _width: (self._lines[index], _PLAIN))
         self._shown.focus()
 

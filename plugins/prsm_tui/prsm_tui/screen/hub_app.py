@@ -78,7 +78,6 @@ class HubTui(Tui):
         self._kept: dict[str, Kept] = {}  # of sessions that were left
 
     def get_default_screen(self) -> Screen[Any]:
-        """Begin with the list."""
         return self.overview
 
     # What became of what was asked for
@@ -187,7 +186,6 @@ class HubTui(Tui):
             self.unsent(message.agent, message.text)
 
     def on_task_given(self, message: messages.TaskGiven) -> None:
-        """Begin a task."""
         self._act().new(message.workspace, message.task)
 
     def _step_back(self) -> None:
@@ -205,7 +203,6 @@ class HubTui(Tui):
         self._act().leave()
 
     def action_sessions(self) -> None:
-        """Go to the list, from wherever."""
         if isinstance(self.screen, NewSession):
             self._close_form()
             _ = self.pop_screen()
@@ -213,11 +210,9 @@ class HubTui(Tui):
             self._act().leave()
 
     async def action_new_session(self) -> None:
-        """Go where another session begins."""
         await self.push_screen(self._open_form())
 
     def action_filter_sessions(self) -> None:
-        """Begin to type a filter of the list."""
         self.overview.rows.begin_filter()
 
     def begin_new(self, workspace: str) -> None:
@@ -237,7 +232,6 @@ class HubTui(Tui):
             self._answer(chosen)
 
     def action_help(self) -> None:
-        """Show the keys of this place."""
         if self.screen is self.overview:
             _ = self.push_screen(Help([SESSIONS], self.keymap))
         elif isinstance(self.screen, NewSession):
@@ -417,7 +411,6 @@ class LineAsked(ModalScreen[str | None]):
         self._line = AnswerLine(keymap, value=value, id="line", select_on_focus=False)
 
     def compose(self) -> ComposeResult:
-        """Show the question and the line."""
         shown = self._keymap.shown
         with Vertical():
             yield Static(self._question, markup=False)
@@ -426,7 +419,6 @@ class LineAsked(ModalScreen[str | None]):
             yield Static(how, markup=False)
 
     def on_mount(self) -> None:
-        """Take letters at once."""
         self._line.cursor_blink = False
         self._line.focus()
 
@@ -474,7 +466,6 @@ class NewSession(Screen[None]):
         self._said = Static(id="said", markup=False)
 
     def compose(self) -> ComposeResult:
-        """Show the folder above the task."""
         shown = self._keymap.shown
         yield Static("a new session", id="head", markup=False)
         yield Static(f"folder ({shown('app.previous')})", classes="label", markup=False)
@@ -488,7 +479,6 @@ class NewSession(Screen[None]):
         yield Static(how, id="how", markup=False)
 
     def on_mount(self) -> None:
-        """Go on with what was typed before."""
         self._folder.cursor_blink = False
         self.set_focus(self.prompt)
         self.prompt.give_back(None, self._typed)
@@ -516,7 +506,6 @@ class NewSession(Screen[None]):
         self.post_message(messages.TaskGiven(self._folder.value.strip(), task))
 
     def action_turn(self) -> None:
-        """Go from the one to the other."""
         self.set_focus(self.prompt if self.focused is self._folder else self._folder)
 
     def on_word_wanted(self, message: messages.WordWanted) -> None:

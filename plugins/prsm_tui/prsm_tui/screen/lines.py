@@ -83,7 +83,6 @@ class Lines(Rows, can_focus=True):
         self.update()
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row of the widget."""
         index, width = round(self.scroll_y) + y, self._cells
         if index >= self.count:
             return Strip.blank(width, self._base)
@@ -93,7 +92,6 @@ class Lines(Rows, can_focus=True):
         return strip.apply_style(self._base)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Lines depend on the width."""
         self.virtual_size = Size(max(1, self._width), self.count)
         self._drawn.clear()
         self.put_cursor(self.cursor)

@@ -98,7 +98,6 @@ class NeedsYou(Screen[None]):
         self._line = AnswerLine(keymap, id="answer", placeholder=hint)
 
     def compose(self) -> ComposeResult:
-        """Build the list, the request, and the line for the answer."""
         yield self._rows
         with Vertical():
             yield self._asked

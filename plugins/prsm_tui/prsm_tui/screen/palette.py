@@ -56,7 +56,6 @@ class Palette(Place):
         self.body = self._typed, self._shown
 
     def on_mount(self) -> None:
-        """Type at once."""
         self.titled.update(" commands")
         self._shown.can_focus = False
         self._typed.cursor_blink = False
@@ -73,13 +72,11 @@ class Palette(Place):
         self.action_pick()
 
     def action_move(self, step: int) -> None:
-        """Go to another command."""
         if self._found:
             place = min(len(self._found) - 1, max(0, self._shown.cursor + step))
             self._shown.put_cursor(place)
 
     def action_pick(self) -> None:
-        """Do what the cursor is on."""
         if self._found:
             name = self._found[self._shown.cursor]
             self.post_message(CommandPicked(name, needs_words=needs_words(COMMANDS[name])))

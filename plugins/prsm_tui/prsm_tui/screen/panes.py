@@ -108,17 +108,14 @@ class Panes(Screen[None]):
         self.right = Down(*right, id="right")
 
     def compose(self) -> ComposeResult:
-        """Put the panes beside each other, and the status below."""
         yield Across(self.left, self.right, id="panes")
         yield self.status
 
     def on_mount(self) -> None:
-        """Begin without a message and a filter."""
         for line in (self.told, self.filtered, self.sifted):
             line.display = False
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show both panes, or one."""
         self.head.display = event.size.height >= _LOW
         self._arrange(event.size.width >= WIDE)
 
@@ -141,7 +138,6 @@ class Panes(Screen[None]):
         self.set_focus(self.query_one(f"#{pane}"), scroll_visible=False)
 
     def action_next(self, step: int) -> None:
-        """Go to the next pane, or the one before."""
         place = _PANES.index(self.pane)
         self.go_to(_PANES[(place + step) % len(_PANES)])
 
@@ -281,20 +277,16 @@ class Tree(Lines):
         self.put_cursor(self._rows.index(agent) if agent in self._rows else 0)
 
     def action_move(self, step: int) -> None:
-        """Go to another row."""
         place = self._rows.index(self.chosen) if self.chosen in self._rows else 0
         self._go_to(min(len(self._rows) - 1, max(0, place + step)))
 
     def action_edge(self, place: int) -> None:
-        """Go to the first row or the last."""
         self._go_to(place % len(self._rows))
 
     def action_open(self) -> None:
-        """Open what the cursor is on."""
         self.post_message(AgentChosen(self.chosen, opens=True))
 
     def action_kill(self) -> None:
-        """Ask for the end of the agent that the cursor is on."""
         if self.chosen is not None:
             self.post_message(KillWanted(self.chosen))
 

@@ -59,7 +59,6 @@ class Place(Screen[None]):
         self.is_built = False  # its widgets are there
 
     def compose(self) -> ComposeResult:
-        """Put what the screen shows between the title and the keys."""
         yield self.titled
         yield from self.body
         yield self.said
@@ -80,7 +79,6 @@ class Place(Screen[None]):
         self.said.display = bool(text)
 
     def action_leave(self) -> None:
-        """Go one step back."""
         if not self.step_back():
             self.post_message(SteppedBack())
 

@@ -65,17 +65,14 @@ class SessionList(Lines):
                 self.scroll_to(y=0, animate=False, immediate=True)
 
     def action_move(self, step: int) -> None:
-        """Go to another session."""
         self._sessions.move(step)
         self._passed()
 
     def action_edge(self, place: int) -> None:
-        """Go to the first session or the last."""
         self._sessions.edge(place)
         self._passed()
 
     def action_want(self, what: str) -> None:
-        """Want something done with the session that the cursor is on."""
         if self._sessions.find(self._sessions.chosen) is not None:
             self.post_message(SessionWanted(self._sessions.chosen or "", what))
 
@@ -170,7 +167,6 @@ class SessionsScreen(Screen[None]):
         self._shown = ("", "")
 
     def compose(self) -> ComposeResult:
-        """Put the list and the peek beside each other, or one below the other."""
         yield self._head
         yield Container(self.rows, Vertical(self._about, self._peek, id="beside"), id="both")
         yield self._told
@@ -182,7 +178,6 @@ class SessionsScreen(Screen[None]):
         self._told.display = False
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put them beside each other where there is room."""
         self.set_class(event.size.width >= WIDE, "-wide")
 
     def say(self, text: str) -> None:

@@ -64,7 +64,6 @@ class Snapshots(Place):
         self.body, self.foot = (self._list, self._head, self._plan), (self._text,)
 
     def on_mount(self) -> None:
-        """Begin at the list."""
         self._text.display = False
         self._text.cursor_blink = False
         self._plan.can_focus = False
@@ -86,7 +85,6 @@ class Snapshots(Place):
             self._drawn = self.session.shelf.version, self._chosen, self.size.width
 
     def on_resize(self, _: events.Resize) -> None:
-        """Lines are broken at the width."""
         self.sync(0.0)
 
     def step_back(self) -> bool:
@@ -97,7 +95,6 @@ class Snapshots(Place):
         return True
 
     def action_move(self, step: int) -> None:
-        """Go to another snapshot."""
         ids = [one.id for one in self._snapshots]
         if ids:
             place = ids.index(self._chosen) + step if self._chosen in ids else 0
@@ -106,11 +103,9 @@ class Snapshots(Place):
             self.sync(0.0)
 
     def action_scroll(self, step: int) -> None:
-        """Go further in what a restore changes."""
         self._plan.scroll_relative(y=step * max(1, self._plan.size.height - 1), animate=False)
 
     def action_open(self) -> None:
-        """Find out what a restore would change."""
         chosen = self._chosen
         if chosen is not None:
             self._planned = chosen
@@ -133,7 +128,6 @@ class Snapshots(Place):
             self.post_message(ActWanted(lambda acts: acts.files.restore(chosen), question))
 
     def action_new(self) -> None:
-        """Begin the description of a new one."""
         self._is_naming = True
         self._text.display = True
         self._text.value = ""

@@ -199,23 +199,19 @@ class Transcript(Rows, can_focus=True):
             self._draw_from(min(before, self._height) if first is None else self._top(first))
 
     def action_scroll(self, step: int) -> None:
-        """Go some rows down or up."""
         if round(self.scroll_y) + step < 0:
             self._want_more()
         self._go(round(self.scroll_y) + step)
 
     def action_page(self, step: int) -> None:
-        """Go a page down or up."""
         self.action_scroll(step * max(1, self.size.height - 2))
 
     def action_edge(self, place: int) -> None:
-        """Go to the beginning or the end."""
         if place == 0 and round(self.scroll_y) == 0:
             self._want_more()
         self._go(0 if place == 0 else self._height)
 
     def action_mark(self, step: int) -> None:
-        """Mark the next thing that opens, or the one before."""
         places = [n for n, item in enumerate(self._items) if can_open(item.block)]
         marked = self._reading.marked
         at = next((n for n, item in enumerate(self._items) if item.block is marked), None)
@@ -247,7 +243,6 @@ class Transcript(Rows, can_focus=True):
             self._stay(spot)
 
     def action_open(self) -> None:
-        """Unfold what is marked, or open the agent of a card."""
         marked = self._reading.marked
         if isinstance(marked, Call) and marked.child in self._session.agents:
             self.post_message(AgentChosen(marked.child, opens=True))
@@ -256,7 +251,6 @@ class Transcript(Rows, can_focus=True):
             self.sync()
 
     def action_copy(self) -> None:
-        """Copy what is marked, else what the agent has said last."""
         said = [block for block in self.model.blocks if isinstance(block, Said)]
         block = self._reading.marked or (said[-1] if said else None)
         if block is not None:
@@ -272,7 +266,6 @@ class Transcript(Rows, can_focus=True):
                 self.action_open()
 
     def on_resize(self, _: events.Resize) -> None:
-        """Rows depend on the width."""
         self.sync()
         self.refresh()
 
@@ -288,7 +281,6 @@ class Transcript(Rows, can_focus=True):
             self._want_more()
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row of the widget."""
         width, at = self._cells, round(self.scroll_y) + y
         place = bisect_right(self._ends, at)
         if place >= len(self._items):

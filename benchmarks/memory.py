@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.team import Calls
 
 AGENTS = 500
-GOAL_BYTES = 16 * 1024
+GOAL_BYTES = 20 * 1024
 GOAL_RATIO = 2.5
 ROUNDS = 20  # of the loop and of the ledger's writer, until nothing is under way
 WAITING = "waiting_for_child"  # … or for any message

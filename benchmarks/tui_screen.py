@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.model.session import Session
     from prsm_tui.screen.app import Tui
+    from prsm_tui.screen.transcript import Transcript
     from textual.app import App
 
     from prsm_core.domain.events import Event
@@ -228,6 +229,12 @@ async def first(_: str) -> dict[str, float]:
     return await drive(tui, drawn)
 
 
+def end_text(transcript: Transcript, blocks: int) -> str:
+    """Return the text of the last so many blocks as they are laid out."""
+    rows = (row for item in transcript._items[-blocks:] for row in item.rows)
+    return "".join(segment.text for row in rows for segment in row)
+
+
 async def opened(ledger: str) -> dict[str, float]:
     """Open the session of a ledger, and draw the end of what its agent has said."""
     from prsm_tui.model.session import Session
@@ -246,7 +253,7 @@ async def opened(ledger: str) -> dict[str, float]:
     last = f"message {said[-1].text.rsplit(' ', 1)[1]}"
 
     async def drawn() -> dict[str, float]:
-        while last not in tui.panes.transcript.end_text(blocks=3):
+        while last not in end_text(tui.panes.transcript, blocks=3):
             tui.changed()
             await asyncio.sleep(0.005)
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -77,7 +77,7 @@ def test_each_walk_begins_where_its_value_does_and_passes_functions_files_and_ty
         assert findings.get("types", 10) >= 10
     assert "PermissionRequest" in walks["permission"].types
     # A person was asked.
-    assert any("/engine/requests/" in file for file in walks["permission"].files)
+    assert any("/engine/requests" in file for file in walks["permission"].files)
 
 
 def without_peers(monkeypatch):

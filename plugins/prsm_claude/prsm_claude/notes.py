@@ -116,7 +116,6 @@ def _imports(text: str) -> Iterator[str]:
 
 
 def _prose(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines outside of fenced code."""
     fence = None
     for line in (line for line in lines if len(line) <= MAX_LINE):
         mark = _FENCE.match(line)

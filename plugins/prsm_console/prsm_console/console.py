@@ -312,7 +312,6 @@ class Attached:
         return gone.done() and not gone.cancelled()
 
     async def _read(self, *, follow: bool = False) -> None:
-        """Show the events that have not been shown."""
         async for event in self._owner.events(self._seen, follow=follow):
             self._note(event)
             self._show(event)

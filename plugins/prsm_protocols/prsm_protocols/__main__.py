@@ -100,7 +100,6 @@ def _fail(*lines: str) -> NoReturn:
 
 
 def _printed(workspace: Path, session: str | None) -> str:
-    """Return what `prsm events --json` prints."""
     args = ["--json", "--workspace", str(workspace), *([] if session is None else [session])]
     text = io.StringIO()
     sys.argv = ["prsm", "events", *args]

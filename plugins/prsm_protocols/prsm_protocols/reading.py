@@ -332,7 +332,6 @@ class _Reader:
         return tuple(dict.fromkeys(name for name in names if name != NOBODY))
 
     def _word(self, section: _Section | None, what: str, default: Rule) -> Rule:
-        """Return the one word that a section says."""
         if section is None:
             return default
         said = [*section.items, *section.words]

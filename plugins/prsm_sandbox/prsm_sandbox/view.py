@@ -249,7 +249,6 @@ class View:
 
     @cached_property
     def _kept(self) -> tuple[str, ...]:
-        """What must stay reachable whatever it lies in."""
         return (self.root, self.cwd, *(self.region or ()), *self.writable)
 
     @cached_property

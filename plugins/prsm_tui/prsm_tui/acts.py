@@ -227,7 +227,6 @@ class Acts(_Acting):
             await self._follow_up(master, task)
 
     async def _follow_up(self, master: Agent, task: str) -> None:
-        """Give the last master a further task."""
         images = self._taken_images()
         if self._starts is not None:
             self._starts.begin(task, continues=True, images=images)

@@ -90,7 +90,6 @@ class Visit:
         return run is None or run.is_open or run.status == "interrupted"
 
     def _look_through(self, app: AppHandle, view: View) -> None:
-        """Show the session anew."""
         self._session = session = Session.of_view(view, time.time())
         if session.run is not None and session.run.is_open and self._status != "running":
             session.run.status = self._status  # nobody runs it any more, nor waits for answers

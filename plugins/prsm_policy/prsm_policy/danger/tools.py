@@ -92,7 +92,6 @@ _CURL = re.compile(
 
 
 def _when_any(reason: str, pattern: str) -> Check:
-    """Return a check that no argument has this shape."""
     shape = re.compile(pattern, re.DOTALL)
     return lambda command: reason if any(map(shape.fullmatch, command.texts[1:])) else None
 

@@ -403,7 +403,6 @@ def read_names(step: Step) -> tuple[str, ...] | None:
 
 
 def _is_raw(condition: Step) -> bool:
-    """Return whether a `read` takes backslashes for letters."""
     return isinstance(condition, tree.Simple) and condition.words[1:2] == (
         (tree.Literal(Word("-r")),),
     )

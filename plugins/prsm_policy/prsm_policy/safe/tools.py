@@ -410,7 +410,6 @@ def _is_number(word: Word) -> bool:
 
 
 def _double_bracket(arguments: Sequence[Word], place: Place) -> bool:
-    """Return whether what stands between double brackets computes nothing."""
     if not arguments or arguments[-1].text != "]]":
         return False
     words = arguments[:-1]

@@ -259,7 +259,6 @@ def _note_wrapper(name: str, command: Command, nested: Nested) -> None:
 
 
 def _assigned(name: str, words: Sequence[Word]) -> list[Assignment]:
-    """Return the variables that a wrapper sets."""
     pattern = ASSIGNMENT if name == "time" else _ENTRY
     parts = (
         (word, *word.text.partition("="))

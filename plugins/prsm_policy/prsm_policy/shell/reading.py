@@ -169,7 +169,6 @@ class _Survey:
         return read_tree(text, self._deadline)
 
     def _is_expanded_again(self) -> bool:
-        """Return whether values of variables are expanded once more."""
         assigned = {each.name for command in self._commands for each in command.assigned}
         return (
             any(reading.computes for reading in self._readings)

@@ -122,7 +122,6 @@ def _matched(source: bytes, grammar: Grammar) -> list[_Raw]:
 
 @cache
 def _kind(captures: tuple[str, ...]) -> str:
-    """Return the one capture that says a kind."""
     return next(name for name in captures if name not in _MARKS)
 
 

@@ -315,7 +315,6 @@ class Many(AtPage):
         self.acts.then(lambda: self._read_list(selects=not is_left))
 
     def _read_list(self, *, selects: bool) -> None:
-        """Have the list told once it was read again."""
         self._is_asked = selects
         self.listed()
 

@@ -99,7 +99,6 @@ class AtPage:
         return [*self._unsent, *texts, *filter(str.strip, [self.keyboard.draft])]
 
     def _what_follows(self) -> str:
-        """Return what leaving does to what runs."""
         raise NotImplementedError
 
     def completed(self, text: str, found: Sequence[str]) -> None:

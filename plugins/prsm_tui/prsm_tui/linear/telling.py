@@ -192,7 +192,6 @@ class Teller:
         return f"{self.label(agent)}: {call.tool or 'a tool'}, number {number}: {end_of(call)}"
 
     def _keep(self, agent: str | None) -> None:
-        """Count all that is there as told."""
         told, blocks = self._told_of(agent), self._session.transcript_of(agent).blocks
         told.count = len(blocks)
         told.first, told.last = (blocks[0], blocks[-1]) if blocks else (None, None)
@@ -209,6 +208,5 @@ def _in_words(amount: str) -> str:
 
 
 def _behind(blocks: Sequence[Block], last: Block | None) -> Sequence[Block]:
-    """Return the blocks behind the last that was told."""
     fresh = list(takewhile(lambda block: block is not last, reversed(blocks)))
     return fresh[::-1]

@@ -120,8 +120,6 @@ async def open_app(
 
 
 class _Root(Record, frozen=True):
-    """What an app is composed of."""
-
     options: RunOptions
     settings: Settings
     plugins: PluginManager

@@ -110,8 +110,6 @@ class ScriptedRun:
 
 
 class _Group:
-    """A group of a ScriptedApp."""
-
     def __init__(self, app: ScriptedApp) -> None:
         self._app = app
 

@@ -127,8 +127,6 @@ class ReadOnlyChanges(Group[A], Changes):
 
 
 class _Sessions(Group[LedgerApp], Sessions):
-    """The sessions of the ledger."""
-
     async def list(self) -> Sequence[door.SessionSummary]:
         """Return the sessions of the ledger, newest first, as they are now."""
         found = await self._store.sessions()
@@ -136,8 +134,6 @@ class _Sessions(Group[LedgerApp], Sessions):
 
 
 class _Runs(Group["LookApp"], Runs):
-    """The runs of the session."""
-
     async def budget(self) -> door.BudgetReport:
         """Return what the newest run has used; its limits are those that it began with."""
         state = await self._store.state(self._session)
@@ -150,8 +146,6 @@ class _Runs(Group["LookApp"], Runs):
 
 
 class _Agents(Group["LookApp"], Agents):
-    """The agents of the session."""
-
     async def tree(self) -> door.AgentTree:
         """Return the tree as `prsm tree --json` prints it; who has not ended is interrupted."""
         rows = await self._store.agents(self._session)
@@ -177,8 +171,6 @@ class _Agents(Group["LookApp"], Agents):
 
 
 class _Requests(ReadOnlyRequests["LookApp"]):
-    """What agents have asked a person."""
-
     async def open(self) -> Sequence[door.OpenRequest]:
         """Return what nobody has answered, oldest first; it waits again once the run goes on."""
         agents = await self._store.agents(self._session)
@@ -196,8 +188,6 @@ class _Requests(ReadOnlyRequests["LookApp"]):
 
 
 class _Changes(ReadOnlyChanges["LookApp"]):
-    """What agents have changed, as far as what keeps files can be asked without an engine."""
-
     async def list(self) -> Sequence[door.Change]:
         """Return all changes of the session, oldest first."""
         reader = self._app.files()
@@ -224,8 +214,6 @@ class _Changes(ReadOnlyChanges["LookApp"]):
 
 
 class _Snapshots(Group["LookApp"], Snapshots):
-    """Files as they were."""
-
     async def list(self) -> Sequence[door.Snapshot]:
         """Return the snapshots that were taken for the session, oldest first."""
         state = await self._store.state(self._session)
@@ -297,8 +285,6 @@ async def look(
 
 
 class _NobodySpeaks:
-    """Stands for what knows the text that no event has: no turn of a lost agent is told."""
-
     def since(self, *_: object) -> NoReturn:
         raise RuntimeError("no turn runs")
 

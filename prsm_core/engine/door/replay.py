@@ -77,8 +77,6 @@ class ReplayRun:
 
 
 class _Runs(Group["ReplayApp"], Runs):
-    """The runs of a log."""
-
     async def start(self, task: str, **overrides: Any) -> RunHandle:
         """Return the run that is replayed, once; raises PrsmError for any other."""
         run, self._app.run = self._app.run, None
@@ -101,8 +99,6 @@ class _Runs(Group["ReplayApp"], Runs):
 
 
 class _Agents(Group["ReplayApp"], Agents):
-    """The agents of a log."""
-
     async def tree(self) -> door.AgentTree:
         """Return the tree as of the newest event that was played."""
         picture = self._app.played.picture()
@@ -129,8 +125,6 @@ class _Agents(Group["ReplayApp"], Agents):
 
 
 class _Requests(ReadOnlyRequests["ReplayApp"]):
-    """What agents asked in a log."""
-
     async def outcome(self, request: str) -> door.RequestOutcome | None:
         """Return how a request had ended by now, given the beginning of its id."""
         return self.ended(self._app.played.outcomes, request)

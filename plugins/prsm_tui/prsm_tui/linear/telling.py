@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Told:
-    """How far a transcript was told."""
-
     first: Block | None = None
     last: Block | None = None
     count: int = 0

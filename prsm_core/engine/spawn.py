@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -158,9 +157,6 @@ def _check_free(folder: str, leases: Leases) -> None:
             )
 
 
-_NONE: dict[str, McpServer] = {}  # of nearly all agents: nobody changes it
-
-
 def configured_servers(settings: Settings) -> dict[str, McpServer]:
     """Return the MCP servers of the configuration by name."""
     return {name: server.to_server() for name, server in settings.mcp_servers.items()}
@@ -180,7 +176,7 @@ def choose_servers(
     is only for agents whose role, or a word of whose prompt, is among them.
     """
     if not settings.mcp_servers and not explicit:
-        return _NONE
+        return {}
     servers = configured_servers(settings)
     if explicit is not None:
         chosen = {**servers, **explicit}
@@ -229,7 +225,7 @@ def narrow_grant(
     _check_models({model}, models)
     below = None if parent.depth is None else parent.depth - 1
     depths = [depth for depth in (request.depth, below) if depth is not None]
-    grant = Grant(
+    return Grant(
         tools=tools,
         mode=mode,
         models=models,
@@ -237,13 +233,6 @@ def narrow_grant(
         budget=(request.budget or NO_LIMITS).within(parent.budget),
         region=region,
     )
-    return _shared(grant)
-
-
-@lru_cache(maxsize=64)
-def _shared(grant: Grant) -> Grant:
-    """Share equal grants: most siblings have the same."""
-    return grant
 
 
 def may_spawn(descriptor: AgentDescriptor, settings: Settings) -> bool:

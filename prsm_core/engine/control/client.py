@@ -11,6 +11,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from prsm_core.domain.agents import PermissionMode
@@ -83,14 +84,13 @@ class _Group:
         self.app = app
 
 
-class RemoteRun:
+class RemoteRun(Struct, eq=False):
     """RunHandle of a run in the owner's process."""
 
-    def __init__(self, app: Asking, run_id: str, session: str, since: int = 0) -> None:
-        self.run_id = run_id
-        self.session = session
-        self.since = since
-        self._app = app
+    _app: Asking
+    run_id: str
+    session: str
+    since: int = 0
 
     async def result(self) -> RunResult:
         """Wait for the run's end; raises ControlError when the session is closed before it."""
@@ -215,14 +215,13 @@ class Asking:
                 await writer.wait_closed()
 
 
-class _Lines:
+class _Lines(Struct, eq=False):
     """The lines of a stream: each may be long, and few wait in this process to be read."""
 
-    def __init__(self, reader: asyncio.StreamReader, session: str) -> None:
-        self._reader = reader
-        self._session = session
-        self._whole: deque[bytes] = deque()
-        self._begun: list[bytes] = []  # pieces of a line whose end has not come
+    _reader: asyncio.StreamReader
+    _session: str
+    _whole: deque[bytes] = field(default_factory=deque)
+    _begun: list[bytes] = []  # pieces of a line whose end has not come
 
     async def next(self) -> bytes:
         """Return the next line; raises ControlError where the owner has gone."""

@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from msgspec import Struct, field
+
 from prsm_core.engine.control.operations import OPERATIONS, Operation, StartedRuns
 from prsm_core.engine.control.peers import Peer, why_no_person
 from prsm_core.engine.control.visits import Visits
@@ -332,29 +334,23 @@ class ControlServer:
         return {"session": self._lock.session, "pid": os.getpid(), "protocol": PROTOCOL}
 
 
-class _Connection:
+class _Connection(Struct, eq=False):
     """One peer: reads a request, answers it, reads the next one."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        clock: Clock,
-        peer: Peer,
-        answer: Callable[[bytes, Peer], Awaitable[bytes | Streamed]],
-        visits: Visits,
-    ) -> None:
-        self.task: asyncio.Task[None] | None = None
-        self.streamed: Streamed | None = None  # what is being sent, value by value
-        self.at_rest = asyncio.Event()  # set while no request waits for its one answer
+    _reader: asyncio.StreamReader
+    _writer: asyncio.StreamWriter
+    _clock: Clock
+    _peer: Peer
+    _answer: Callable[[bytes, Peer], Awaitable[bytes | Streamed]]
+    _visits: Visits
+    task: asyncio.Task[None] | None = None
+    streamed: Streamed | None = None  # what is being sent, value by value
+    # Set while no request waits for its one answer.
+    at_rest: asyncio.Event = field(default_factory=asyncio.Event)
+    _closing: bool = False
+
+    def __post_init__(self) -> None:
         self.at_rest.set()
-        self._reader = reader
-        self._writer = writer
-        self._clock = clock
-        self._peer = peer
-        self._answer = answer
-        self._visits = visits
-        self._closing = False
 
     async def serve(self) -> None:
         try:

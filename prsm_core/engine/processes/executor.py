@@ -105,15 +105,11 @@ def choose_executor(plugins: PluginManager, settings: Settings) -> ChosenExecuto
     owner = plugins.absent(ExecutorSpec).why(name)
     reason = "prsm-sandbox is not installed" if owner is None else owner.message
     hint = GET if owner is None else owner.hint or GET
-    _check_required(settings, reason, hint)
-    return ChosenExecutor(reason=reason, hint=hint)
-
-
-def _check_required(settings: Settings, reason: str, hint: str) -> None:
     if settings.sandbox.mode == "require":
         raise ConfigError(f"sandbox.mode is require, and there is none: {reason}", hint=hint)
     if settings.box.agents:
         raise ConfigError(f"box.agents is true, and there are no boxes: {reason}", hint=hint)
+    return ChosenExecutor(reason=reason, hint=hint)
 
 
 async def _run_trial(

@@ -90,10 +90,6 @@ async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stay
 class JoinedRun(RemoteRun):
     """The handle of a run that is open; its end is read from its events."""
 
-    def __init__(self, app: RemoteApp, run_id: str, session: str, since: int) -> None:
-        super().__init__(app, run_id, session, since)
-        self._app = app
-
     async def result(self) -> RunResult:
         """Wait for the run's end. Raises ControlError when the session closes first."""
         async with aclosing(self._app.events(self.since)) as events:

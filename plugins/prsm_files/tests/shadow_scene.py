@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from prsm_files.shadow.git import Output
+from prsm_files.shadow.records import About
 from prsm_files.shadow.root import Limits
-from prsm_files.shadow.worktree import About, Shadow
+from prsm_files.shadow.worktree import Shadow
 
 CONFIG = "[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[core]\nsafecrlf = false\n"
 

@@ -168,7 +168,12 @@ async def test_a_call_unfolds_and_a_card_opens_its_child():
         await eyes.until(lambda: "compiling" not in eyes.text)
         spawn: dict[str, Any] = {"call": "c2", "tool": "spawn_child", "arguments": {"name": "w"}}
         app.say("tool_call_started", "m", **spawn)
-        born = {"role": "worker", "provider": "echo", "model": "default", "prompt": "do it"}
+        born: dict[str, Any] = {
+            "role": "worker",
+            "provider": "echo",
+            "model": "default",
+            "prompt": "do it",
+        }
         app.say("agent_spawned", "w", name="w", parent="m", depth=1, call="c2", **born)
         await eyes.sees("waits for a slot, Enter opens it")
         await eyes.press("shift+tab", "N", "N", "enter")

@@ -14,8 +14,8 @@ import pytest
 from prsm_files.session.session_files import BESIDE_SECONDS, LATEST_SECONDS
 from prsm_files.shadow.acts import Intent
 from prsm_files.shadow.opening import Shadows
+from prsm_files.shadow.records import About
 from prsm_files.shadow.whereabouts import INTENT, place_of
-from prsm_files.shadow.worktree import About
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Allow, PermissionRequest

@@ -59,7 +59,6 @@ class TestMisbehaviour(MisbehaviourContract):
     lacks: ClassVar = {
         "transient_error": "ACP tells nothing of what an agent tries again by itself"
     }
-    libraries = ("acp.connection",)
 
     def settings(self, command):
         return {"command": list(command)}

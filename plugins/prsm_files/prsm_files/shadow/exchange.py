@@ -249,7 +249,7 @@ def _untracked(top: Path, most: Most) -> Iterator[tuple[str, str, bytes]]:
                 raise _bad(f"{path!r} would be a part of a repository")
             kind = os.lstat(full).st_mode
             if stat.S_ISLNK(kind):
-                mode, data = LINK, os.fsencode(os.readlink(full))  # noqa: PTH115
+                mode, data = LINK, os.fsencode(os.readlink(full))  # noqa: PTH115 - as it is written
             else:
                 mode = PROGRAM if kind & stat.S_IXUSR else FILE
                 data = _read(full, most.file_bytes)
